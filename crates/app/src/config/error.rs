@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration. Messages name the place and the key; none repeats what may be a secret.
+//! What can be wrong with a configuration. Messages name the location and the key, and never repeat a potential secret.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use super::secret::may_be_key;
 use crate::names::{Choices, shown};
 use crate::providers::Provider;
 
-/// The sections whose values may be shown: they hold no secrets.
+/// The sections whose values may be shown because they contain no secrets.
 const OPEN_SECTIONS: [&str; 9] = POLICY_SECTIONS;
 
-/// The sections that make the policy, in the order in which they are shown.
+/// The sections that form the policy, in display order.
 pub(super) const POLICY_SECTIONS: [&str; 9] = [
     "modes", "channels", "agents", "plans", "rules", "trust", "taint", "health", "prices",
 ];
@@ -38,7 +38,7 @@ pub enum ConfigError {
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// How many it may have.
+        /// The maximum size in bytes.
         most: u64,
     },
     /// The value of a variable is not Unicode.
@@ -47,14 +47,14 @@ pub enum ConfigError {
         /// The variable.
         name: String,
     },
-    /// A variable sets no key, but would if its name had two underscores in place of one.
+    /// A variable sets no key, but would set one with two underscores instead of one.
     #[error(
         "{name}: there is no such key; did you mean {meant}? Two underscores separate the names of nested keys"
     )]
     NoSeparator {
         /// The variable.
         name: String,
-        /// The variable that was likely meant.
+        /// The variable that was most likely meant.
         meant: String,
     },
     /// A key or value is wrong.
@@ -65,32 +65,32 @@ pub enum ConfigError {
         /// What is wrong with the key or its value.
         fault: Box<Fault>,
     },
-    /// A key would go to an address that a less trusted source names.
+    /// A key would be sent to an address that a less trusted source names.
     #[error(
         "{at:#}: {address} is named by the file of the working directory, and would receive the key that {key} names \
          ({key_at}); name the key in that file too, or the address in your own configuration"
     )]
     KeyElsewhere {
-        /// Where the address stands.
+        /// Where the address is set.
         at: Origin,
         /// The dotted path of the address.
         address: String,
-        /// The dotted path of what names the key.
+        /// The dotted path of the setting that names the key.
         key: String,
         /// The origin of that key.
         key_at: Box<Origin>,
     },
-    /// Variables would go to a program that a more trusted source names, or tells something.
+    /// Variables would be passed to a program that a more trusted source names, or passes something to.
     #[error(
         "{at:#}: {variables} is set by the file of the working directory, and variables can make a program do anything, but \
          {key} is set elsewhere ({key_at}); set both in that file, or both in your own configuration"
     )]
     VariablesElsewhere {
-        /// Where the variables stand.
+        /// Where the variables are set.
         at: Origin,
         /// The dotted path of the variables.
         variables: String,
-        /// The dotted path of what names the program, or of what it is told.
+        /// The dotted path of the setting that names the program, or something that is passed to it.
         key: String,
         /// The origin of that key.
         key_at: Box<Origin>,
@@ -104,19 +104,19 @@ pub enum ConfigError {
         #[source]
         source: io::Error,
     },
-    /// The file that `price_list.file` names is no list of prices.
+    /// The file that `price_list.file` names is not a price list.
     #[error("the list of prices {} cannot be used", path.display())]
     PriceList {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, and where.
+        /// What is wrong with it, with the location.
         #[source]
         source: Box<PolicyError>,
     },
-    /// The values are well-formed, but no policy.
+    /// The values are well-formed, but not a valid policy.
     #[error("{at:#}: wrong policy")]
     Policy {
-        /// The origin of the key that the policy cannot stand with.
+        /// The origin of the invalid key.
         at: Origin,
         /// The complaint of governance, which names the key.
         #[source]
@@ -124,27 +124,27 @@ pub enum ConfigError {
     },
 }
 
-/// What is wrong with a key or value. Given texts are cut and escaped.
+/// What is wrong with a key or value. Strings from the configuration are truncated and escaped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The text is not TOML, or a value does not fit in a way that only TOML can tell.
+    /// The text is not TOML, or a value is invalid in a way that only the TOML parser can describe.
     #[error("{0}")]
     NotToml(String),
-    /// The name of a variable or flag leads to no key.
+    /// The name of a variable or flag does not refer to a key.
     #[error("\"{0}\" is not the path of a key, such as models.reasoning.provider")]
     NoKey(String),
-    /// There is no such key.
+    /// No such key exists.
     #[error("unknown key \"{given}\"{}{}", within(table), Choices { given, known })]
     UnknownKey {
         /// The key.
         given: String,
-        /// The table it stands in; empty for the file itself.
+        /// The table that contains it; empty for the file itself.
         table: String,
-        /// The keys there are.
+        /// The existing keys.
         known: Vec<&'static str>,
     },
-    /// A key of a provider where only the place of the key may stand.
+    /// A provider's key where only the location of the key is allowed.
     #[error(
         "a key must not be written in the configuration: name the variable that holds it with api_key_env, or the file with \
          api_key_file"
@@ -155,19 +155,19 @@ pub enum Fault {
     WrongType {
         /// The key.
         key: String,
-        /// What it should be.
+        /// The expected type.
         expected: String,
-        /// What was given, as a kind of value; the value itself where it can be no secret.
+        /// The kind of value that was given; the value itself if it cannot be a secret.
         found: String,
     },
-    /// A value is none of those there are.
+    /// A value is not one of the possible values.
     #[error("{key}: unknown value \"{given}\"{}", Choices { given, known })]
     UnknownValue {
         /// The key.
         key: String,
         /// The value.
         given: String,
-        /// The values there are.
+        /// The possible values.
         known: &'static [&'static str],
     },
     /// A table lacks a key.
@@ -184,23 +184,23 @@ pub enum Fault {
         /// The role.
         role: String,
     },
-    /// A value is wrong in another way.
+    /// A value is invalid in another way.
     #[error("{key}: {message}")]
     Invalid {
         /// The key.
         key: String,
-        /// The complaint, in the words of the type that refused it.
+        /// The error message of the type that rejected it.
         message: String,
     },
 }
 
 impl Fault {
-    /// Tells whether there is no such key.
+    /// Returns whether no such key exists.
     pub(super) const fn is_unknown_key(&self) -> bool {
         matches!(self, Self::UnknownKey { .. })
     }
 
-    /// Tells whether the key is one that a text or a number may stand for, and this is the wrong one.
+    /// Returns whether the key takes a string or a number, and the given one is invalid.
     pub(super) fn is_about_value(&self) -> bool {
         match self {
             Self::WrongType { expected, .. } => expected != "a table",
@@ -279,7 +279,7 @@ fn within(table: &str) -> String {
     }
 }
 
-/// Says in plain words what serde expects.
+/// Describes in plain words what serde expects.
 fn plainly(expected: &str) -> String {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more",
@@ -309,7 +309,7 @@ const fn kind(found: &Actual) -> &'static str {
     }
 }
 
-/// Says which value was found, where it can be no secret.
+/// Describes the value that was found, if it cannot be a secret.
 fn value(found: &Actual, path: &[String]) -> String {
     let open = path
         .first()

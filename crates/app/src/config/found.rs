@@ -1,5 +1,5 @@
-//! The `neuraxis.toml` that is found in the working directory. It may have come with a project that somebody else made, so
-//! it is opened with care, and what it says counts for little until a person trusted this very content.
+//! The `neuraxis.toml` in the working directory. It may have come with a third-party project, so it is opened with
+//! care, and few of its settings apply until the user trusts exactly this content.
 
 use std::error::Error;
 use std::io;
@@ -16,14 +16,14 @@ use crate::environment::Environment;
 use crate::private_file::{Links, read_regular};
 use crate::trust::Trust;
 
-/// Why a list of prices is not read that lies elsewhere than in the folder of the file that names it.
+/// Why a price list is only read from the folder of the file that names it.
 const LIST_ELSEWHERE: &str = "the file of the working directory can name a list in its own folder only: \
                               copy the list there, or name it in your own configuration";
 
-/// How many keys a notice names.
+/// The maximum number of keys that a notice names.
 const MAX_NAMED: usize = 6;
 
-/// The `neuraxis.toml` that was found in the working directory, and how far it counts.
+/// The `neuraxis.toml` that was found in the working directory, and how much of it applies.
 #[derive(Debug, Clone)]
 pub struct FoundFile {
     path: PathBuf,
@@ -33,7 +33,7 @@ pub struct FoundFile {
     changes: Vec<Change>,
     fault: Option<String>,
     list_fault: Option<String>,
-    /// The list of prices that it names, as it was when the file was read, or why it could not be read.
+    /// The price list that it names, as it was when the file was read, or why it could not be read.
     prices: Option<Result<String, (io::ErrorKind, String)>>,
     price_list_fault: Option<String>,
 }
@@ -45,52 +45,53 @@ impl FoundFile {
         &self.path
     }
 
-    /// Returns the real path of the folder it stands in.
+    /// Returns the real path of the folder that contains it.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Returns the SHA-256 of what was read, or a hash of that and of [the list of prices](Self::covers_prices) that it names;
-    /// nothing where it could not be read.
+    /// Returns the SHA-256 of what was read, or a hash of that and of [the price list](Self::covers_prices) that it
+    /// names; `None` if it could not be read.
     #[must_use]
     pub const fn content(&self) -> Option<ContentHash> {
         self.content
     }
 
-    /// Tells whether the [content](Self::content) has the list of prices in it that `price_list.file` names: that may have come
-    /// with the project, too, and says what budgets count. It is so where the list can be read.
+    /// Returns whether the [content](Self::content) covers the price list that `price_list.file` names. That list may
+    /// also have come with the project, and determines how budgets are counted. It is covered if it can be read.
     #[must_use]
     pub const fn covers_prices(&self) -> bool {
         matches!(self.prices, Some(Ok(_)))
     }
 
-    /// Returns what a person said about it.
+    /// Returns the user's decision about it.
     #[must_use]
     pub const fn trust(&self) -> Trust {
         self.trust
     }
 
-    /// Returns what it would change if it were trusted, the most dangerous first. Of a file that is trusted this is only
-    /// known where it was read [as if it were not](super::Sources::without_trust).
+    /// Returns what it would change if it were trusted, the most dangerous changes first. For a trusted file, this is
+    /// only known if it was read [as if it were untrusted](super::Sources::without_trust).
     #[must_use]
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// Returns why nothing of it can be used, if that is so.
+    /// Returns why nothing in it can be used, if that is the case.
     #[must_use]
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
 
-    /// Returns why the list of prices that it names cannot be used, if that is so: with a file that is trusted, that is an error.
+    /// Returns why the price list that it names cannot be used, if that is the case. For a trusted file, that is an
+    /// error.
     #[must_use]
     pub fn price_list_fault(&self) -> Option<&str> {
         self.price_list_fault.as_deref()
     }
 
-    /// Says on one line what of it is ignored; nothing where nothing is.
+    /// Returns a one-line notice about the ignored parts; `None` if nothing is ignored.
     #[must_use]
     pub fn notice(&self) -> Option<String> {
         let mut notice = format!("./{} is not trusted", self.path.display());
@@ -125,7 +126,7 @@ impl FoundFile {
         Some(notice)
     }
 
-    /// Returns the list of prices that it names, as it was when the file was read.
+    /// Returns the price list that it names, as it was when the file was read.
     pub(super) fn prices(&self) -> Option<io::Result<&str>> {
         let read = self.prices.as_ref()?;
         let unread = |(kind, why): &(io::ErrorKind, String)| io::Error::new(*kind, why.clone());
@@ -136,7 +137,7 @@ impl FoundFile {
         self.fault.get_or_insert(fault);
     }
 
-    /// Adds what is ignored of it.
+    /// Adds parts that are ignored.
     pub(super) fn add_changes(&mut self, changes: Vec<Change>) {
         self.changes.extend(changes);
         let mut changes = self.changes.iter_mut();
@@ -149,7 +150,7 @@ impl FoundFile {
     }
 }
 
-/// Looks for the file, and reads it. Never waits: what is no regular file, or too large, is a fault of it.
+/// Looks for the file and reads it. Never blocks: a file that is not regular, or too large, is reported as a fault.
 pub(super) fn look(environment: &Environment) -> Option<(FoundFile, String)> {
     let working_dir = environment.working_dir();
     let path = working_dir.join(FILE_NAME);
@@ -200,14 +201,14 @@ pub(super) fn look(environment: &Environment) -> Option<(FoundFile, String)> {
     Some((found, text))
 }
 
-/// Returns the list of prices that the text of a configuration names.
+/// Returns the price list that the text of a configuration names.
 fn price_list(text: &str) -> Option<PathBuf> {
     let table: Table = toml::from_str(text).ok()?;
     let file = table.get("price_list")?.get("file")?.as_str()?;
     Some(PathBuf::from(file))
 }
 
-/// Says what is wrong, with its causes.
+/// Returns the error message with its causes.
 fn with_causes(error: &ConfigError) -> String {
     let mut said = error.to_string();
     let mut cause = error.source();
@@ -218,7 +219,7 @@ fn with_causes(error: &ConfigError) -> String {
     said
 }
 
-/// Reads a list of prices that nobody trusted yet. Never waits.
+/// Reads an untrusted price list. Never blocks.
 fn text_of(folder: &Path, file: &Path) -> io::Result<String> {
     let mut path = folder.to_owned();
     let leads_away = file.components().any(|part| {
@@ -232,14 +233,14 @@ fn text_of(folder: &Path, file: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Tells whether a path leads nowhere else than into the folder from which it counts. To open any other may already reach another
-/// machine, or wait for one.
+/// Returns whether a path leads only into the folder that it is relative to. Merely opening another path may access
+/// another machine, or wait for one.
 fn stays_within(path: &Path) -> bool {
     path.components()
         .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
-/// Tells whether an error says that there is no such file.
+/// Returns whether an error means that the file does not exist.
 pub(super) fn is_absent(error: &io::Error) -> bool {
     matches!(
         error.kind(),

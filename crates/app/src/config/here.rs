@@ -1,4 +1,5 @@
-//! The rules that a person allowed for the folder of the tools by an answer: weaker than all that is written by hand.
+//! The rules that the user allowed for the folder of the tools by answering a question. Every hand-written source
+//! overrides them.
 
 use toml::Table;
 
@@ -10,22 +11,22 @@ use crate::environment::Environment;
 use crate::names::shown;
 use crate::trust::FolderRules;
 
-/// The one section that such a file may have.
+/// The only section that such a file may have.
 const SECTION: &str = "rules";
 
-/// What was found of such rules.
+/// The result of looking for such rules.
 #[derive(Debug, Default)]
 pub(super) struct RulesHere {
-    /// Where they are kept; nothing where none can be, or they do not count.
+    /// Where they are kept; `None` if none can be kept, or they do not apply.
     pub(super) rules: Option<FolderRules>,
-    /// Whether there are any.
+    /// Whether any rules were read.
     pub(super) are_read: bool,
-    /// What a user should know.
+    /// A notice for the user.
     pub(super) notice: Option<String>,
 }
 
 impl Layers {
-    /// Takes in the rules for the folder of the tools, if they are to count.
+    /// Adds the rules for the folder of the tools, if they apply.
     pub(super) fn take_in_rules_here(
         &mut self,
         environment: &Environment,

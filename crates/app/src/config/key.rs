@@ -1,10 +1,10 @@
-//! The paths of keys, as TOML writes them: `prices."openai/gpt-5.5".prompt` is a path of three names.
+//! The paths of keys, in TOML notation: `prices."openai/gpt-5.5".prompt` is a path of three names.
 
 use neuraxis_core::JsonText;
 use serde::Deserialize;
 use toml::de::ValueDeserializer;
 
-/// Writes a name as TOML wants it in front of an equals sign.
+/// Formats a name for the left side of a TOML assignment.
 pub(super) fn as_key(name: &str) -> String {
     let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if !name.is_empty() && name.bytes().all(is_bare) {
@@ -13,14 +13,14 @@ pub(super) fn as_key(name: &str) -> String {
     JsonText::string(name).to_string()
 }
 
-/// Writes names as a path.
+/// Formats names as a path.
 pub(super) fn path<T: AsRef<str>>(names: &[T]) -> String {
     let names: Vec<String> = names.iter().map(|name| as_key(name.as_ref())).collect();
     names.join(".")
 }
 
-/// Returns the names on a path; `None` where something between its dots is no name. Without quotes a name may hold anything but
-/// dots: shells take quotes away.
+/// Returns the names on a path; `None` if something between its dots is not a name. An unquoted name may contain
+/// anything except dots, because shells remove quotes.
 pub(super) fn parts(path: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
     let mut from = 0;
@@ -31,18 +31,18 @@ pub(super) fn parts(path: &str) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// Returns the names on a path that is looked up: what is none leads nowhere.
+/// Returns the names on a path for a lookup; an invalid path leads nowhere.
 pub(super) fn names(path: &str) -> Vec<String> {
     parts(path).unwrap_or_else(|| path.split('.').map(str::to_owned).collect())
 }
 
-/// Returns a path, then that of what holds it, and so on.
+/// Returns a path, then the path of its parent, and so on.
 pub(super) fn ancestry(path: &str) -> impl Iterator<Item = &str> {
     let above = dots(path).into_iter().rev();
     std::iter::once(path).chain(above.filter_map(move |end| path.get(..end)))
 }
 
-/// Returns where the dots are that separate names.
+/// Returns the positions of the dots that separate names.
 pub(super) fn dots(path: &str) -> Vec<usize> {
     let mut dots = Vec::new();
     let (mut quote, mut is_escaped, mut begins) = (None, false, true);

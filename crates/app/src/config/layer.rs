@@ -1,4 +1,4 @@
-//! One source of configuration: what it sets, checked strictly on its own, and where each key stands in it.
+//! One source of configuration: what it sets, checked strictly on its own, and the position of each key.
 
 use std::path::PathBuf;
 
@@ -17,10 +17,10 @@ use super::position::{Position, Positions, position_of};
 use super::sections::Sections;
 use crate::names::shown;
 
-/// How deep the key of a variable or a flag may lie. No key lies that deep.
+/// The maximum depth of the key of a variable or a flag. No key is nested that deeply.
 const MAX_DEPTH: usize = 16;
 
-/// A variable or a flag, not yet read.
+/// A variable or a flag that has not been parsed yet.
 #[derive(Debug)]
 pub(super) struct TextSource {
     pub(super) source: Origin,
@@ -30,11 +30,11 @@ pub(super) struct TextSource {
 }
 
 impl TextSource {
-    /// Returns what it may say about a provider, before it is known what else it can say.
+    /// Returns what it may say about a provider, before its other keys can be known.
     pub(super) fn said(&self) -> (usize, Table) {
         let table = names(&self.key).map(|names| {
             let value = ValueDeserializer::parse(&self.text).and_then(Value::deserialize);
-            // In quotes, too, which no provider has in its name.
+            // Also accepted in quotes, which no provider name contains.
             let said = value.ok().filter(|it| it.is_table() || it.is_str());
             nested(
                 &names,
@@ -48,9 +48,9 @@ impl TextSource {
 /// One source of configuration.
 #[derive(Debug, Clone)]
 pub(super) struct Layer {
-    /// The source as a whole: of a file, its beginning.
+    /// The source as a whole; for a file, its beginning.
     source: Origin,
-    /// How strong it is: all variables are as strong as each other, and all flags.
+    /// Its precedence. All variables have the same rank, and so do all flags.
     rank: usize,
     table: Table,
     positions: Positions,
@@ -62,25 +62,25 @@ pub(super) struct Layer {
 enum Standing {
     /// The user wrote or named it.
     Own,
-    /// It was found in the working directory. The user trusted it, or it holds nothing that has to be trusted.
+    /// It was found in the working directory. The user trusted it, or it contains nothing that requires trust.
     Found,
-    /// It was found in the working directory, and nobody trusted it: it may only tighten the policy, and holds nothing
+    /// It was found in the working directory and is untrusted: it may only tighten the policy, and contains nothing
     /// else.
     Tightens,
 }
 
 impl Layer {
-    /// Reads a file's text. What it says about models is [checked](Self::check_models) when all providers are known.
+    /// Reads a file's text. Its models are [checked](Self::check_models) when all providers are known.
     pub(super) fn of_file(path: PathBuf, rank: usize, text: &str) -> Result<Self, ConfigError> {
         let layer = Self::unchecked(path, rank, text)?;
         layer.sections()?;
-        // A second opinion: figment takes the number of a choice for the choice itself.
+        // Parse again strictly: figment accepts the index of an enum variant instead of its name.
         let strict = toml::from_str::<Sections>(text);
         strict.map_err(|error| not_toml(&layer.source, text, &error))?;
         Ok(layer)
     }
 
-    /// Reads a file's text without a look at what its keys mean.
+    /// Reads a file's text without checking the meaning of its keys.
     pub(super) fn unchecked(path: PathBuf, rank: usize, text: &str) -> Result<Self, ConfigError> {
         let source = Origin::File {
             path,
@@ -101,8 +101,8 @@ impl Layer {
         })
     }
 
-    /// Reads the value of a variable or a flag: as text where a text fits the key, without the quotes around it if it is one of
-    /// TOML, otherwise as TOML.
+    /// Reads the value of a variable or a flag: as a string if the key accepts one (without its quotes if it is a TOML
+    /// string), otherwise as TOML.
     pub(super) fn of_text(text: &TextSource, providers: &Providers) -> Result<Self, ConfigError> {
         let TextSource {
             source,
@@ -138,13 +138,13 @@ impl Layer {
         let as_toml = layer(value);
         match as_toml.check_all(providers) {
             Ok(()) => Ok(as_toml),
-            // The key takes a text: what is wrong with this one is of more use.
+            // The key accepts a string, so the error about the string is more useful.
             Err(no_toml) if is_of_type(&no_toml) && !is_of_type(&no_text) => Err(no_text),
             Err(no_toml) => Err(no_toml),
         }
     }
 
-    /// Checks what this layer says about models.
+    /// Checks this layer's model sections.
     pub(super) fn check_models(&self, providers: &Providers) -> Result<(), ConfigError> {
         let models = self.table.get("models").and_then(Value::as_table);
         for (role, section) in models.into_iter().flatten() {
@@ -158,7 +158,7 @@ impl Layer {
         Ok(())
     }
 
-    /// Forgets what this layer says about models that have another provider by now.
+    /// Removes this layer's model settings for roles whose provider a stronger source has changed.
     pub(super) fn drop_superseded(&mut self, providers: &Providers) {
         let models = self.table.get_mut("models").and_then(Value::as_table_mut);
         if let Some(models) = models {
@@ -166,23 +166,23 @@ impl Layer {
         }
     }
 
-    /// Says that this file was found in the working directory, and not named by the user.
+    /// Marks this file as found in the working directory instead of named by the user.
     pub(super) const fn found(mut self) -> Self {
         self.standing = Standing::Found;
         self
     }
 
-    /// Tells whether it is from a file that was found in the working directory.
+    /// Returns whether it comes from a file that was found in the working directory.
     pub(super) fn is_found(&self) -> bool {
         self.standing != Standing::Own
     }
 
-    /// Tells whether it may tighten the policy and do nothing else.
+    /// Returns whether it may tighten the policy and do nothing else.
     pub(super) fn only_tightens(&self) -> bool {
         self.standing == Standing::Tightens
     }
 
-    /// Makes a layer of the same source that only tightens.
+    /// Creates a layer of the same source that only tightens.
     pub(super) fn tightening(&self, table: Table) -> Self {
         Self {
             standing: Standing::Tightens,
@@ -190,7 +190,7 @@ impl Layer {
         }
     }
 
-    /// Makes a layer of the same source with another content.
+    /// Creates a layer of the same source with other content.
     pub(super) fn of_same_file(&self, table: Table) -> Self {
         Self {
             table,
@@ -206,12 +206,12 @@ impl Layer {
         change(&mut self.table)
     }
 
-    /// Returns how strong it is, and what it sets.
+    /// Returns its rank, and what it sets.
     pub(super) const fn said(&self) -> (usize, &Table) {
         (self.rank, &self.table)
     }
 
-    /// Tells whether this layer sets a key, or something below it.
+    /// Returns whether this layer sets a key, or something below it.
     pub(super) fn sets(&self, key: &str) -> bool {
         let names = key::names(key);
         let mut names = names.iter();
@@ -222,12 +222,12 @@ impl Layer {
             .is_some()
     }
 
-    /// Returns where a key stands in this layer.
+    /// Returns where a key is set in this layer.
     pub(super) fn origin(&self, key: &str) -> Origin {
         at(&self.source, self.positions.key(&key::names(key)))
     }
 
-    /// Says what is wrong with this layer.
+    /// Converts an error in this layer.
     pub(super) fn blame(&self, error: &figment::Error) -> ConfigError {
         let names = &error.path;
         let fault = Fault::of(error);
@@ -241,14 +241,14 @@ impl Layer {
         }
     }
 
-    /// Reads this layer alone.
+    /// Parses this layer on its own.
     pub(super) fn sections(&self) -> Result<Sections, ConfigError> {
         let sections = Figment::from(self).extract();
         sections.map_err(|error| self.blame(&error))
     }
 
-    /// Checks a layer without its text, but for what it says about models; with the second opinion that files get from
-    /// their text.
+    /// Checks a layer that is no longer text, except its model settings. Also applies the strict parsing that files get
+    /// from their text.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         self.sections()?;
         let strict = Sections::deserialize(self.table.clone());
@@ -258,7 +258,7 @@ impl Layer {
         })
     }
 
-    /// Checks a layer that has no text of its own.
+    /// Checks a layer that never was a text of its own.
     fn check_all(&self, providers: &Providers) -> Result<(), ConfigError> {
         self.check()?;
         self.check_models(providers)
@@ -293,8 +293,8 @@ fn at(source: &Origin, position: Option<Position>) -> Origin {
     }
 }
 
-/// Gives a key that earlier versions called otherwise the name that it has now, so that it is one key in all sources. Where a source
-/// says both, it is refused for that when it is read.
+/// Renames a key that earlier versions called differently to its current name, so that it is one key in all sources. A
+/// source that uses both names is rejected when it is read.
 fn rename_earlier(table: &mut Table, positions: &mut Positions) {
     let channels = table.get_mut("channels").and_then(Value::as_table_mut);
     for (name, channel) in channels.into_iter().flatten() {
@@ -312,7 +312,7 @@ fn rename_earlier(table: &mut Table, positions: &mut Positions) {
     }
 }
 
-/// Tells whether a value is refused for its type, whatever it says.
+/// Returns whether a value is rejected because of its type.
 fn is_of_type(error: &ConfigError) -> bool {
     match error {
         ConfigError::Key { fault, .. } => matches!(**fault, Fault::WrongType { .. }),
@@ -320,12 +320,12 @@ fn is_of_type(error: &ConfigError) -> bool {
     }
 }
 
-/// Returns the names on the path of a key, unless no key lies there.
+/// Returns the names on the path of a key; `None` if no such key can exist.
 fn names(key: &str) -> Option<Vec<String>> {
     key::parts(key).filter(|names| names.len() <= MAX_DEPTH)
 }
 
-/// Puts a value into tables by the given names, the outermost first.
+/// Nests a value into tables with the given names, the outermost first.
 fn nested(names: &[String], value: Value) -> Table {
     let mut names = names.iter().rev();
     let innermost = names.next().cloned().unwrap_or_default();

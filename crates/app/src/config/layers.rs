@@ -1,4 +1,4 @@
-//! All sources of configuration together: which of them a key has its value from, and what is read of them as one.
+//! All sources of configuration together: which source sets a key, and the merged result.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ use super::sections::{RETIRED_KEY, Sections, ToolsConfig};
 use crate::environment::Environment;
 use crate::names::shown;
 
-/// Where each value comes from: the lowest layer first.
+/// All sources, the weakest first.
 #[derive(Debug, Clone)]
 pub(super) struct Layers(pub(super) Vec<Layer>);
 
 impl Layers {
-    /// Merges the sources, but for what may only tighten the policy.
+    /// Merges the sources, except those that may only tighten the policy.
     pub(super) fn merged(&self) -> Figment {
         let layers = self.0.iter().filter(|layer| !layer.only_tightens());
         layers.fold(Figment::new(), Figment::merge)
@@ -39,7 +39,7 @@ impl Layers {
         layer.map_or(Origin::Default, |layer| layer.origin(key))
     }
 
-    /// Returns the origin of a key, or of the nearest table around it that somebody set.
+    /// Returns the origin of a key, or of the nearest table around it that is set.
     pub(super) fn origin_around(&self, key: &str) -> Origin {
         let mut origins = ancestry(key).map(|key| self.origin(key));
         origins
@@ -47,7 +47,7 @@ impl Layers {
             .unwrap_or(Origin::Default)
     }
 
-    /// Says what is wrong with the sources together, though each is fine alone.
+    /// Converts an error in the merged sources, each of which is valid on its own.
     fn blame(&self, error: &figment::Error) -> ConfigError {
         let key = key::path(&error.path);
         match self.strongest(&key) {
@@ -56,7 +56,7 @@ impl Layers {
         }
     }
 
-    /// Says what is wrong with a key, with its place.
+    /// Builds an error about a key, with its location.
     pub(super) fn fault_at(&self, key: &str, fault: Fault) -> ConfigError {
         ConfigError::Key {
             at: self.origin_around(key),
@@ -64,7 +64,7 @@ impl Layers {
         }
     }
 
-    /// Says in a sentence what is wrong with a key, with its place.
+    /// Builds an error about a key from a message, with the key's location.
     pub(super) fn invalid_at(&self, key: &str, message: String) -> ConfigError {
         let fault = Fault::Invalid {
             key: shown(key),
@@ -73,7 +73,7 @@ impl Layers {
         self.fault_at(key, fault)
     }
 
-    /// Says what is wrong with the policy, with the place of the key that it cannot stand with.
+    /// Converts an error of the policy, with the location of the invalid key.
     pub(super) fn policy_fault(&self, fault: PolicyError) -> ConfigError {
         ConfigError::Policy {
             at: self.origin_around(key_of(&fault)),
@@ -97,7 +97,7 @@ impl Layers {
         Policy::layered(overrides).map_err(|fault| self.policy_fault(fault))
     }
 
-    /// Reads the sections of the models, whose keys depend on their providers.
+    /// Parses the model sections, whose keys depend on their providers.
     pub(super) fn models(
         &self,
         environment: &Environment,
@@ -127,8 +127,8 @@ impl Layers {
         self.fault_at(&format!("models.{role}"), fault)
     }
 
-    /// Returns what the folder of the tools is, if they may only work there because a variable or a flag says so, and none
-    /// does.
+    /// Returns what makes the folder of the tools too wide, if it may only be used when a variable or a flag names it,
+    /// and none does.
     pub(super) fn too_wide_root(
         &self,
         environment: &Environment,
@@ -140,7 +140,7 @@ impl Layers {
         }
     }
 
-    /// Says which keys of earlier versions are set.
+    /// Returns a notice about keys of earlier versions that are set.
     pub(super) fn retired(&self) -> Option<String> {
         let at = self.origin(RETIRED_KEY);
         (at != Origin::Default).then(|| {
@@ -156,7 +156,7 @@ impl Layers {
         self.0.iter().rev().find(|layer| layer.sets(key))
     }
 
-    /// Tells whether a file that nobody trusted says what a key is.
+    /// Returns whether an untrusted file determines a key.
     pub(super) fn is_untrusted(&self, key: &str) -> bool {
         let mut layers = ancestry(key).filter_map(|key| self.strongest(key));
         layers.next().is_some_and(Layer::only_tightens)
@@ -173,7 +173,7 @@ impl Layers {
         }
     }
 
-    /// Returns where a path leads: a relative one counts from the file that names it, or else from the working directory.
+    /// Resolves a path: a relative one counts from the file that sets it, or else from the working directory.
     pub(super) fn resolved(&self, environment: &Environment, key: &str, path: &Path) -> PathBuf {
         let working_dir = environment.working_dir();
         match self.origin(key) {
@@ -186,14 +186,14 @@ impl Layers {
     }
 }
 
-/// Returns the path of the key that a policy cannot stand with, or as much of it as is known.
+/// Returns the path of the invalid key of a policy, or as much of it as is known.
 pub(super) fn key_of(error: &PolicyError) -> &str {
-    // An entry of a list has no place of its own.
+    // An entry of a list has no location of its own.
     let at = error.key();
     at.split('[').next().unwrap_or(at)
 }
 
-/// Says where rules stand: a verdict names the line of its rule.
+/// Adds the locations of rules: a verdict names the line of its rule.
 pub(super) fn add_rule_places(policy: &mut PolicyConfig, origin: impl Fn(&str) -> Option<Origin>) {
     for name in policy.rules.keys() {
         let origin = origin(&format!("rules.{}", as_key(name)));

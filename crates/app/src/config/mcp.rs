@@ -22,13 +22,13 @@ use super::{Layers, Origin};
 use crate::discover::key_from_file;
 use crate::environment::Environment;
 
-/// The variables that every program needs, and that tell nothing of the user but the name. A server gets these and its own.
+/// The variables that every program needs, and that reveal only the user's name. A server receives these and its own.
 const BASE: [&str; 11] = [
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ",
     "USER",
 ];
 
-/// What Windows programs need besides.
+/// Additional variables that Windows programs need.
 #[cfg(windows)]
 const SYSTEM: [&str; 7] = [
     "APPDATA",
@@ -42,7 +42,7 @@ const SYSTEM: [&str; 7] = [
 #[cfg(not(windows))]
 const SYSTEM: [&str; 0] = [];
 
-/// The keys that say where a server is, and those that say what is told to it.
+/// The keys that say where a server is, and those for what is sent to it.
 const WHERE: [&str; 4] = ["command", "args", "cwd", "url"];
 const TOLD: [&str; 6] = [
     "env",
@@ -53,7 +53,7 @@ const TOLD: [&str; 6] = [
     "headers_env",
 ];
 
-/// Those of them that are tables: what several sources say in one is merged, entry by entry.
+/// Those keys that are tables: entries of several sources are merged.
 const MERGED: [&str; 3] = ["env", "headers", "headers_env"];
 
 /// `[mcp]`: servers of the Model Context Protocol.
@@ -61,30 +61,30 @@ const MERGED: [&str; 3] = ["env", "headers", "headers_env"];
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct McpConfig {
-    /// The servers, by the names that their tools begin with.
+    /// The servers, by the names that prefix their tools.
     pub servers: BTreeMap<String, McpServerSection>,
 }
 
-/// `[mcp.servers.NAME]`: a program that is started (`command`), or a service that is asked (`url`).
+/// `[mcp.servers.NAME]`: a program to start (`command`), or a service to connect to (`url`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct McpServerSection {
-    /// Whether it is used; `true` if left out.
+    /// Whether it is used. Defaults to `true`.
     pub enabled: bool,
-    /// The program: a path, or a name that is looked for in `PATH`.
+    /// The program: a path, or a name that is looked up in `PATH`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Its arguments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Variables that it gets besides the few that every program needs.
+    /// Additional variables for the program, besides the few that every program needs.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Variables that it gets as they are here, by their names: the place for secrets.
+    /// Names of variables that it receives from this environment. Use this for secrets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pass_env: Vec<String>,
-    /// Where it works; the working directory if left out. A relative one counts from the file that names it.
+    /// Its working directory. Defaults to the current one. A relative path counts from the file that sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
     /// The address.
@@ -93,22 +93,22 @@ pub struct McpServerSection {
     /// The variable that holds the token, which is sent as `Authorization: Bearer …`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_env: Option<String>,
-    /// The file that holds it. A relative one counts from the file that names it.
+    /// The file that contains the token. A relative path counts from the file that sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
     /// Headers that are sent with each request.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Headers whose values are in variables, by the names of these.
+    /// Headers with the names of the variables that hold their values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers_env: BTreeMap<String, String>,
-    /// The tools that are offered, by the names that the server gives them; all, if left out.
+    /// The tools that are offered, by the server's names for them. Defaults to all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// How long a program waits for it when it starts, before it goes on without it; `"10s"` if left out.
+    /// How long startup waits for the server before continuing without it. Defaults to `"10s"`.
     #[serde(with = "duration_text")]
     pub start_timeout: Duration,
-    /// How long a call may take; as the mode says, if left out.
+    /// The time limit of a call. Defaults to that of the mode.
     #[serde(
         with = "duration_text::optional",
         skip_serializing_if = "Option::is_none"
@@ -137,7 +137,7 @@ impl Default for McpServerSection {
     }
 }
 
-/// Why a server cannot be reached as it is configured, though its section is well-formed. No secret is in it.
+/// Why a server with a well-formed section cannot be reached. Contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpFault {
@@ -149,19 +149,19 @@ pub enum McpFault {
         /// The variable.
         variable: String,
     },
-    /// The file of the token cannot be used.
+    /// The token file cannot be used.
     #[error("token_file: {reason}")]
     NoTokenFile {
         /// Which file, and why.
         reason: String,
     },
-    /// Something that can never work.
+    /// A setting that can never work.
     #[error(transparent)]
     Config(#[from] ConfigFault),
 }
 
 impl McpServerSection {
-    /// Makes what a client needs of the section: reads the variables and the file that it names.
+    /// Resolves the section into what a client needs: reads the variables and the file that it names.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl McpServerSection {
         Ok(config)
     }
 
-    /// Returns the arguments of the program as they may be shown: without what may be secret.
+    /// Returns the arguments of the program for display, without potential secrets.
     #[must_use]
     pub fn shown_args(&self) -> Vec<String> {
         let before = self.args.iter().map(|argument| Some(argument.as_str()));
@@ -209,7 +209,7 @@ impl McpServerSection {
                     .insert((*name).to_owned(), Secret::verbatim(value));
             }
         }
-        // What is passed on takes the place of what is written under the same name.
+        // Variables that are passed on replace those of the same name in `env`.
         let written = self.env.iter();
         for (name, value) in written.filter(|(name, _)| !self.pass_env.contains(name)) {
             program.env.insert(name.clone(), Secret::verbatim(value));
@@ -220,7 +220,8 @@ impl McpServerSection {
         for name in &self.pass_env {
             let value = environment.text(name).filter(|value| !value.is_empty());
             let value = value.ok_or_else(|| no_variable("pass_env", name))?;
-            // A short word, such as `true`, is none, and would be taken out of every text that has it.
+            // A short word, such as `true`, is not a secret; hiding it would remove it from every text that contains
+            // it.
             if value.trim().len() < SHORTEST_SECRET && !sounds_secret(name) {
                 program.plain.insert(name.clone());
             }
@@ -236,10 +237,10 @@ impl McpServerSection {
             (None, Some(file)) => Some(token(&environment.working_dir().join(file))?),
             (None, None) => None,
         };
-        // By their names in small letters: however one is written, it is sent once, with the last value.
+        // Keyed by lower-case name: a header is sent once, with the last value, whatever its spelling.
         let mut told = BTreeMap::new();
         for (header, value) in &self.headers {
-            // A word such as `issues` is none, and would be taken out of the names of tools, too.
+            // A word such as `issues` is not a secret; hiding it would also remove it from the names of tools.
             let is_plain = !may_be_secret_header(header, value);
             told.insert(
                 header.to_ascii_lowercase(),
@@ -262,7 +263,7 @@ impl McpServerSection {
         Ok(address)
     }
 
-    /// Says what cannot be, whatever the surroundings.
+    /// Returns an error about a section that can work nowhere.
     fn fault(&self, table: &str) -> Option<Fault> {
         let fault = |key: &str, expected: &str, found: &str| Fault::WrongType {
             key: format!("{table}.{key}"),
@@ -306,7 +307,7 @@ impl McpServerSection {
     }
 
     pub(super) fn table(&self) -> Table {
-        // Texts, lists and tables with texts as keys: writing it cannot fail.
+        // Strings, lists and tables with string keys: serializing them cannot fail.
         match Value::try_from(self) {
             Ok(Value::Table(table)) => table,
             _ => Table::new(),
@@ -315,15 +316,15 @@ impl McpServerSection {
 }
 
 impl McpConfig {
-    /// Returns what is told to the servers that are used and must not be shown. Of one that cannot be started as it is
-    /// configured there is nothing: it is told nothing.
+    /// Returns the secrets that are sent to the enabled servers. A server that cannot be started as configured has
+    /// none, since nothing is sent to it.
     pub(crate) fn secrets(&self, environment: &Environment) -> Vec<Secret> {
         let used = self.servers.iter().filter(|(_, server)| server.enabled);
         let resolved = used.filter_map(|(name, server)| server.resolved(name, environment).ok());
         resolved.flat_map(|config| config.secrets()).collect()
     }
 
-    /// Finds what cannot be, and lets paths count from the files that name them.
+    /// Checks the servers, and resolves paths relative to the files that set them.
     pub(super) fn checked(
         mut self,
         layers: &Layers,
@@ -331,7 +332,7 @@ impl McpConfig {
     ) -> Result<Self, ConfigError> {
         for (name, server) in &mut self.servers {
             let table = format!("mcp.servers.{}", as_key(name));
-            // It switches off what others may have under this name.
+            // This section disables a server that other sources may define under this name.
             if !server.enabled && server.command.is_none() && server.url.is_none() {
                 continue;
             }
@@ -346,7 +347,7 @@ impl McpConfig {
                     *path = layers.resolved(environment, &format!("{table}.{key}"), path);
                 }
             }
-            // What needs no variable is checked at once; the rest when it is used.
+            // What needs no variable is checked immediately; the rest when it is used.
             let sample = server.without_secrets().resolved(name, environment);
             if let Err(McpFault::Config(fault)) = sample {
                 let fault = Fault::NotToml(format!("{table}: {fault}"));
@@ -372,8 +373,8 @@ impl McpServerSection {
 }
 
 impl Layers {
-    /// Checks that nothing which the user names goes to a program or an address that the file of the working directory
-    /// names, trusted or not.
+    /// Checks that nothing which the user names is sent to a program or an address that the file of the working
+    /// directory names, whether that file is trusted or not.
     fn check_told(&self, table: &str) -> Result<(), ConfigError> {
         let found = WHERE
             .iter()
@@ -392,8 +393,9 @@ impl Layers {
         }
     }
 
-    /// Checks that the file of the working directory, trusted or not, sets no variable of a program that the user names or
-    /// tells something: one such as `LD_PRELOAD` makes any program do anything, with all that it is told.
+    /// Checks that the file of the working directory, trusted or not, sets no variables for a program that the user
+    /// names or passes something to: a variable such as `LD_PRELOAD` makes any program do anything, with everything
+    /// that it receives.
     fn check_variables(&self, table: &str) -> Result<(), ConfigError> {
         let variables = self.set_by(table, "env", Layer::is_found);
         let own = ["command"]
@@ -411,7 +413,7 @@ impl Layers {
         }
     }
 
-    /// Returns a key of a server's section, and where it stands, if a source of this kind has a part in its value.
+    /// Returns a key of a server's section and where it is set, if a matching source contributes to its value.
     fn set_by(
         &self,
         table: &str,
@@ -429,7 +431,7 @@ impl Layers {
     }
 }
 
-/// Where a server's section stands, for whoever tells of it.
+/// Returns where a server's section is, for messages.
 pub(super) fn origin_of(layers: &Layers, name: &str) -> Origin {
     layers.origin_around(&format!("mcp.servers.{}", as_key(name)))
 }

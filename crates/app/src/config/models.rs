@@ -1,4 +1,5 @@
-//! `[models.ROLE]`: which model serves a role. Each provider's adapter owns the keys of its sections; three are ours.
+//! `[models.ROLE]`: which model serves a role. Each provider's adapter owns the keys of its sections, except three that
+//! all sections share.
 
 mod providers;
 
@@ -16,7 +17,7 @@ pub(super) use providers::Providers;
 
 use crate::providers::{Provider, ProviderConfig};
 
-/// The keys that every section has, whoever the provider is.
+/// The keys that every section has, whatever its provider.
 pub(super) const OUR_KEYS: [&str; 3] = ["provider", "api_key_env", "api_key_file"];
 
 /// A key that no section has.
@@ -30,12 +31,12 @@ pub struct ModelConfig {
     pub provider: ProviderConfig,
     /// The name of the environment variable that holds the key.
     pub api_key_env: Option<String>,
-    /// The file that holds the key. Nobody else may be able to read it. A relative one counts from the configuration
-    /// file that names it, or else from the working directory.
+    /// The file that contains the key. No other user may be able to read it. A relative path counts from the
+    /// configuration file that sets it, or else from the working directory.
     pub api_key_file: Option<PathBuf>,
 }
 
-/// The keys that are ours, in a section that has others too.
+/// The shared keys, in a section that also has others.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Ours {
@@ -44,10 +45,10 @@ struct Ours {
     api_key_file: Option<PathBuf>,
 }
 
-/// What was read, or what is wrong with it.
+/// A parsed value, or what is wrong with it.
 pub(crate) type Checked<T> = Result<T, Box<Error>>;
 
-/// Checks what one source says about a role, given the provider the role has there. What is missing may stand elsewhere.
+/// Checks one source's section for a role, given its provider in that source. Other sources may set what is missing.
 pub(super) fn check(role: &str, table: &Table, provider: Option<Provider>) -> Checked<()> {
     read::<Ours>(role, table)?;
     let theirs = without_ours(table);
@@ -61,7 +62,7 @@ pub(super) fn check(role: &str, table: &Table, provider: Option<Provider>) -> Ch
     }
 }
 
-/// Reads the section of a role, with nothing missing.
+/// Parses the section of a role, which must be complete.
 pub(super) fn section(role: &str, table: &Table, provider: Provider) -> Checked<ModelConfig> {
     let ours: Ours = read(role, table)?;
     Ok(ModelConfig {
@@ -79,7 +80,7 @@ fn without_ours(table: &Table) -> Table {
         .collect()
 }
 
-/// Reads the keys of a section. The paths in errors begin at the root of the configuration.
+/// Parses the keys of a section. The paths in errors start at the root of the configuration.
 pub(crate) fn read<S: DeserializeOwned>(role: &str, table: &Table) -> Checked<S> {
     #[derive(Deserialize)]
     struct Root<S> {
@@ -88,7 +89,7 @@ pub(crate) fn read<S: DeserializeOwned>(role: &str, table: &Table) -> Checked<S>
     let section = Table::from_iter([(role.to_owned(), Value::Table(table.clone()))]);
     let root = Table::from_iter([("models".to_owned(), Value::Table(section))]);
     let mut read: Root<S> = Figment::from(Serialized::defaults(&root)).extract()?;
-    // A second opinion: figment takes the number of a choice for the choice itself.
+    // Parse again strictly: figment accepts the index of an enum variant instead of its name.
     let strict: Result<S, _> = serde_path_to_error::deserialize(Value::Table(table.clone()));
     if let Err(error) = strict {
         let path = format!("models.{role}.{}", error.path());
@@ -107,7 +108,7 @@ fn is_about_missing(error: &Error) -> bool {
     }
 }
 
-/// Refuses keys that no provider has, where it is not yet known who it is.
+/// Rejects keys that no provider has, if the provider is not known yet.
 fn known_to_any(role: &str, table: &Table) -> Checked<()> {
     let nowhere = |key: &&String| {
         let mut known = Provider::all().flat_map(|provider| {

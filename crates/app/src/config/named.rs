@@ -1,4 +1,4 @@
-//! Checks names that one section gives and another has to know: roles that get a model, the plan and the modes of the
+//! Checks names that one section defines and another must know: roles with a model, the plan and the modes of the
 //! server, and tools.
 
 use neuraxis_brainstem::{Policy, PolicyError, nearest};
@@ -15,7 +15,7 @@ use crate::names::{Choices, shown};
 use crate::prompts::impossible_name;
 use crate::web::SEARCH;
 
-/// Checks that the names of roles can stand in variables.
+/// Checks that the names of roles are usable in variables.
 pub(super) fn check_roles(sections: &Sections, layers: &Layers) -> Result<(), ConfigError> {
     let may_stand_in_variables =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
@@ -44,8 +44,8 @@ pub(super) fn check_prompts(sections: &Sections, layers: &Layers) -> Result<(), 
     }
 }
 
-/// Checks that roles with a model are named by the policy somewhere, or else that their names are no slips of the pen.
-/// Returns a sentence for each that nothing names, since an embedding program may still ask for it.
+/// Checks that the policy names each role that has a model, or that its name is at least not a typo. Returns a sentence
+/// for each role that nothing names, since an embedding program may still ask for it.
 pub(super) fn check_use<'a>(
     roles: impl Iterator<Item = &'a Role>,
     policy: &Policy,
@@ -70,7 +70,7 @@ pub(super) fn check_use<'a>(
     Ok(notices)
 }
 
-/// Checks that there is the plan of the server.
+/// Checks that the server's plan exists.
 pub(super) fn check_plan(
     server: &ServerConfig,
     policy: &Policy,
@@ -93,7 +93,7 @@ pub(super) fn check_plan(
     Err(layers.invalid_at("server.plan", message))
 }
 
-/// Checks that there are the modes that clients of the server may choose.
+/// Checks that the modes that clients of the server may choose exist.
 pub(super) fn check_modes(
     server: &ServerConfig,
     policy: &Policy,
@@ -116,18 +116,18 @@ pub(super) fn check_modes(
     Err(layers.invalid_at("server.modes", message))
 }
 
-/// What the policy says about tools that are not there.
+/// The policy's settings for tools that do not exist.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct AbsentTools {
-    /// Names that may belong to a tool which is not there now, and those that nobody trusted: where each stands, and what a
-    /// user should know of it.
+    /// Names that may belong to a tool which is not available now, and names from untrusted files: each with its
+    /// location, and a notice for the user.
     pub notices: Vec<(Origin, String)>,
-    /// Names that are most likely slips of the pen.
+    /// Names that are most likely typos.
     pub faults: Vec<PolicyError>,
 }
 
-/// Finds what the policy says about tools that are not there: a rule with a slip of the pen protects nothing.
+/// Finds the policy's settings for tools that do not exist: a rule with a typo protects nothing.
 pub(super) fn absent_tools(
     policy: &Policy,
     layers: &Layers,
@@ -136,7 +136,7 @@ pub(super) fn absent_tools(
 ) -> AbsentTools {
     let started = policy.agent_tools().into_iter().map(|tool| tool.name);
     let tools: Vec<ToolName> = tools.iter().cloned().chain(started).collect();
-    // A pattern that matches one of these names no slip, also where there is no service to search, and no sandbox.
+    // A pattern that matches one of these names is not a typo, even without a search service or a sandbox.
     let without = |name: &str| {
         let name = name.parse::<ToolName>().ok();
         let others: Vec<ToolName> = tools.iter().cloned().chain(name).collect();
@@ -185,7 +185,7 @@ pub(super) fn absent_tools(
     absent
 }
 
-/// Returns the key and the pattern of a name that belongs to no tool.
+/// Returns the key and the pattern of a name that matches no tool.
 fn named_by(fault: &PolicyError) -> Option<(&str, &str)> {
     match fault {
         PolicyError::UnknownTool { at, pattern, .. } => Some((at.as_str(), pattern.as_str())),
@@ -193,8 +193,8 @@ fn named_by(fault: &PolicyError) -> Option<(&str, &str)> {
     }
 }
 
-/// Checks that what the policy says about tools names tools that there are, or may be another day. Returns a sentence for
-/// each that is not there now.
+/// Checks that the policy names only tools that exist, or may exist in the future. Returns a sentence for each that
+/// does not exist now.
 pub(super) fn check_tools(
     policy: &Policy,
     layers: &Layers,
@@ -209,7 +209,7 @@ pub(super) fn check_tools(
     Ok(notices.map(|(at, why)| format!("{at}: {why}")).collect())
 }
 
-/// Checks that every agent which others may call can be called: that no tool has the name of the one that starts it.
+/// Checks that every agent which others may call can be called: no tool may have the name of the one that starts it.
 pub(super) fn check_agents(
     policy: &Policy,
     layers: &Layers,

@@ -7,15 +7,15 @@ use neuraxis_brainstem::SourceLine;
 
 /// Where a value comes from.
 ///
-/// Written plainly it says which line (`neuraxis.toml:3`), with `{:#}` also which column (`neuraxis.toml:3:5`).
+/// `Display` includes the line (`neuraxis.toml:3`), and with `{:#}` also the column (`neuraxis.toml:3:5`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// Nobody set it: it is built in.
+    /// Not set: the built-in default.
     Default,
     /// A file.
     File {
-        /// The file; relative to the working directory if it stands there.
+        /// The file; relative to the working directory if it is inside it.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
@@ -29,7 +29,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Returns the place as verdicts name it; `None` where nobody set the value.
+    /// Returns the location as verdicts name it; `None` for a default.
     pub(super) fn place(&self) -> Option<SourceLine> {
         let (source, line) = match self {
             Self::Default => return None,

@@ -1,4 +1,4 @@
-//! The files of this program itself, which no tool may get at, whether they are there yet or not.
+//! The program's own files, which no tool may access, whether they exist yet or not.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use crate::approval_key;
 use crate::environment::Environment;
 use crate::server_keys::ServerKeyFile;
 
-/// What SQLite appends to the name of a database for the files that belong to it.
+/// The suffixes that SQLite adds to the name of a database for its files.
 const DATABASE_FILES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 impl Config {
-    /// Adds them to those that are known: those that hold keys, those of the store, its log and its archive, those of the
-    /// configuration, and what else the program keeps of the user.
+    /// Adds the program's own files to `known`: those that contain keys, those of the store, its log and its archive,
+    /// those of the configuration, and everything else that the program keeps for the user.
     pub(crate) fn own_files(&self, environment: &Environment, known: OwnFiles) -> OwnFiles {
         let keys = self.key_files(environment).into_iter();
         let kept = self.kept_files(environment).into_iter();
@@ -44,7 +44,7 @@ impl Config {
         let mut files = Vec::new();
         let database = self.store.database();
         if let Some(file) = database.file() {
-            // SQLite keeps what belongs to a database beside the file itself, and not beside a symlink to it.
+            // SQLite keeps a database's files next to the file itself, not next to a symlink to it.
             let real = file.canonicalize().ok();
             for file in std::iter::once(file).chain(real) {
                 files.extend(DATABASE_FILES.map(|ending| with_ending(&file, ending)));

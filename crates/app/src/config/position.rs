@@ -1,4 +1,4 @@
-//! Where the keys of a TOML text stand.
+//! The positions of the keys in a TOML text.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,7 +21,7 @@ struct KeyPosition {
     value: Position,
 }
 
-/// The positions of all keys of a text, by the names that lead there.
+/// The positions of all keys of a text, by the names on their paths.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Positions(BTreeMap<Vec<String>, KeyPosition>);
 
@@ -32,18 +32,19 @@ impl Positions {
         positions
     }
 
-    /// Returns where a key stands.
+    /// Returns where a key is.
     pub(super) fn key(&self, names: &[String]) -> Option<Position> {
         self.0.get(names).map(|position| position.key)
     }
 
-    /// Returns where a value stands; for what has no position of its own, such as an entry of a list, that of what holds it.
+    /// Returns where a value is. For something without a position of its own, such as an entry of a list, returns that
+    /// of its parent.
     pub(super) fn value(&self, names: &[String]) -> Option<Position> {
         let mut above = (1..=names.len()).rev().filter_map(|end| names.get(..end));
         above.find_map(|names| self.0.get(names).map(|position| position.value))
     }
 
-    /// Lets a key be found by other names.
+    /// Makes a key available under other names.
     pub(super) fn rename(&mut self, from: &[String], to: &[String]) {
         if let Some(position) = self.0.remove(from) {
             self.0.insert(to.to_vec(), position);
@@ -66,12 +67,12 @@ impl Positions {
     }
 }
 
-/// Returns where a span of a text begins.
+/// Returns where a span of a text starts.
 pub(super) fn position_of(text: &str, span: Option<Range<usize>>) -> Position {
     Lines::of(text).position(span.map_or(0, |span| span.start))
 }
 
-/// A text and where its lines begin.
+/// A text and the positions at which its lines start.
 struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,

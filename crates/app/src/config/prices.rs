@@ -1,8 +1,8 @@
-//! The section `[price_list]`: which list of public prices says what models cost of which `[prices]` says nothing; and what a user
-//! should know of prices that are missing.
+//! The section `[price_list]`: which list of public prices applies to models that `[prices]` does not name. Also,
+//! notices about missing prices.
 //!
-//! A file of the working directory that nobody trusted says nothing here: what money budgets count would be its to decide. The
-//! list that one names is trusted with it, and only as it was then.
+//! An untrusted file of the working directory cannot set it: it could otherwise decide how money budgets are counted.
+//! Trusting such a file also trusts the list that it names, but only in its content at that time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,12 +27,13 @@ use crate::providers::Provider;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct PriceListConfig {
-    /// The file with the list, in the form of the one that ships: `public-prices.toml` of `neuraxis-brainstem`. A relative
-    /// one counts from the folder of the file that names it.
+    /// The file with the list, in the format of the one that ships: `public-prices.toml` of `neuraxis-brainstem`. A
+    /// relative path counts from the folder of the file that sets it.
     file: Option<PathBuf>,
 }
 
-/// Says which models nobody knows a price of though money is limited, and which prices are of no provider that there is.
+/// Returns notices about models without a known price although money is limited, and about prices of providers that do
+/// not exist.
 pub(super) fn notices(
     models: &BTreeMap<Role, ModelConfig>,
     policy: &Policy,
@@ -43,7 +44,7 @@ pub(super) fn notices(
         return notices;
     }
     for (role, config) in models {
-        // What answers without a network is no service that is paid.
+        // A model that is not reached over a network is not a paid service.
         if config.provider.base_url().is_none() {
             continue;
         }
@@ -83,7 +84,7 @@ fn unknown_providers(policy: &Policy, layers: &Layers) -> Vec<String> {
 }
 
 impl PriceListConfig {
-    /// Lets the file's path count from the file that names it.
+    /// Resolves the path of the list relative to the file that sets it.
     pub(super) fn resolved(mut self, layers: &Layers, environment: &Environment) -> Self {
         if let Some(file) = &mut self.file {
             *file = layers.resolved(environment, "price_list.file", file);
@@ -96,12 +97,12 @@ impl PriceListConfig {
         self.file.as_deref()
     }
 
-    /// Lets a policy know the prices of the file, where one is named. Of a list that the file of the working directory names,
-    /// that is what was read when it was known whether it is trusted, whatever stands there by now.
+    /// Adds the prices of the file to a policy, if one is named. For a list that the file of the working directory
+    /// names, uses the content that was read when its trust was determined, whatever the file contains by now.
     ///
     /// # Errors
     ///
-    /// A [`ConfigError`] that names the file, if it cannot be read or is no list.
+    /// A [`ConfigError`] that names the file, if it cannot be read or is not a price list.
     pub(super) fn applied(
         &self,
         policy: Policy,
@@ -125,11 +126,11 @@ impl PriceListConfig {
     }
 }
 
-/// Makes a list of prices of what was read of a file.
+/// Parses a price list from the content of a file.
 ///
 /// # Errors
 ///
-/// A [`ConfigError`] that names the file, if it could not be read or is no list.
+/// A [`ConfigError`] that names the file, if it could not be read or is not a price list.
 pub(super) fn list_of(path: &Path, read: io::Result<&str>) -> Result<PriceList, ConfigError> {
     let text = read.map_err(|source| ConfigError::PriceListUnread {
         path: path.to_owned(),

@@ -1,6 +1,6 @@
-//! What a `neuraxis.toml` of the working directory that nobody trusted may say: it may tighten the policy that all other
-//! sources make, and narrow the folder of the tools. Nothing else of it is taken in, so that a section which is added
-//! later is ignored until it is named here.
+//! What an untrusted `neuraxis.toml` of the working directory may do: tighten the policy of all other sources, and
+//! narrow the folder of the tools. Everything else in it is ignored, so a section that is added later is ignored until
+//! this module handles it.
 
 use std::collections::BTreeSet;
 use std::fs::canonicalize;
@@ -18,19 +18,19 @@ use super::layers::{Layers, add_rule_places, key_of};
 use super::read::RANK_OF_VARIABLES;
 use crate::environment::Environment;
 
-/// How often what cannot stand is taken out of such a file, before nothing of its policy counts.
+/// How often invalid parts are removed from such a file before its whole policy is ignored.
 const MAX_ATTEMPTS: usize = 16;
 
-/// What a rule says that tightens nothing: words for the model and for the person who is asked, and what may be remembered
-/// of the answer, unless that is nothing.
+/// The keys of a rule that tighten nothing: the reason, which the model and the user read, and what may be remembered
+/// of an answer, unless that is nothing.
 const TIGHTENS_NOTHING: [&str; 2] = ["reason", "remember"];
 
-/// The sections whose tables are things of their own: one that cannot stand is left out as a whole.
+/// The sections whose tables are independent entries: an invalid entry is dropped as a whole.
 const NAMED_WHOLE: [&str; 3] = ["rules", "trust", "prices"];
 
 impl Layers {
-    /// Takes in what a file that nobody trusted may say, and returns the rest. What would loosen the policy is found by
-    /// [`tightened`](Self::tightened).
+    /// Adds the parts of an untrusted file that it may set, and returns the rest. [`tightened`](Self::tightened) finds
+    /// what would loosen the policy.
     pub(super) fn with_untrusted(
         mut self,
         mut project: Layer,
@@ -75,7 +75,7 @@ impl Layers {
         (self, ignored)
     }
 
-    /// Lets a file that nobody trusted tighten the policy. Returns what it would loosen, which does not count.
+    /// Tightens the policy with an untrusted file. Returns what would loosen it, which is ignored.
     pub(super) fn tightened(&mut self, policy: Policy) -> (Policy, Vec<Change>) {
         let mut ignored = Vec::new();
         for _ in 0..MAX_ATTEMPTS {
@@ -99,7 +99,7 @@ impl Layers {
             let mut dropped = BTreeSet::new();
             for fault in &faults {
                 let key = smallest_whole(key_of(fault));
-                // What holds it may be gone already, and one key may loosen in two ways.
+                // Its parent may already be dropped, and one key may loosen in two ways.
                 if ancestry(key).all(|key| !dropped.contains(key)) {
                     ignored.extend(project.drop_faulty(key, fault));
                     dropped.insert(key);
@@ -109,7 +109,7 @@ impl Layers {
                 self.0.remove(at);
             }
         }
-        // Whoever wrote that many contradictions is not waited for.
+        // Stop here: the author of this many contradictions does not get more attempts.
         for project in self.0.extract_if(.., |layer| layer.only_tightens()) {
             each_leaf(project.said().1, &mut Vec::new(), &mut |key, value| {
                 ignored.push(Change::unusable(key, value, "it makes no policy"));
@@ -118,7 +118,7 @@ impl Layers {
         (policy, ignored)
     }
 
-    /// Takes the folder of the tools out of such a file, as a layer of its own, if it only narrows what they may see.
+    /// Takes the folder of the tools out of such a file, as a separate layer, if it only narrows what they may see.
     fn narrower_root(&self, project: &mut Layer, environment: &Environment) -> Option<Layer> {
         let working_dir = environment.working_dir();
         let root = project.said().1.get("tools")?.get("root")?.as_str()?;
@@ -128,11 +128,12 @@ impl Layers {
         let narrower = canonicalize(working_dir.join(root)).ok()?;
         let sections = self.sections().ok()?;
         let own = self.project_root(environment, &sections.tools);
-        // What is protected is found by its name beneath the folder, and there its name would be gone.
+        // A protected file is recognized by its path below the folder, and a narrower folder would remove part of that
+        // path.
         if is_protected(&narrower) {
             return None;
         }
-        // Where no tools are offered there is nothing to narrow.
+        // If no tools are offered, there is nothing to narrow.
         if self.too_wide_root(environment, &own).is_some() {
             return None;
         }
@@ -158,14 +159,14 @@ impl Layers {
 }
 
 impl Layer {
-    /// Reads what it says about the policy.
+    /// Parses its policy.
     fn policy(&self) -> Result<PolicyConfig, ConfigError> {
         let mut policy = self.sections()?.take_policy();
         add_rule_places(&mut policy, |key| Some(self.origin(key)));
         Ok(policy)
     }
 
-    /// Takes what this file says about the policy out of it, as a layer that only tightens.
+    /// Moves the policy of this file to a separate layer that only tightens.
     fn split_policy(&mut self) -> Option<Self> {
         let sections = POLICY_SECTIONS.iter();
         let policy: Table = sections
@@ -174,7 +175,7 @@ impl Layer {
         (!policy.is_empty()).then(|| self.tightening(policy))
     }
 
-    /// Forgets the sections that are not well-formed.
+    /// Drops the sections that are not well-formed.
     fn drop_malformed(&mut self, ignored: &mut Vec<Change>) {
         for name in POLICY_SECTIONS {
             let Some((name, section)) = self.take_section(name) else {
@@ -192,7 +193,7 @@ impl Layer {
         }
     }
 
-    /// Forgets what rules say that tightens nothing: whoever is asked shall not be talked into something.
+    /// Drops the keys of rules that tighten nothing, so that their wording cannot talk the user into something.
     fn drop_words(&mut self, ignored: &mut Vec<Change>) {
         self.change_table(|table| {
             let rules = table.get_mut("rules").and_then(Value::as_table_mut);
@@ -211,16 +212,16 @@ impl Layer {
         });
     }
 
-    /// Forgets what stronger layers set: they override it.
+    /// Drops what stronger layers override.
     fn drop_overridden(&mut self, stronger: &[Self]) {
         let sets = |key: &str| stronger.iter().any(|layer| layer.sets(key));
         self.change_table(|table| drop_keys(table, "", &sets));
     }
 
-    /// Forgets the smallest part around a fault that can be left out, and says what that was.
+    /// Drops the smallest part around a fault that can be omitted, and describes it.
     fn drop_faulty(&mut self, key: &str, fault: &PolicyError) -> Option<Change> {
         let Some(key) = ancestry(key).find(|key| self.sets(key)) else {
-            // What the fault is about is not found by its name, such as a long one that is cut.
+            // The key cannot be found by its name, for example because a long name was truncated.
             let section = key.split('.').next()?;
             let value = self.take_section(section)?.1;
             return Some(Change::loosening(&[section], &value, fault));
@@ -232,7 +233,7 @@ impl Layer {
     }
 }
 
-/// Returns the key of what is left out where a key cannot stand: half a rule is another rule.
+/// Returns the key of the part to drop if a key is invalid: half a rule would be a different rule.
 fn smallest_whole(key: &str) -> &str {
     let section = key.split('.').next().unwrap_or(key);
     match (NAMED_WHOLE.contains(&section), key::dots(key).get(1)) {
@@ -250,7 +251,7 @@ fn take(table: &mut Table, names: &[&str]) -> Option<Value> {
     }
 }
 
-/// Visits every value that is no table, and every empty table, with the names that lead there.
+/// Visits every value that is not a table, and every empty table, with the names on its path.
 fn each_leaf<'a>(
     table: &'a Table,
     above: &mut Vec<&'a str>,
@@ -283,7 +284,7 @@ fn drop_keys(table: &mut Table, above: &str, is_set: &impl Fn(&str) -> bool) {
     });
 }
 
-/// Says that the tools are not offered in a folder, and what to do if they should be.
+/// Returns a notice that the tools are not offered in a folder, and how to change that.
 pub(super) fn not_offered(root: &Path, what: &str) -> String {
     let root = root.display();
     format!(
@@ -292,7 +293,7 @@ pub(super) fn not_offered(root: &Path, what: &str) -> String {
     )
 }
 
-/// Returns why the tools are not offered in a folder: it holds everything, or everything of the user.
+/// Returns why the tools are not offered in a folder: it contains everything, or everything of the user.
 pub(super) fn too_wide(root: &Path, environment: &Environment) -> Option<&'static str> {
     let real = canonicalize(root).ok()?;
     if real.parent().is_none() {

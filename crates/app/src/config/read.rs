@@ -26,31 +26,31 @@ use crate::trust::Trust;
 /// The name of the file, in the working directory and in the user's configuration folder.
 pub(crate) const FILE_NAME: &str = "neuraxis.toml";
 
-/// What the names of variables that set keys begin with.
+/// The prefix of variables that set keys.
 const PREFIX: &str = "NEURAXIS_";
 
-/// The variable with our prefix that sets no key: it says what is logged.
+/// The variable with this prefix that sets no key: it configures logging.
 const LOG_VARIABLE: &str = "NEURAXIS_LOG";
 
-/// What separates the names of nested keys in the name of a variable.
+/// Separates the names of nested keys in the name of a variable.
 const SEPARATOR: &str = "__";
 
-/// The tables that take any name, in whichever section they stand.
+/// The tables that accept any name, in every section.
 const OPEN_TABLES: [&str; 4] = ["env", "headers", "headers_env", "query"];
 
-/// The protocols of a Service of Kubernetes, as names of variables have them and as addresses do.
+/// The protocols of a Kubernetes Service, as they appear in names of variables and in addresses.
 const PROTOCOLS: [(&str, &str); 3] = [("TCP", "tcp://"), ("UDP", "udp://"), ("SCTP", "sctp://")];
 
-/// The most bytes of a file.
+/// The maximum size of a file in bytes.
 pub(super) const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// How strong variables are. Files are weaker: there are two at the most.
+/// The precedence of variables. Files have lower ranks: there are at most two.
 pub(super) const RANK_OF_VARIABLES: usize = 2;
 
-/// How strong flags are.
+/// The precedence of flags.
 const RANK_OF_FLAGS: usize = 3;
 
-/// What the policy that ships with the program says.
+/// The policy that ships with the program.
 static BUILT_IN: LazyLock<Table> = LazyLock::new(|| {
     #[expect(
         clippy::expect_used,
@@ -59,7 +59,7 @@ static BUILT_IN: LazyLock<Table> = LazyLock::new(|| {
     toml::from_str(PolicyConfig::built_in_text()).expect("the built-in policy is readable")
 });
 
-/// What the sources say.
+/// The sources, read.
 pub(super) struct Reading {
     /// The sources, the weakest first.
     pub(super) layers: Layers,
@@ -69,11 +69,11 @@ pub(super) struct Reading {
     pub(super) files: Vec<PathBuf>,
     /// The file that was found in the working directory.
     pub(super) found: Option<FoundFile>,
-    /// What that file says, if nobody trusted it: nothing of it is among the sources yet.
+    /// The content of that file, if it is untrusted: it is not among the sources yet.
     pub(super) untrusted: Option<Layer>,
 }
 
-/// What the files say.
+/// The files, read.
 #[derive(Default)]
 struct Files {
     layers: Vec<Layer>,
@@ -121,7 +121,7 @@ pub(super) fn read_all(
     })
 }
 
-/// Finds out who the providers are, which decides what else may be said.
+/// Determines the providers, which decide what other keys are possible.
 fn providers(files: &[Layer], texts: &[TextSource]) -> Providers {
     let texts: Vec<_> = texts.iter().map(TextSource::said).collect();
     let files = files.iter().map(Layer::said);
@@ -155,7 +155,7 @@ fn usual_files(environment: &Environment, sources: &Sources) -> Result<Files, Co
     if let Some(folder) = environment.config_dir() {
         let path = folder.join(FILE_NAME);
         let shown = relative(&path, working_dir);
-        // Nobody is to wait for a pipe where a file is usual. One that is named may be any.
+        // Do not block on a pipe where a file is expected. A file that the user names may be of any kind.
         let opened = open_regular(&path, Links::Followed).map_err(Unread::Failed);
         match opened.and_then(text_of) {
             Err(Unread::Failed(error)) if is_absent(&error) => {}
@@ -165,7 +165,7 @@ fn usual_files(environment: &Environment, sources: &Sources) -> Result<Files, Co
                 files.read.push(shown);
             }
         }
-        // Whoever works in the configuration folder itself has one file, not two.
+        // If the working directory is the configuration folder, there is one file, not two.
         if is_same_folder(folder, working_dir) {
             return Ok(files);
         }
@@ -201,7 +201,7 @@ fn variable(
     value: &OsStr,
     files: &[Layer],
 ) -> Result<Option<TextSource>, ConfigError> {
-    // A name that is not Unicode does not matter unless it claims to be ours.
+    // A name that is not Unicode does not matter unless it has our prefix.
     let name = name.to_string_lossy();
     if name == LOG_VARIABLE || is_of_a_service(&name, value) {
         return Ok(None);
@@ -220,8 +220,8 @@ fn variable(
     }))
 }
 
-/// Says which variable was meant, where one sets no key and would set one with [`SEPARATOR`] in place of one or two of its
-/// single underscores.
+/// Adds the variable that was most likely meant to the error, if one sets no key, but would set one with [`SEPARATOR`]
+/// instead of one or two of its single underscores.
 fn with_separator(text: &TextSource, error: ConfigError, providers: &Providers) -> ConfigError {
     let Origin::Variable(name) = &text.source else {
         return error;
@@ -256,8 +256,9 @@ fn with_separator(text: &TextSource, error: ConfigError, providers: &Providers) 
     }
 }
 
-/// Returns a path with [`SEPARATOR`] in place of each of its single underscores in turn; not behind a table that takes any name,
-/// which says nothing about whether it was meant: `HEADERS_ENVS` is rather `HEADERS_ENV`.
+/// Returns variants of a path, each with [`SEPARATOR`] instead of one of its single underscores. Skips underscores
+/// after a table that accepts any name, where every variant is possible: `HEADERS_ENVS` more likely means
+/// `HEADERS_ENV`.
 fn separated(path: &str) -> Vec<String> {
     let is_open = |table: &str| {
         OPEN_TABLES
@@ -273,9 +274,10 @@ fn separated(path: &str) -> Vec<String> {
     parts.collect()
 }
 
-/// Returns the path of the key that a variable sets. Its name is in capitals as a rule: where a file has one name that differs in
-/// that alone, it is meant, unless a built-in name differs so as well. What stands below the `env` of an MCP server is the name
-/// of a variable of that program, which has the case that it is written in, and may have [`SEPARATOR`] in it.
+/// Returns the path of the key that a variable sets. The name of a variable is usually in upper case. If a file has
+/// exactly one name that differs only in case, that name is meant, unless a built-in name also matches. The part after
+/// the `env` of an MCP server is the name of a variable of that program: its case is kept, and it may contain
+/// [`SEPARATOR`].
 fn key_of_variable(path: &str, files: &[Layer]) -> String {
     let tables = files.iter().map(|file| file.said().1);
     let mut tables: Vec<&Table> = tables.chain([&*BUILT_IN]).collect();
@@ -303,7 +305,7 @@ fn key_of_variable(path: &str, files: &[Layer]) -> String {
     names.join(".")
 }
 
-/// Tells whether names lead to the `env` of an MCP server.
+/// Returns whether names lead to the `env` of an MCP server.
 fn is_env_of_mcp(names: &[String]) -> bool {
     match names {
         [mcp, servers, _, env] => mcp == "mcp" && servers == "servers" && env == "env",
@@ -311,7 +313,7 @@ fn is_env_of_mcp(names: &[String]) -> bool {
     }
 }
 
-/// Returns the name in tables that is the given one but for capitals, if there is exactly one.
+/// Returns the name in the tables that equals the given one except for case, if there is exactly one.
 fn only_alike<'a>(given: &str, tables: &[&'a Table]) -> Option<&'a String> {
     let names = tables.iter().flat_map(|table| table.keys());
     let alike = names.filter(|name| name.to_lowercase() == given.to_lowercase());
@@ -320,8 +322,8 @@ fn only_alike<'a>(given: &str, tables: &[&'a Table]) -> Option<&'a String> {
     alike.next().is_none().then_some(name)
 }
 
-/// Tells whether Kubernetes makes such a variable: each pod gets some of every Service beside it, which may have our name. Those
-/// of our nested keys have a double underscore.
+/// Returns whether Kubernetes creates such a variable: each pod receives some for every nearby Service, which may be
+/// named after Neuraxis. Variables for nested keys contain a double underscore.
 fn is_of_a_service(name: &str, value: &OsStr) -> bool {
     let is_address = || {
         let value = value.to_string_lossy();
@@ -337,7 +339,7 @@ fn is_of_a_service(name: &str, value: &OsStr) -> bool {
             || is_of_a_port(name))
 }
 
-/// Tells whether a name is one as `…_PORT_80_TCP` or `…_PORT_80_TCP_ADDR`.
+/// Returns whether a name has the form `…_PORT_80_TCP` or `…_PORT_80_TCP_ADDR`.
 fn is_of_a_port(name: &str) -> bool {
     let mut ends = ["_PROTO", "_PORT", "_ADDR"].into_iter();
     let port = ends.find_map(|end| name.strip_suffix(end)).unwrap_or(name);
@@ -371,7 +373,7 @@ impl Unread {
     }
 }
 
-/// Reads a file that the configuration names and that is as small as itself.
+/// Reads a file that the configuration names and that has the same size limit.
 pub(super) fn whole(path: &Path) -> Result<String, ConfigError> {
     read(path).map_err(|unread| unread.of(path))
 }
@@ -391,8 +393,8 @@ fn text_of(file: File) -> Result<String, Unread> {
     String::from_utf8(bytes).map_err(not_text)
 }
 
-/// Returns a path as it is shown: relative where it stands in the working directory. At the root of the file system every path
-/// would.
+/// Returns a path for display: relative if it is inside the working directory. At the root of the file system, every
+/// path would be.
 fn relative(path: &Path, working_dir: &Path) -> PathBuf {
     let below = path.strip_prefix(working_dir);
     let below = below.ok().filter(|_| working_dir.parent().is_some());

@@ -1,4 +1,4 @@
-//! Keeps secrets out of what is shown.
+//! Hides secrets in output.
 
 use serde::Deserialize;
 use toml::Value;
@@ -6,18 +6,19 @@ use toml::de::ValueDeserializer;
 
 use super::key;
 
-/// What stands in place of something hidden.
+/// Replaces something hidden.
 pub(crate) const HIDDEN: &str = "***";
 
-/// The fewest bytes of a value that is taken for a secret where the name of its variable or header leaves that open.
+/// The minimum length in bytes of a value that is treated as a secret if the name of its variable or header does not
+/// decide it.
 pub(super) const SHORTEST_SECRET: usize = 8;
 
-/// The sections that say what is allowed, none of whose keys is for a secret.
+/// The sections of the policy, none of whose keys contains a secret.
 const OF_POLICY: [&str; 9] = [
     "agents", "channels", "health", "modes", "plans", "prices", "rules", "taint", "trust",
 ];
 
-/// What the query of an address of a Postgres server may say that is no secret.
+/// Query parameters of a Postgres address that are not secret.
 const OF_POSTGRES: [&str; 9] = [
     "application_name",
     "dbname",
@@ -30,7 +31,7 @@ const OF_POSTGRES: [&str; 9] = [
     "user",
 ];
 
-/// Returns a URL without what may be a user, a password or a token. The user of a Postgres server stays where there is no
+/// Returns a URL without a potential user, password or token. The user of a Postgres server is kept if there is no
 /// password.
 pub(crate) fn without_secrets(url: &str) -> String {
     if is_postgres_without_password(url) {
@@ -40,7 +41,8 @@ pub(crate) fn without_secrets(url: &str) -> String {
         return HIDDEN.to_owned();
     }
     let (url, query) = match url.find(['?', '#']) {
-        // A stray question mark may be part of a password that was not escaped: then everything up to the last @ goes.
+        // A stray question mark may be part of a password that was not escaped, so everything up to the last @ is
+        // hidden.
         Some(end) if !url.get(end..).is_some_and(|rest| rest.contains('@')) => {
             (url.get(..end).unwrap_or_default(), HIDDEN)
         }
@@ -62,26 +64,26 @@ pub(crate) fn without_secrets(url: &str) -> String {
     format!("{scheme}{HIDDEN}@{host}{query}")
 }
 
-/// Tells whether a text has pairs, as programs of Postgres take them in place of an address: `host=db password=…`. A password
-/// among them may hold any sign.
+/// Returns whether a text contains pairs, as Postgres programs accept them instead of an address: `host=db password=…`.
+/// A password among them may contain any character.
 fn has_pairs(text: &str) -> bool {
     let (start, is_address) = match text.split_once("://") {
         Some((start, _)) => (start, true),
         None => (text, false),
     };
     let start = start.split(['?', '#']).next().unwrap_or_default();
-    // An option of a program may stand before an address, as `--db=`.
+    // An option of a program may precede an address, such as `--db=`.
     start.contains('=') && (!is_address || start.contains(char::is_whitespace))
 }
 
-/// Returns an address without what may be a password although it has no place for one: behind a user that has no host.
+/// Returns an address without a potential password in the wrong place: after a user without a host.
 fn without_misplaced_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.to_owned();
     };
     let host = rest.split('/').next().unwrap_or_default();
     match host.split_once(':') {
-        // The numbers of a port, or the drive of a file.
+        // The number of a port, or the drive of a file.
         Some((name, port)) if name.len() > 1 && !name.starts_with('[') && !is_port(port) => {
             let path = rest.get(host.len()..).unwrap_or_default();
             format!("{scheme}://{name}:{HIDDEN}{path}")
@@ -94,14 +96,14 @@ fn is_port(text: &str) -> bool {
     text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Tells whether a URL is that of a Postgres server and holds nothing that may be a password.
+/// Returns whether a URL is that of a Postgres server and contains no potential password.
 fn is_postgres_without_password(url: &str) -> bool {
     let Some(("postgres" | "postgresql", rest)) = url.split_once("://") else {
         return false;
     };
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (user, host) = place.split_once('@').unwrap_or(("", place));
-    // In what is written wrongly another pair may stand in the value of one, with escapes as well.
+    // In a malformed address, the value of one pair may contain another pair, also with escapes.
     let is_known = |pair: &str| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let lower = value.to_ascii_lowercase();
@@ -116,8 +118,8 @@ fn is_postgres_without_password(url: &str) -> bool {
         && (query.is_empty() || query.split('&').all(is_known))
 }
 
-/// Returns the value that a user wrote for a key, as it may be shown: a table may hold keys of services, and an address
-/// a password.
+/// Returns the value that a user wrote for a key, for display: a table may contain keys of services, and an address a
+/// password.
 #[must_use]
 pub fn shown_setting(key: &str, value: &str) -> String {
     let names = key::names(key);
@@ -135,7 +137,7 @@ pub fn shown_setting(key: &str, value: &str) -> String {
     shown(key, value)
 }
 
-/// Tells whether a text is a table or a list in which nothing may be a secret.
+/// Returns whether a text is a table or a list without potential secrets.
 fn holds_nothing_secret(text: &str) -> bool {
     let value = ValueDeserializer::parse(text).and_then(Value::deserialize);
     value.is_ok_and(|value| is_plain(&value))
@@ -150,7 +152,7 @@ fn is_plain(value: &Value) -> bool {
         }),
         Value::Array(values) => values.iter().all(is_plain),
         Value::String(text) => {
-            // Behind an option of a command a secret may stand as a word of its own, or as the rest of the option.
+            // After an option of a command, a secret may be a separate word, or the rest of the option.
             let has_option = text.split_whitespace().any(|word| word.starts_with('-'));
             !has_option
                 && !may_be_key(text)
@@ -161,7 +163,7 @@ fn is_plain(value: &Value) -> bool {
     }
 }
 
-/// Returns the value of a key as it may be shown.
+/// Returns the value of a key for display.
 pub(crate) fn shown(key: &str, value: &str) -> String {
     let names = key::names(key);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -185,7 +187,7 @@ pub(crate) fn shown(key: &str, value: &str) -> String {
     }
 }
 
-/// Returns an entry of a list as it may be shown, by the one before it.
+/// Returns an entry of a list for display, given the entry before it.
 pub(super) fn shown_entry(key: &str, before: Option<&str>, value: &str) -> String {
     let names = key::names(key);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -196,8 +198,8 @@ pub(super) fn shown_entry(key: &str, before: Option<&str>, value: &str) -> Strin
     }
 }
 
-/// Returns an argument of a program as it may be shown, by the one before it: a secret may stand in an address, behind the name
-/// of an option or a header, or in the word after that of an option.
+/// Returns an argument of a program for display, given the argument before it: a secret may be in an address, after the
+/// name of an option or a header, or in the word after an option.
 pub(super) fn shown_argument(before: Option<&str>, argument: &str) -> String {
     let hidden = || HIDDEN.to_owned();
     let is_value = before.is_some_and(takes_word) && !argument.starts_with("--");
@@ -210,7 +212,7 @@ pub(super) fn shown_argument(before: Option<&str>, argument: &str) -> String {
     }
     if let Some((_, address)) = argument.split_once("://") {
         let host = address.split('/').next().unwrap_or_default();
-        // What stands behind an @ in a path is a version, as in git+https://host/program@v1.
+        // What follows an @ in a path is a version, as in git+https://host/program@v1.
         return match host.contains(['@', ':']) || address.contains(['?', '#']) {
             true => without_secrets(argument),
             false => argument.to_owned(),
@@ -222,20 +224,20 @@ pub(super) fn shown_argument(before: Option<&str>, argument: &str) -> String {
     }
 }
 
-/// Tells whether an argument is an option whose value may be the next one.
+/// Returns whether an argument is an option whose value may be the next argument.
 fn takes_word(argument: &str) -> bool {
     argument.starts_with('-') && !argument.starts_with("--no-") && !argument.contains('=')
 }
 
-/// Returns what of an argument may be a secret: all that stands behind the first name of one. Names may stand behind each other,
-/// as in `--env=API_KEY=…` and in `host=db password=…`.
+/// Returns the part of an argument that may be a secret: everything after the first name of a secret. Names may follow
+/// each other, as in `--env=API_KEY=…` and in `host=db password=…`.
 fn secret_in(argument: &str) -> Option<&str> {
     let mut from = 0;
     for (at, separator) in argument.match_indices(['=', ':']) {
         let between = argument.get(from..at)?;
         from = at + separator.len();
         let value = argument.get(from..)?;
-        // Quotes stand in commands of rules.
+        // Commands in rules contain quotes.
         let mut words = between.rsplit([' ', ',', ';', '"', '\'']);
         let name = words.next().unwrap_or_default();
         if is_plain_name(name) && may_be_secret_argument(name, separator, value) {
@@ -245,8 +247,8 @@ fn secret_in(argument: &str) -> Option<&str> {
     None
 }
 
-/// Tells whether what stands behind a name in the arguments of a program may be a secret. Behind `:` the name may be that of a
-/// header.
+/// Returns whether the text after a name in the arguments of a program may be a secret. Before `:`, the name may be
+/// that of a header.
 fn may_be_secret_argument(name: &str, separator: &str, value: &str) -> bool {
     let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
     let sounds_secret = match separator {
@@ -258,13 +260,14 @@ fn may_be_secret_argument(name: &str, separator: &str, value: &str) -> bool {
     sounds_secret && !is_of_file && !is_yes_or_no || may_be_key(value) && !value.contains('/')
 }
 
-/// Tells whether an option is called as one that holds a secret. Other than in the name of a variable its words count whole:
-/// neither `--max-tokens` nor `--author` holds any. A number is none behind a name that ends otherwise, as `--token-limit`.
+/// Returns whether the name of an option suggests a secret. Unlike in the name of a variable, only whole words count:
+/// neither `--max-tokens` nor `--author` suggests one. A number is only a secret if the name ends with such a word,
+/// unlike `--token-limit`.
 fn option_sounds_secret(name: &str, is_number: bool) -> bool {
     let lower = name.to_ascii_lowercase();
     let words = lower.rsplit(|letter: char| !letter.is_ascii_alphanumeric());
     let mut words = words.filter(|word| !word.is_empty());
-    // Words are joined, too, as in PGPASSWORD and apiKey.
+    // Words may also be joined, as in PGPASSWORD and apiKey.
     let ends = [
         "key",
         "keys",
@@ -290,21 +293,21 @@ fn option_sounds_secret(name: &str, is_number: bool) -> bool {
     }
 }
 
-/// Tells whether a text can be the name of an option, a variable or a header, and is no key itself.
+/// Returns whether a text can be the name of an option, a variable or a header, and is not itself a key.
 fn is_plain_name(text: &str) -> bool {
     let usual = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
     !text.is_empty() && text.chars().all(usual) && !may_be_key(text)
 }
 
-/// Returns the value of a key of an MCP server as it may be shown: its variables and headers may be secrets, and arguments
-/// that look like one.
+/// Returns the value of a key of an MCP server for display: its variables and headers may be secrets, and so may
+/// arguments that look like one.
 fn shown_of_mcp(names: &[&str], value: &str) -> String {
     let is_hidden = match names {
         _ if names.contains(&"env") || names.contains(&"headers") => true,
         _ if names.contains(&"headers_env") => !is_variable_name(value),
         [.., "url"] => return without_secrets(value),
         [.., "args"] => return shown_argument(None, value),
-        // A program has a name, and what stands behind one may be a secret.
+        // A program has a name, and what follows it may be a secret.
         [.., "command"] => value.contains(char::is_whitespace),
         [.., "token_env" | "pass_env"] => !is_variable_name(value),
         _ => false,
@@ -315,18 +318,18 @@ fn shown_of_mcp(names: &[&str], value: &str) -> String {
     }
 }
 
-/// Tells whether a variable that stands in the configuration as it is may be a secret all the same.
+/// Returns whether a variable that is written literally in the configuration may be a secret anyway.
 pub(super) fn may_be_secret(name: &str, value: &str) -> bool {
     sounds_secret(name) && !names_file(name, value) || may_be_key(value) && !value.contains('/')
 }
 
-/// Tells whether a name in capitals is one of a file, and what it stands for a path.
+/// Returns whether a name in upper case is that of a file, and its value looks like a path.
 fn names_file(name: &str, value: &str) -> bool {
     let endings = ["FILE", "PATH", "DIR", "SOCK"];
     value.contains('/') && endings.iter().any(|ending| name.ends_with(ending))
 }
 
-/// Tells whether what is called so may be a secret: a variable, a header or a part of the query.
+/// Returns whether the name of a variable, a header or a query parameter suggests a secret.
 pub(super) fn sounds_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let secrets = [
@@ -335,7 +338,7 @@ pub(super) fn sounds_secret(name: &str) -> bool {
     secrets.iter().any(|secret| name.contains(secret))
 }
 
-/// Tells whether a header that stands in the configuration as it is may be a secret all the same.
+/// Returns whether a header that is written literally in the configuration may be a secret anyway.
 pub(super) fn may_be_secret_header(name: &str, value: &str) -> bool {
     let value = value.trim();
     let (scheme, bare) = value.split_once(' ').unwrap_or_default();
@@ -346,21 +349,21 @@ pub(super) fn may_be_secret_header(name: &str, value: &str) -> bool {
     is_called_so || has_scheme || may_be_key(value) || may_be_key(bare)
 }
 
-/// Tells whether a header is called as one that holds a secret. Of variables that would say too much: `PWD` names a folder. Of
-/// headers, too, where the value is a short word: `X-Session-Mode: read`.
+/// Returns whether the name of a header suggests a secret. For variables, this would match too much: `PWD` names a
+/// folder. It also would for headers whose value is a short word: `X-Session-Mode: read`.
 fn header_sounds_secret(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let secrets = ["bearer", "cred", "jwt", "pwd", "session"];
     sounds_secret(name) || secrets.iter().any(|secret| lower.contains(secret))
 }
 
-/// Tells whether a text in the place of a name looks like a key: those of providers are long, or begin with a mark.
+/// Returns whether a text in the place of a name looks like a key: keys of providers are long, or have a known prefix.
 pub(crate) fn may_be_key(text: &str) -> bool {
     let is_long = text.len() >= 20 && text.bytes().any(|byte| byte.is_ascii_digit());
     is_long || text.to_ascii_lowercase().starts_with("sk-")
 }
 
-/// Returns the name of a variable as it may be shown: whoever wrote the key itself there must not see it again.
+/// Returns the name of a variable for display. If the user wrote the key itself there, it must not be displayed.
 pub(crate) fn shown_variable(name: &str) -> &str {
     match is_variable_name(name) {
         true => name,
@@ -368,7 +371,7 @@ pub(crate) fn shown_variable(name: &str) -> &str {
     }
 }
 
-/// Tells whether a text looks like the name of a variable, as it is usually written, and not like a key.
+/// Returns whether a text looks like the usual name of a variable, and not like a key.
 fn is_variable_name(text: &str) -> bool {
     let usual = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
     (1..=64).contains(&text.len())

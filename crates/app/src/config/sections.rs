@@ -1,4 +1,4 @@
-//! The sections of `neuraxis.toml`, as they are written. Those of the policy are defined in `neuraxis-brainstem`.
+//! The sections of `neuraxis.toml` in their written form. Those of the policy are defined in `neuraxis-brainstem`.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -39,7 +39,7 @@ use crate::prompts::PromptConfig;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Sections {
-    /// Which keys a section may have depends on its provider: `models` checks them.
+    /// The possible keys of a section depend on its provider; `models` checks them.
     pub(super) models: BTreeMap<Role, Table>,
     pub(super) discovery: DiscoveryConfig,
     pub(super) driver: DriverConfig,
@@ -60,7 +60,7 @@ pub(super) struct Sections {
     health: HealthConfig,
     prices: BTreeMap<String, PriceConfig>,
     pub(super) price_list: PriceListConfig,
-    /// A section of earlier versions. Its one key has no effect any more.
+    /// A section of earlier versions. Its only key no longer has any effect.
     config: RetiredConfig,
 }
 
@@ -82,10 +82,10 @@ impl Sections {
     }
 }
 
-/// What earlier versions knew: what a file of the working directory may say about the policy.
+/// A key of earlier versions: what a file of the working directory may set in the policy.
 pub(super) const RETIRED_KEY: &str = "config.project_policy";
 
-/// `[config]`, which earlier versions had.
+/// `[config]`, a section of earlier versions.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct RetiredConfig {
@@ -93,44 +93,44 @@ struct RetiredConfig {
     _project_policy: IgnoredAny,
 }
 
-/// `[tools]`: what the built-in tools may see, how many tools a request holds, and how long results may be.
+/// `[tools]`: what the built-in tools may access, how many tools a request contains, and how long results may be.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ToolsConfig {
-    /// The folder that the file tools are confined to. A relative one counts from the file that names it, or else from
-    /// the working directory, which it also is by default.
+    /// The folder that the file tools are confined to. A relative path counts from the file that sets it, or else from
+    /// the working directory, which is the default.
     #[serde(deserialize_with = "folder")]
     pub root: Option<PathBuf>,
-    /// What tools are told as the project that they work for (`ToolContext::project_id`); nothing if left out.
+    /// The project id that tools receive (`ToolContext::project_id`). None by default.
     pub project_id: Option<String>,
-    /// Whether commands may run where nothing confines them: `sandboxed` (they may not) if left out, or `unconfined`.
+    /// Whether commands may run where nothing confines them: `sandboxed` (they may not), the default, or `unconfined`.
     pub commands: Commands,
-    /// The variables that commands get besides the usual ones, by their names: those of a proxy, or of certificates. None that
-    /// sounds like a secret; none if left out.
+    /// Names of additional variables that commands receive, such as those of a proxy or of certificates. Names that
+    /// suggest a secret are not allowed. Empty by default.
     #[serde(deserialize_with = "variable_names")]
     pub environment: Vec<String>,
-    /// With more tools than this an agent's requests hold a few of them, and `find_tools` by which the model finds the
-    /// others; 50 if left out.
+    /// With more tools than this, an agent's requests contain only a few of them, and `find_tools`, with which the
+    /// model finds the others. Defaults to 50.
     search_above: Option<u32>,
-    /// The most bytes of a result that a model reads, at least 4,096: the rest is kept beside the run, to be read in pages.
-    /// 65,536 if left out.
+    /// The maximum number of bytes of a result that a model reads, at least 4,096; the rest is kept with the run and
+    /// can be read in pages. Defaults to 65,536.
     #[serde(deserialize_with = "result_bytes")]
     pub max_result_bytes: Option<usize>,
-    /// The most bytes of a result that are kept beside the run; of a longer one, its beginning and its end. At least
-    /// `max_result_bytes`; 8,388,608 (8 MiB) if left out.
+    /// The maximum number of bytes of a result that are kept with the run; of a longer one, the beginning and the end
+    /// are kept. At least `max_result_bytes`. Defaults to 8,388,608 (8 MiB).
     pub max_kept_bytes: Option<usize>,
 }
 
 impl ToolsConfig {
-    /// Returns with how many tools more than which an agent searches them.
+    /// Returns the number of tools above which an agent searches for tools.
     #[must_use]
     pub fn search_above(&self) -> u32 {
         let usual = OrchestratorBuilder::SEARCH_TOOLS_ABOVE;
         self.search_above.unwrap_or(usual)
     }
 
-    /// Returns how long results of tools may be.
+    /// Returns the limits on the length of tool results.
     #[must_use]
     pub fn result_bounds(&self) -> ResultBounds {
         let usual = ResultBounds::default();
@@ -142,8 +142,8 @@ impl ToolsConfig {
     }
 }
 
-/// Reads the name of a folder. An empty one names none: it would be the working directory, which a variable may name on purpose
-/// only.
+/// Reads the name of a folder. An empty name is rejected: it would mean the working directory, which a variable should
+/// name only on purpose.
 fn folder<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
     let folder = PathBuf::deserialize(deserializer)?;
     if folder.as_os_str().is_empty() {
@@ -166,7 +166,7 @@ fn result_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usi
 fn variable_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let names = Vec::<String>::deserialize(deserializer)?;
     for name in &names {
-        // What may be a key is not shown.
+        // A potential key is not shown.
         if !is_name_of_variable(name) || may_be_key(name) {
             return Err(D::Error::custom(
                 "expected names of variables, such as \"HTTPS_PROXY\", without values",
@@ -181,57 +181,61 @@ fn variable_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Stri
     Ok(names)
 }
 
-/// Tells whether programs can look a variable up by this name; `http_proxy` is one that they do.
+/// Returns whether programs can look up a variable by this name; some do so for `http_proxy`.
 fn is_name_of_variable(text: &str) -> bool {
     let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     text.chars().all(is_of_name) && text.starts_with(|first: char| !first.is_ascii_digit())
 }
 
-/// `[server]`: how `neuraxis-server` is reached, and what its clients may use.
+/// `[server]`: how to reach `neuraxis-server`, and what its clients may use.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// The address and port to listen on; port 0 is any that is free. `127.0.0.1:8787`.
+    /// The address and port to listen on; port 0 means any free port. Defaults to `127.0.0.1:8787`.
     #[serde(deserialize_with = "socket_address")]
     pub listen: SocketAddr,
-    /// The plan that limits every request: one of `[plans.NAME]`. None if left out.
+    /// The plan that limits every request: one of `[plans.NAME]`. None by default.
     pub plan: Option<PlanName>,
-    /// The modes that clients may choose. If left out, those that let tools do no more than `moderate` does.
+    /// The modes that clients may choose. Defaults to those that let tools do no more than `moderate` does.
     pub modes: Option<Vec<Mode>>,
-    /// How many turns may be at work at the same time; 1,024 if left out.
+    /// The maximum number of turns that may run at the same time. Defaults to 1,024.
     pub max_runs: Option<NonZeroU32>,
-    /// How many turns of one owner of keys may be at work at the same time, where the key does not say; any number if left out.
+    /// The maximum number of turns that one owner of keys may run at the same time, if the key sets none. Unlimited by
+    /// default.
     pub max_runs_per_owner: Option<NonZeroU32>,
-    /// How long a question that a tool asks in the middle of its call is open, in milliseconds; declined at once if 0. 300,000.
+    /// How long a question that a tool asks during its call stays open, in milliseconds; 0 declines it immediately.
+    /// Defaults to 300,000.
     pub question_ms: u64,
-    /// The file of the keys of clients, relative to the working directory; a server does not start if it is not there. The file
-    /// `server-keys.json` in the user's data folder if left out, which need not be there.
+    /// The file with the keys of clients, relative to the working directory; the server does not start if it does not
+    /// exist. Defaults to `server-keys.json` in the user's data folder, which need not exist.
     pub keys: Option<PathBuf>,
-    /// Origins of pages that may ask besides those of the server's own address, such as `https://chat.example.com`.
+    /// Origins of pages that may call the server in addition to those of its own address, such as
+    /// `https://chat.example.com`.
     pub origins: Vec<String>,
-    /// Whether a proxy that encrypts stands before the server, so that keys do not cross a network in the clear. `false`.
+    /// Whether an encrypting proxy is in front of the server, so that keys do not cross a network in plain text.
+    /// Defaults to `false`.
     pub behind_proxy: bool,
-    /// The form of the access log, a line on standard error for each answer. If left out, such lines are for who looks for
-    /// defects (`debug`).
+    /// The format of the access log, with one line on standard error for each response. By default, such lines are only
+    /// logged for debugging (`debug`).
     pub access_log: Option<AccessLog>,
-    /// `[server.tls]`: the certificate that the server shows; without it, it speaks no TLS.
+    /// `[server.tls]`: the server's certificate. Without it, the server does not use TLS.
     pub tls: Option<TlsFiles>,
 }
 
-/// The form of the access log.
+/// The format of the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AccessLog {
-    /// As the other lines of the log are, at `info`.
+    /// Like other log lines, at level `info`.
     Text,
-    /// An object of JSON on each line, whatever else is logged.
+    /// A JSON object on each line, whatever else is logged.
     Json,
 }
 
 impl AccessLog {
-    /// Returns the word for it in the configuration.
+    /// Returns its name in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -241,22 +245,22 @@ impl AccessLog {
     }
 }
 
-/// `[server.tls]`: the files of a certificate. Paths count from the folder of the file that names them.
+/// `[server.tls]`: the files of a certificate. Paths count from the folder of the file that sets them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TlsFiles {
     /// The certificate chain in PEM, the server's own first.
     pub certificate: PathBuf,
-    /// Its private key in PEM, which not everybody may read.
+    /// Its private key in PEM, which must not be readable by everyone.
     pub key: PathBuf,
 }
 
 impl ServerConfig {
-    /// The default of [`max_runs`](Self::max_runs): two cores hold a thousand streams, and not two thousand.
+    /// The default of [`max_runs`](Self::max_runs): two cores can serve a thousand streams, but not two thousand.
     pub const MAX_RUNS: NonZeroU32 = NonZeroU32::MIN.saturating_add(1_023);
 
-    /// Returns the modes that clients may choose, by this policy.
+    /// Returns the modes that clients may choose under this policy.
     #[must_use]
     pub fn modes_of(&self, policy: &Policy) -> Vec<Mode> {
         let usual = || policy.modes_no_freer_than(&Mode::MODERATE);
@@ -265,22 +269,22 @@ impl ServerConfig {
 }
 
 impl TlsFiles {
-    /// Tells whether the private keys in a PEM file are encrypted, so that a server can read none of them.
+    /// Returns whether the private keys in a PEM file are encrypted, so that a server can read none of them.
     #[must_use]
     pub fn is_encrypted(pem: &[u8]) -> bool {
         let pem = String::from_utf8_lossy(pem);
         let kinds: Vec<&str> = pem.lines().filter_map(kind_of_key).collect();
         let are_all = !kinds.is_empty() && kinds.iter().all(|kind| *kind == "ENCRYPTED ");
-        // The second is the older form, which looks like any other key but for this.
+        // The second check is for the older format, which otherwise looks like an unencrypted key.
         are_all || pem.contains("Proc-Type: 4,ENCRYPTED")
     }
 
-    /// Returns when the first certificate of a PEM file expires; `None` if there is none that can be read.
+    /// Returns when the first certificate of a PEM file expires; `None` if there is no readable one.
     #[must_use]
     pub fn expires_at(pem: &[u8]) -> Option<Timestamp> {
         let certificate = CertificateDer::pem_slice_iter(pem).next()?.ok()?;
         let parsed = ParsedCertificate::try_from(&certificate).ok()?;
-        // Whom it is signed by is of no interest: its time is looked at before that.
+        // The issuer does not matter: the expiry is checked before the signature.
         let (nobody, later) = (RootCertStore::empty(), UnixTime::since_unix_epoch(NEVER));
         match verify_server_cert_signed_by_trust_anchor(&parsed, &nobody, &[], later, &[]) {
             Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext {
@@ -294,7 +298,7 @@ impl TlsFiles {
         }
     }
 
-    /// Lets paths count from the files that name them.
+    /// Resolves paths relative to the files that set them.
     pub(super) fn resolved(self, layers: &Layers, environment: &Environment) -> Self {
         let Self { certificate, key } = self;
         Self {
@@ -307,13 +311,13 @@ impl TlsFiles {
 /// The year 10000, after which no certificate can be valid (RFC 5280, section 4.1.2.5).
 const NEVER: Duration = Duration::from_secs(253_402_300_800);
 
-/// Returns what stands before the kind in a line with which a private key begins, such as `RSA `.
+/// Returns what precedes the kind in the first line of a private key, such as `RSA `.
 fn kind_of_key(line: &str) -> Option<&str> {
     let name = line.trim_end().strip_prefix("-----BEGIN ")?;
     name.strip_suffix("PRIVATE KEY-----")
 }
 
-/// The port that `neuraxis-server` listens on unless another is asked for.
+/// The default port of `neuraxis-server`.
 const DEFAULT_PORT: u16 = 8787;
 
 impl Default for ServerConfig {

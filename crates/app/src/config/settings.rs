@@ -1,4 +1,4 @@
-//! The configuration in force as a list, for people.
+//! The effective configuration as a list, for users.
 
 use std::iter;
 
@@ -23,7 +23,7 @@ pub struct Setting {
 }
 
 impl Config {
-    /// Returns every value in force, those that nobody set included, in the order of the sections.
+    /// Returns every effective value, including defaults, in the order of the sections.
     #[must_use]
     pub fn settings(&self) -> Vec<Setting> {
         let mut list = Vec::new();
@@ -137,8 +137,8 @@ impl Config {
     }
 
     fn policy_table(&self) -> Table {
-        // The configuration is texts, numbers, lists and tables with texts as keys: writing and reading it cannot fail.
-        // By way of the text, since a value tree would turn 0.7 into 0.699999988079071.
+        // The configuration consists of strings, numbers, lists and tables with string keys: writing and reading it
+        // cannot fail. It goes through text, since a value tree would turn 0.7 into 0.699999988079071.
         let text = toml::to_string(self.policy.config()).unwrap_or_default();
         toml::from_str(&text).unwrap_or_default()
     }
@@ -164,7 +164,7 @@ impl Config {
 
 pub(super) fn on_one_line(key: &str, value: &Value) -> String {
     match value {
-        // The escapes of JSON are escapes of TOML too.
+        // JSON escapes are also TOML escapes.
         Value::String(text) => JsonText::string(&secret::shown(key, text)).to_string(),
         Value::Array(values) => {
             let before = values.iter().map(Value::as_str);

@@ -1,8 +1,8 @@
-//! What whoever starts the program says about its configuration.
+//! The configuration sources that the caller of this crate chooses.
 
 use std::path::{Path, PathBuf};
 
-/// The sources of configuration beside those that are always looked at.
+/// The sources of configuration, in addition to those that are always read.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     file: Option<PathBuf>,
@@ -11,23 +11,23 @@ pub struct Sources {
     answers: Answers,
 }
 
-/// What becomes of the rules that a person allowed for a folder by an answer.
+/// Whether rules apply that the user allowed for a folder by answering a question.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Answers {
-    /// They do not count: somebody else may be asked here.
+    /// They do not apply: someone other than the user of this process may be asked here.
     #[default]
     Ignored,
-    /// They count for the folder of the tools: nobody but the user of this process is asked.
+    /// They apply to the folder of the tools: only the user of this process is asked.
     Counted,
 }
 
-/// What becomes of a file that is found in the working directory.
+/// How a file in the working directory is treated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum FoundFiles {
-    /// It counts as far as it is trusted.
+    /// It applies as far as it is trusted.
     #[default]
     AsTrusted,
-    /// It counts as one that nobody trusted.
+    /// It is treated as untrusted.
     Untrusted,
 }
 
@@ -40,14 +40,14 @@ pub(super) struct FlagValue {
 }
 
 impl Sources {
-    /// Names the one file to be read, in place of those that are found.
+    /// Reads only this file, instead of those that would be found.
     #[must_use]
     pub fn with_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
         self
     }
 
-    /// Adds the value of a key, given by its dotted path, that a flag sets. Of several for the same key, the last counts.
+    /// Sets a key, given by its dotted path, from a flag. If the same key is set several times, the last value applies.
     #[must_use]
     pub fn with_flag(
         mut self,
@@ -63,16 +63,15 @@ impl Sources {
         self
     }
 
-    /// Reads a file that is found in the working directory as if nobody trusted it: then it is known what it would
-    /// change.
+    /// Reads a file in the working directory as if it were untrusted, which shows what it would change.
     #[must_use]
     pub const fn without_trust(mut self) -> Self {
         self.found = FoundFiles::Untrusted;
         self
     }
 
-    /// Counts the rules that the user of this process [allowed](crate::FolderRules) for the folder of the tools, for a
-    /// program that works for nobody else. Not beside a [named file](Self::with_file).
+    /// Applies the rules that the user of this process [allowed](crate::FolderRules) for the folder of the tools. For a
+    /// program that works for no other user. Has no effect together with a [named file](Self::with_file).
     #[must_use]
     pub const fn with_folder_rules(mut self) -> Self {
         self.answers = Answers::Counted;

@@ -1,4 +1,4 @@
-//! The section `[store]`: where sessions are kept. What its keys mean to a database is said in `neuraxis-sql`.
+//! The section `[store]`: where sessions are kept. `neuraxis-sql` documents what its keys mean for a database.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,17 +13,18 @@ use url::Url;
 
 use crate::environment::Environment;
 
-/// The store that keeps nothing beyond the process.
+/// The store that keeps nothing after the process ends.
 pub(crate) const IN_MEMORY: &str = "memory:";
 
 /// The name of the file in the user's data folder.
 const FILE_NAME: &str = "sessions.db";
 
-/// The shortest lease in milliseconds: whoever holds one says three times within it that it is alive, and a busy machine
+/// The shortest lease in milliseconds. The holder of a lease renews it three times within that time, and a busy machine
 /// may take a while to do so.
 const MIN_LEASE_MS: u64 = 1_000;
 
-/// The shortest time that sessions are kept in which nothing happens: whoever means minutes would lose what is still looked at.
+/// The shortest time that inactive sessions are kept: a user who sets minutes would lose sessions that are still in
+/// use.
 const MIN_KEEP: Duration = Duration::from_secs(3_600);
 
 /// `[store]`: where sessions and records are kept.
@@ -31,32 +32,34 @@ const MIN_KEEP: Duration = Duration::from_secs(3_600);
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct StoreConfig {
-    /// Which store: `memory:`, which keeps nothing beyond the process, a file as `sqlite://PATH`, or a server as
-    /// `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. The file `sessions.db` in the user's data folder.
+    /// Which store: `memory:`, which keeps nothing after the process ends, a file as `sqlite://PATH`, or a server as
+    /// `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Defaults to the file `sessions.db` in the user's data folder.
     pub url: Option<String>,
-    /// What survives a power cut: `full` or `normal`. `full`.
+    /// What survives a power cut: `full` or `normal`. Defaults to `full`.
     pub durability: Durability,
-    /// How long a run stays with a process that no longer says that it is alive, in milliseconds; at least 1,000. 30,000.
+    /// How long a run stays leased to a process that gives no sign of life, in milliseconds; at least 1,000. Defaults
+    /// to 30,000.
     #[serde(deserialize_with = "lease")]
     pub lease_ms: u64,
-    /// The most connections for reading at the same time; one more writes. 8.
+    /// The maximum number of connections that read at the same time; one more writes. Defaults to 8.
     pub max_connections: u32,
-    /// How long a locked file or a silent server is waited for, in milliseconds. 5,000.
+    /// How long to wait for a locked file or an unresponsive server, in milliseconds. Defaults to 5,000.
     pub patience_ms: u64,
-    /// Whether live text of runs reaches listeners at other servers on the same Postgres, by notifications of it, over one
-    /// connection more for each server and worker. `true`; other stores pass nothing on.
+    /// Whether live text of runs reaches listeners at other servers on the same Postgres, through its notifications.
+    /// Takes one more connection for each server and worker. Defaults to `true`; other stores forward nothing.
     pub live: bool,
-    /// The file with the key by which approvals count, 64 hexadecimal digits; it has to be there. Servers that share a
-    /// database need the same one. The file `approval.key` in the user's data folder, which is made if it is missing.
+    /// The file with the key that makes approvals valid, 64 hexadecimal digits; it must exist. Servers that share a
+    /// database need the same one. Defaults to the file `approval.key` in the user's data folder, which is created if
+    /// missing.
     pub approval_key_file: Option<PathBuf>,
-    /// How long a session is kept in which nothing happens, such as `90d`; servers delete it then, and with it all of its runs.
-    /// For good if it is left out.
+    /// How long an inactive session is kept, such as `90d`; after that, servers delete it with all of its runs. By
+    /// default, sessions are kept permanently.
     #[serde(deserialize_with = "age")]
     pub keep: Option<Duration>,
-    /// The folder to which servers write a session as JSON Lines before they delete it for its age, as `neuraxis sessions export`
-    /// does. Nowhere if it is left out.
+    /// The folder to which servers write a session as JSON Lines before they delete it because of its age, like
+    /// `neuraxis sessions export` does. None by default.
     pub archive: Option<PathBuf>,
-    /// `[store.log]`: where the log is copied to as JSON Lines; nowhere if it is left out.
+    /// `[store.log]`: where the log is copied as JSON Lines. None by default.
     pub log: Option<LogCopy>,
 }
 
@@ -79,8 +82,7 @@ impl Default for StoreConfig {
 }
 
 impl StoreConfig {
-    /// Fills in the place that is meant where none is named: the user's data folder, or nowhere without one that can be
-    /// written.
+    /// Fills in the default place: the user's data folder, or nowhere if there is none that can be written.
     pub(super) fn in_place(mut self, environment: &Environment) -> Self {
         let file = Self::usual_file(environment).filter(|_| !environment.is_data_read_only());
         let file = file.as_deref().and_then(|file| file.to_str());
@@ -89,24 +91,24 @@ impl StoreConfig {
         self
     }
 
-    /// Returns the file in the user's data folder in which sessions are kept where no place is named. It need not be there.
+    /// Returns the file in the user's data folder that is the default store. It need not exist.
     pub(crate) fn usual_file(environment: &Environment) -> Option<PathBuf> {
         Some(environment.data_dir()?.join(FILE_NAME))
     }
 
-    /// Returns which store is used.
+    /// Returns the URL of the store.
     #[must_use]
     pub fn url(&self) -> &str {
         self.url.as_deref().unwrap_or(IN_MEMORY)
     }
 
-    /// Tells whether sessions end with the process.
+    /// Returns whether sessions end with the process.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
         self.url() == IN_MEMORY
     }
 
-    /// Describes the database to the adapter.
+    /// Returns the database settings for the adapter.
     pub(crate) fn database(&self) -> SqlConfig {
         let mut database = SqlConfig::new(self.url());
         database.durability = self.durability;
@@ -117,8 +119,8 @@ impl StoreConfig {
         database
     }
 
-    /// Returns the files that let this process into a Postgres, where its driver looks for them: the key of its certificate,
-    /// and passwords.
+    /// Returns the files with which this process authenticates to Postgres, in the places where its driver looks for
+    /// them: the key of its certificate, and passwords.
     pub(crate) fn key_files(&self, environment: &Environment) -> Vec<PathBuf> {
         let url = Url::parse(self.url()).ok();
         let Some(url) = url.filter(|url| matches!(url.scheme(), "postgres" | "postgresql")) else {
@@ -130,14 +132,14 @@ impl StoreConfig {
         let variables = ["PGSSLKEY", "PGPASSFILE"].into_iter();
         let variables = variables.filter_map(|name| environment.text(name));
         let named = in_url.chain(variables.map(str::to_owned));
-        // The key itself may stand in place of its file.
+        // The setting may contain the key itself instead of its file.
         let named = named.filter(|file| !file.is_empty() && !file.starts_with("-----BEGIN"));
         let named = named.map(|file| environment.working_dir().join(file));
         let usual = environment.home_dir().map(|home| home.join(".pgpass"));
         named.chain(usual).collect()
     }
 
-    /// Returns the section as it is written, but for the file of the approval key.
+    /// Returns the section in its written form, except the file of the approval key.
     pub(super) fn table(&self) -> Table {
         let durability = match self.durability {
             Durability::Normal => "normal",
@@ -182,7 +184,7 @@ fn lease<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(millis)
 }
 
-/// Reads an age with its unit: days are of 24 hours.
+/// Reads an age with its unit; a day has 24 hours.
 fn age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let wrong = || D::Error::custom("expected an age of at least an hour, such as \"90d\"");

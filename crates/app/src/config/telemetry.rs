@@ -1,5 +1,5 @@
-//! The section `[telemetry]`: where traces and metrics of runs go. Without it, and without OpenTelemetry's own variables, nothing
-//! goes anywhere. A file of the working directory that nobody trusted says nothing about it.
+//! The section `[telemetry]`: where traces and metrics of runs are sent. Without it, and without OpenTelemetry's own
+//! variables, nothing is sent. An untrusted file of the working directory cannot set it.
 
 use std::path::PathBuf;
 
@@ -17,28 +17,30 @@ use super::{Config, Layers};
 use crate::environment::Environment;
 use crate::secrecy::OTLP_HEADERS;
 
-/// What says where spans are sent.
+/// The setting for where spans are sent.
 const ENDPOINT: &str = "telemetry.otlp.endpoint";
 
-/// `[telemetry]`: where traces and metrics of runs go, and what of them.
+/// `[telemetry]`: where traces and metrics of runs are sent, and what they contain.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TelemetryConfig {
-    /// Whether what is said in conversations, arguments and results of tools are part of what is exported. `false`.
+    /// Whether messages of conversations, and arguments and results of tools, are exported. Defaults to `false`.
     pub content: bool,
-    /// Regular expressions: what matches one is replaced by `[redacted]` in all that leaves conversations, besides keys and what
-    /// looks like one: in traces, logs, recordings, copies of the log, results of evals and errors.
+    /// Regular expressions. Each match is replaced with `[redacted]` in everything that leaves conversations, in
+    /// addition to keys and what looks like one: in traces, logs, recordings, copies of the log, results of evals, and
+    /// errors.
     pub redact: Vec<Pattern>,
-    /// The share of traces that are exported, from 0 to 1; what `OTEL_TRACES_SAMPLER` says if left out, and otherwise 1. A
-    /// request that brings its own trace decides itself.
+    /// The share of traces that are exported, from 0 to 1. Defaults to `OTEL_TRACES_SAMPLER`, or else 1. For a request
+    /// with its own trace, that trace decides.
     #[serde(deserialize_with = "share")]
     pub sample: Option<f64>,
-    /// What the service is called; what `OTEL_SERVICE_NAME` says if left out, and otherwise `neuraxis`.
+    /// The name of the service. Defaults to `OTEL_SERVICE_NAME`, or else `neuraxis`.
     pub service_name: Option<String>,
-    /// `[telemetry.otlp]`: spans and metrics over OTLP; only where OpenTelemetry's variables name an endpoint if left out.
+    /// `[telemetry.otlp]`: spans and metrics over OTLP. If omitted, only sent if OpenTelemetry's variables name an
+    /// endpoint.
     pub otlp: Option<OtlpSection>,
-    /// `[telemetry.json_lines]`: trace records as JSON Lines; none if left out.
+    /// `[telemetry.json_lines]`: trace records as JSON Lines. None by default.
     pub json_lines: Option<JsonLinesSection>,
 }
 
@@ -47,13 +49,13 @@ pub struct TelemetryConfig {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OtlpSection {
-    /// The endpoint, such as `http://127.0.0.1:4318`; what `OTEL_EXPORTER_OTLP_ENDPOINT` says if left out, and otherwise the
-    /// usual port of this machine.
+    /// The endpoint, such as `http://127.0.0.1:4318`. Defaults to `OTEL_EXPORTER_OTLP_ENDPOINT`, or else the usual port
+    /// of this machine.
     #[serde(deserialize_with = "endpoint")]
     pub endpoint: Option<Url>,
-    /// `http/protobuf` or `grpc`; what `OTEL_EXPORTER_OTLP_PROTOCOL` says if left out, and otherwise `http/protobuf`.
+    /// `http/protobuf` or `grpc`. Defaults to `OTEL_EXPORTER_OTLP_PROTOCOL`, or else `http/protobuf`.
     pub protocol: Option<Protocol>,
-    /// Whether metrics are sent, too. `true`.
+    /// Whether metrics are also sent. Defaults to `true`.
     pub metrics: Option<bool>,
 }
 
@@ -62,20 +64,20 @@ pub struct OtlpSection {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct JsonLinesSection {
-    /// The file, which is made if it is missing; its folder has to be there. A relative one counts from the file that names it.
+    /// The file, which is created if missing; its folder must exist. A relative path counts from the file that sets it.
     pub path: PathBuf,
-    /// The bytes from which on a new file is begun; at least 4,096. 67,108,864.
+    /// The size in bytes at which a new file is started; at least 4,096. Defaults to 67,108,864.
     #[serde(default = "default_max_bytes", deserialize_with = "max_bytes")]
     pub max_bytes: u64,
-    /// How many older files are kept beside it, `PATH.1` the newest; at most 100. 7.
+    /// How many older files are kept next to it, with `PATH.1` as the newest; at most 100. Defaults to 7.
     #[serde(default = "default_files", deserialize_with = "files")]
     pub files: u32,
 }
 
-/// The fewest bytes of a file: one that holds less than a line or two would be a file for each.
+/// The smallest size limit in bytes: a file that cannot hold a few lines would mean one file per line.
 const MIN_BYTES: u64 = 4 * 1024;
 
-/// The most older files: each of them is looked for where a file is opened.
+/// The maximum number of older files: opening a file checks for each of them.
 const MAX_FILES: u32 = 100;
 
 const fn default_max_bytes() -> u64 {
@@ -153,7 +155,7 @@ fn malformed<E: Error>() -> E {
     E::custom("expected a URL of http or https, such as http://127.0.0.1:4318")
 }
 
-/// Checks that what lets spans in is not sent where the file of the working directory says.
+/// Checks that credentials for spans are not sent to an endpoint that the file of the working directory names.
 pub(super) fn check_key(layers: &Layers, environment: &Environment) -> Result<(), ConfigError> {
     let is_found = layers.strongest(ENDPOINT).is_some_and(Layer::is_found);
     let key = OTLP_HEADERS
@@ -171,7 +173,7 @@ pub(super) fn check_key(layers: &Layers, environment: &Environment) -> Result<()
 }
 
 impl TelemetryConfig {
-    /// Lets the file's path count from the file that names it.
+    /// Resolves the path of the file relative to the file that sets it.
     pub(super) fn resolved(mut self, layers: &Layers, environment: &Environment) -> Self {
         if let Some(lines) = &mut self.json_lines {
             lines.path = layers.resolved(environment, "telemetry.json_lines.path", &lines.path);
@@ -179,7 +181,7 @@ impl TelemetryConfig {
         self
     }
 
-    /// Returns the section as it is written; nothing where it says that nothing goes anywhere.
+    /// Returns the section in its written form; empty if nothing is sent anywhere.
     pub(super) fn table(&self) -> Table {
         let mut table = Table::new();
         if *self == Self::default() {

@@ -1,4 +1,4 @@
-//! Tests of merging, of strictness and of origins.
+//! Tests of merging, strictness and origins.
 
 mod complaints;
 mod mcp;
@@ -21,7 +21,7 @@ use crate::trust::{Trust, TrustList};
 /// The file that is found in the working directory.
 const FOUND: &str = "work/neuraxis.toml";
 
-/// A machine with a working directory and a configuration folder of its own.
+/// A machine with its own working directory and configuration folder.
 struct Machine {
     folder: TempDir,
     environment: Environment,
@@ -41,7 +41,7 @@ impl Machine {
         }
     }
 
-    /// Adds a file. That of the working directory is trusted.
+    /// Adds a file. A file in the working directory is trusted.
     fn with_file(mut self, path: &str, text: &str) -> Self {
         fs::write(self.folder.path().join(path), text).unwrap();
         if path == FOUND {
@@ -55,7 +55,7 @@ impl Machine {
         self
     }
 
-    /// Adds a file of the working directory that nobody trusted.
+    /// Adds an untrusted file in the working directory.
     fn with_untrusted(self, text: &str) -> Self {
         fs::write(self.folder.path().join(FOUND), text).unwrap();
         self
@@ -74,7 +74,7 @@ impl Machine {
         Config::load(&self.environment, sources)
     }
 
-    /// Returns the message with its causes.
+    /// Returns the error message with its causes.
     fn complaint(&self) -> String {
         self.complaint_from(&Sources::default())
     }
@@ -108,7 +108,7 @@ fn a_role_of_one_s_own_is_used_where_a_mode_or_channel_names_it() {
     ] {
         assert_eq!(configured(&format!("{model}{more}")), [""; 0], "{more}");
     }
-    // One that is no slip of the pen may be there for an embedding program.
+    // A role whose name is not a typo may be for an embedding program.
     let notices = configured("[models.vision]\nprovider = 'offline'");
     let [notice] = notices.as_slice() else {
         panic!("not one notice: {notices:?}")
@@ -180,7 +180,7 @@ fn the_earlier_name_of_a_key_is_the_same_key_in_every_source() {
         .with_variable("NEURAXIS_CHANNELS__CHAT__PROFILE", "researcher");
     let set = agent(&turned, &Sources::default());
     assert_eq!(set.value, r#""researcher""#);
-    // One source says one thing.
+    // One source must use only one of the names.
     let twice = format!("{old}agent = 'main_thread'\n");
     let complaint = Machine::new()
         .with_file("user/neuraxis.toml", &twice)
@@ -342,7 +342,7 @@ fn a_variable_means_the_name_of_a_file_that_differs_in_capitals_alone() {
         plans("[plans.Team.day]\nmax_tokens = 7\n"),
         ["plans.Team.day.max_tokens = 5"]
     );
-    // Of two, the one in small letters is meant.
+    // If there are two, the one in lower case is meant.
     assert_eq!(
         plans("[plans.Team.day]\nmax_tokens = 7\n[plans.team.day]\nmax_tokens = 8\n"),
         [
@@ -458,7 +458,7 @@ fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
     }
 }
 
-/// Every section there is but those of models, with what its table has to hold anyway.
+/// All sections except those of models, each with the required keys of its table.
 const SECTIONS: [(&str, &str); 33] = [
     ("discovery", ""),
     ("store", ""),
@@ -495,7 +495,7 @@ const SECTIONS: [(&str, &str); 33] = [
     ("telemetry.json_lines", ""),
 ];
 
-/// Returns every section there is: of models one for each provider.
+/// Returns all sections; for models, one for each provider.
 fn sections() -> impl Iterator<Item = (&'static str, String)> {
     let providers = Provider::names().iter();
     let models = providers.map(|name| ("models.x", format!("provider = '{name}'")));
@@ -503,10 +503,10 @@ fn sections() -> impl Iterator<Item = (&'static str, String)> {
     models.chain(others.map(|(section, head)| (section, head.to_owned())))
 }
 
-/// What a message lists as the keys of a section is all of them, so that no list of keys has to be kept here.
+/// The error message lists all keys of a section, so that no list of keys must be maintained here.
 #[test]
 fn the_template_explains_every_key_there_is() {
-    // An older name of a key, and places that a file may not name.
+    // An older name of a key, and settings that a file may not contain.
     const LEFT_OUT: [&str; 1] = ["profile"];
     let template = crate::template();
     for name in Provider::names() {

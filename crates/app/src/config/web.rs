@@ -1,4 +1,4 @@
-//! `[web]`: its keys are those of `neuraxis-web`; here is where they come from, and which key goes where.
+//! `[web]`: `neuraxis-web` defines its keys; this module handles their sources, and where keys are sent.
 
 use neuraxis_web::WebConfig;
 use toml::{Table, Value};
@@ -9,14 +9,14 @@ use super::layer::Layer;
 use super::secret::without_secrets;
 use super::{Config, Layers};
 
-/// What names the key of the search service.
+/// The setting that names the key of the search service.
 const KEY: &str = "web.search.api_key_env";
 
-/// What says where the key is sent.
+/// The settings for where the key is sent.
 const ADDRESSES: [&str; 2] = ["web.search.base_url", "web.search.provider"];
 
-/// Checks that the key of the search service is named by the same file as the address that it is sent to, if that is the file
-/// of the working directory.
+/// Checks that the key of the search service is named by the same file as the address it is sent to, if that file is
+/// the one of the working directory.
 pub(super) fn check_key(layers: &Layers) -> Result<(), ConfigError> {
     let key = layers.strongest(KEY);
     if key.is_none_or(Layer::is_found) {
@@ -35,7 +35,7 @@ pub(super) fn check_key(layers: &Layers) -> Result<(), ConfigError> {
     }
 }
 
-/// Says that the key of the search service is sent where whoever is on the way can read it.
+/// Returns a notice if the key of the search service is sent unencrypted over a network.
 pub(super) fn unprotected(web: &WebConfig, layers: &Layers) -> Option<String> {
     let url = web.search.base_url.as_deref()?;
     web.search.api_key_env.as_ref()?;
@@ -56,9 +56,9 @@ impl Config {
     }
 }
 
-/// Returns the section as it is written.
+/// Returns the section in its written form.
 pub(super) fn table(web: &WebConfig) -> Value {
-    // Texts, numbers, lists and a table: writing and reading them cannot fail.
+    // Strings, numbers, lists and a table: writing and reading them cannot fail.
     let text = toml::to_string(web).unwrap_or_default();
     Value::Table(toml::from_str::<Table>(&text).unwrap_or_default())
 }

@@ -6,15 +6,15 @@ use toml::Table;
 
 use crate::providers::Provider;
 
-/// Which provider each role has from which rank of sources on: files, then variables, then flags.
+/// The provider of each role, from a given rank of sources on: files, then variables, then flags.
 ///
-/// A source that names another provider than the weaker ones begins the section anew: a model's name or an address of
-/// the one provider is of no use to the other.
+/// A source that names another provider than weaker sources discards their settings for the role: a model name or an
+/// address of one provider is useless for another.
 #[derive(Debug, Default)]
 pub(in crate::config) struct Providers(BTreeMap<String, Vec<(usize, Provider)>>);
 
 impl Providers {
-    /// Takes what the sources say, the weakest first, each with its rank.
+    /// Collects the providers from the sources, the weakest first, each with its rank.
     pub(in crate::config) fn of<'a>(sources: impl IntoIterator<Item = (usize, &'a Table)>) -> Self {
         let mut providers = Self::default();
         for (rank, table) in sources {
@@ -31,19 +31,20 @@ impl Providers {
         providers
     }
 
-    /// Returns the provider of a role at a rank. What no source up to there says, the next one that does counts.
+    /// Returns the provider of a role at a rank. If no source up to that rank names one, the next source that does
+    /// decides.
     pub(in crate::config) fn at(&self, role: &str, rank: usize) -> Option<Provider> {
         let named = self.0.get(role)?;
         let before = named.iter().rev().find(|(from, _)| *from <= rank);
         before.or(named.first()).map(|(_, provider)| *provider)
     }
 
-    /// Returns the provider of a role when all was said.
+    /// Returns the provider of a role after all sources.
     pub(in crate::config) fn last(&self, role: &str) -> Option<Provider> {
         self.at(role, usize::MAX)
     }
 
-    /// Returns the rank that the section of a role begins at: what weaker sources say is meant for another provider.
+    /// Returns the rank at which the section of a role starts: weaker sources' settings are for another provider.
     pub(in crate::config) fn begin(&self, role: &str) -> usize {
         match self.0.get(role).map(Vec::as_slice) {
             Some([_, .., (rank, _)]) => *rank,
@@ -53,7 +54,7 @@ impl Providers {
 
     fn add(&mut self, role: &str, rank: usize, provider: Provider) {
         let named = self.0.entry(role.to_owned()).or_default();
-        // Of several sources of one rank the last counts.
+        // Of several sources with the same rank, the last one decides.
         named.retain(|(other, _)| *other != rank);
         if named.last().is_none_or(|(_, last)| *last != provider) {
             named.push((rank, provider));

@@ -1,4 +1,4 @@
-//! What is shown of secrets: nothing.
+//! Tests that no secrets are displayed.
 
 use super::*;
 

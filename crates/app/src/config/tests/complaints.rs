@@ -1,4 +1,4 @@
-//! Tests of what is said about wrong configurations.
+//! Tests of the error messages about invalid configurations.
 
 use super::*;
 

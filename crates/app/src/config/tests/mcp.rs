@@ -1,4 +1,4 @@
-//! `[mcp]`: what servers get, and what never goes to whom.
+//! `[mcp]`: what servers receive, and what is never sent to which server.
 
 use neuraxis_mcp::Reach;
 
@@ -155,7 +155,7 @@ fn what_the_user_names_stays_with_the_user_where_both_files_say_something_of_the
         assert!(complaint.contains(&named), "{complaint}");
         assert!(complaint.contains("user/neuraxis.toml:3"), "{complaint}");
         assert!(!complaint.contains("hunter2"), "{complaint}");
-        // What the file of the working directory says alone belongs together.
+        // Settings that only the file of the working directory makes belong together.
         let alone = Machine::new().with_file(FOUND, &section(found));
         alone.load().unwrap();
     }
@@ -169,7 +169,7 @@ fn the_working_directory_sets_no_variable_of_a_program_that_the_user_names_or_te
         ("pass_env = ['GITHUB_TOKEN']", "pass_env"),
         ("env = { LOG = 'hunter2' }", "env"),
     ] {
-        // What the user says nothing of is named by the other file.
+        // The file of the working directory names what the user does not set.
         let command = match key {
             "command" => "",
             _ => "[mcp.servers.github]\ncommand = './their-server'\n",
@@ -365,7 +365,7 @@ fn a_variable_for_the_env_of_a_program_keeps_the_case_of_its_name() {
     };
     let section = "[mcp.servers.shop]\ncommand = 'shop'\n";
     assert_eq!(env_of(section), ["API_TOKEN=k-1", "A__b=true"]);
-    // As elsewhere the one name of a file that differs in its case alone is meant.
+    // As elsewhere, the only name in a file that differs just in case is meant.
     let named = format!("{section}env = {{ api_token = 'k-0' }}\n");
     assert_eq!(env_of(&named), ["A__b=true", "api_token=k-1"]);
 }

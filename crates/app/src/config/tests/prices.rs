@@ -1,4 +1,4 @@
-//! Tests of the list of public prices that a file may replace.
+//! Tests of the list of public prices, which a file can replace.
 
 use neuraxis_core::{Cost, CountLabel, MicroUsd, ModelRef, TokenCount, Usage};
 

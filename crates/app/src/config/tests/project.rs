@@ -1,4 +1,4 @@
-//! A file of the working directory: until a person trusted it, it tightens the policy and does nothing else.
+//! A file of the working directory: until the user trusts it, it tightens the policy and does nothing else.
 
 use neuraxis_brainstem::{DataConfig, Request};
 use neuraxis_core::{Channel, ToolSpec};
@@ -13,12 +13,12 @@ const ADDS: &str = "[modes.quick]\nmax_turns = 2\ntools.read_only = 'allow'\n\
                     [channels.clock]\nrole = 'router'\ntools = ['current_time']\n\
                     [prices.'openai/*']\nprompt = 1.0\ncompletion = 1.0\n";
 
-/// Returns a machine with a file in its working directory that nobody trusted.
+/// Returns a machine with an untrusted file in its working directory.
 fn found(text: &str) -> Machine {
     Machine::new().with_untrusted(text)
 }
 
-/// Returns a machine with a file in its working directory that the user trusted.
+/// Returns a machine with a trusted file in its working directory.
 fn trusted(text: &str) -> Machine {
     Machine::new().with_file(FOUND, text)
 }
@@ -210,7 +210,7 @@ fn it_is_measured_against_what_the_users_own_sources_make() {
     };
     assert_no_notice(&own(25));
     assert_eq!(ignored(&own(5)), ["modes.moderate.max_turns"]);
-    // What a stronger source overrides needs no word.
+    // A key that a stronger source overrides needs no notice.
     let machine = own(5).with_variable("NEURAXIS_MODES__MODERATE__MAX_TURNS", "5");
     assert_no_notice(&machine);
     let machine = found(TIGHTER).with_variable("NEURAXIS_MODES__MODERATE__MAX_TURNS", "30");
@@ -343,13 +343,13 @@ fn a_change_says_whether_it_is_cut() {
         let name = "x".repeat(length);
         assert_eq!(is_cut(&format!("[{name}]\ny = 1\n")), cut, "{length}");
     }
-    // A sign of ours in the text is no cut.
+    // An ellipsis in the text itself does not mean that it is truncated.
     assert!(!is_cut("[x]\ny = 'and so on…'\n"));
 }
 
 #[test]
 fn every_section_but_those_of_the_policy_is_ignored() {
-    // Whoever adds a section finds out here that it is ignored, and that nothing has to be done for that.
+    // A section that is added later is ignored, as this test shows, without further changes.
     let text = "[modes]\n[channels]\n[plans]\n[rules]\n[trust]\n[taint]\n[health]\n[prices]\n";
     assert_eq!(ignored(&found(text)), [""; 0]);
     assert_eq!(ignored(&found("[unheard_of]\n")), ["unheard_of"]);
@@ -521,7 +521,7 @@ fn a_key_never_goes_to_an_address_that_the_file_of_the_working_directory_names()
             assert!(said.contains(part), "{part}: {said}");
         }
     }
-    // Where no address is named, the provider is one.
+    // If no address is named, the provider determines it.
     let provider = "[models.reasoning]\nprovider = 'deepseek'\n";
     let machine = trusted(provider).with_variable(KEY, "MY_KEY");
     assert!(matches!(
@@ -533,7 +533,7 @@ fn a_key_never_goes_to_an_address_that_the_file_of_the_working_directory_names()
         "https://mine.example",
     );
     assert!(address.load().is_ok(), "the user names both");
-    // What the same file names belongs together, also with a dot in the name of a header.
+    // Settings of the same file belong together, even with a dot in the name of a header.
     let both = "[models.reasoning]\nprovider = 'openai'\nmodel = 'm'\nbase_url = 'https://mine.example'\n\
                 api_key_env = 'MY_KEY'\nheaders_env = { 'x.y' = 'OTHER' }\n";
     assert!(trusted(both).load().is_ok());
@@ -607,7 +607,7 @@ fn an_empty_name_of_the_folder_of_the_tools_lifts_no_guard() {
     let file = Machine::new().with_file("user/neuraxis.toml", "[tools]\nroot = ''\n");
     let said = file.complaint();
     assert!(said.contains(expected), "{said}");
-    // Nothing in a file that nobody trusted is an error.
+    // Nothing in an untrusted file is an error.
     let config = found("[tools]\nroot = ''\n").load().unwrap();
     let changes = config.found().unwrap().changes();
     let said: Vec<&str> = changes.iter().map(|it| it.meaning.as_str()).collect();
