@@ -1,4 +1,4 @@
-//! Chooses the models: those that are configured, or what there is without any configuration.
+//! Chooses the models: the configured ones, or those that are available without any configuration.
 
 mod configured;
 mod endpoint;
@@ -24,22 +24,22 @@ pub(crate) use key::in_variable;
 pub use key::{KeyError, KeySource};
 pub use local::{LocalServer, Obstacle, PassedOver};
 
-/// Returns the model server that answers at one of these places, if one does.
+/// Returns the model server that answers at one of these addresses, if any.
 pub(crate) async fn local_servers(places: Vec<neuraxis_llama::LlamaConfig>) -> Option<LocalServer> {
     local::find(places).await.found.map(|(_, server)| server)
 }
 
-/// The models that serve, and why these.
+/// The models that serve, and why they were chosen.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Discovery {
-    /// The models, by the roles they serve, or why one cannot. Never empty.
+    /// The models, by the roles they serve, or why a model cannot serve. Never empty.
     pub endpoints: BTreeMap<Role, Result<Endpoint, ModelError>>,
-    /// Whether they were configured, found, or stand in for a model that is missing.
+    /// Whether they were configured, found, or replace a missing model.
     pub choice: Choice,
-    /// The usual places of model servers at which somebody listens who was of no use. Empty where nobody looked.
+    /// The usual addresses of model servers where an unusable program listens. Empty if they were not checked.
     pub passed_over: Vec<PassedOver>,
-    /// The recordings that answer for some.
+    /// The recordings that answer for some roles.
     pub(crate) cassettes: Vec<Cassette>,
 }
 
@@ -47,21 +47,21 @@ pub struct Discovery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Choice {
-    /// The configuration says so.
+    /// They are configured.
     Configured,
     /// Nothing is configured, and the key of this provider is in its usual variable.
     Key(FoundKey),
-    /// Nothing is configured, and this server answers on this machine.
+    /// Nothing is configured, and this server on this machine answers.
     Found(LocalServer),
-    /// Nothing is configured, and nothing else was found that could be used.
+    /// Nothing is configured, and nothing usable was found.
     Offline {
-        /// The variables that hold keys which are only used where a configuration says so.
+        /// The variables with keys that are only used if a configuration says so.
         keys: Vec<&'static str>,
     },
 }
 
 impl Discovery {
-    /// Returns what a user should know about the choice, a line each.
+    /// Returns what a user should know about the choice, as one line each.
     pub fn notices(&self) -> impl Iterator<Item = String> + '_ {
         let passed_over = self.passed_over.iter().map(PassedOver::to_string);
         self.choice.notice().into_iter().chain(passed_over)
@@ -69,7 +69,7 @@ impl Discovery {
 }
 
 impl Choice {
-    /// Returns what a user should know about it.
+    /// Returns what a user should know about why these models were chosen.
     #[must_use]
     pub fn notice(&self) -> Option<String> {
         match self {
@@ -81,7 +81,7 @@ impl Choice {
     }
 }
 
-/// Says what to do where there is no model.
+/// Returns what to do if there is no model.
 fn offline(keys: &[&str]) -> String {
     let what = "no model configured: answering offline, by rules";
     match keys {
@@ -100,7 +100,7 @@ fn offline(keys: &[&str]) -> String {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// Its key cannot be had.
+    /// Its key is unavailable.
     #[error("models.{role}: {source}")]
     Key {
         /// The role.
@@ -108,19 +108,19 @@ pub enum ModelError {
         /// What is missing: a variable, a file, or a key in it.
         source: KeyError,
     },
-    /// A variable that is to hold a secret header is not set.
+    /// The variable for a secret header is not set.
     #[error(
         "models.{role}: the environment variable {variable}, which is to hold the header {header}, is not set"
     )]
     Header {
         /// The role.
         role: Role,
-        /// The variable; hidden where it may be a key.
+        /// The variable; hidden if it may be a key.
         variable: String,
-        /// The header; hidden where it may be a key.
+        /// The header; hidden if it may be a key.
         header: String,
     },
-    /// The address that a variable names, or the key in one, cannot be used.
+    /// The address that a variable names, or a key in it, cannot be used.
     #[error("{source}")]
     Variable {
         /// The variable.
@@ -138,18 +138,18 @@ pub enum ModelError {
         /// What is wrong with the table, its server or its recording.
         source: ConnectError,
     },
-    /// No model is named, and the provider has none that would be meant by that.
+    /// No model is named, and the provider has no default.
     #[error("models.{role}: no model is named: set model to one that `neuraxis models` lists")]
     NoModel {
         /// The role.
         role: Role,
-        /// The provider, which can be asked for its models.
+        /// The provider, which can list its models.
         server: Box<UnnamedModel>,
     },
 }
 
 impl ModelError {
-    /// Returns where what is wrong comes from.
+    /// Returns where the faulty setting comes from.
     #[must_use]
     pub fn origin(&self, config: &Config) -> Origin {
         let (role, key) = match self {
@@ -163,9 +163,9 @@ impl ModelError {
     }
 }
 
-/// Returns what takes out of a text what no output may hold: the keys of models, those that are configured and those in the
-/// usual variables, what lets spans into a backend, the password of the database, and what the patterns of `[telemetry]`
-/// match.
+/// Returns a redactor for everything that no output may contain: the configured keys of models and those in the usual
+/// variables, the key of the search service, secrets for MCP servers, credentials for spans, the password of the
+/// database, and matches of the patterns of `[telemetry]`.
 #[must_use]
 pub fn secrets_of(config: &Config, environment: &Environment) -> Redactor {
     let patterns = config.telemetry().redact.iter();
@@ -182,8 +182,8 @@ fn secrets(config: &Config, environment: &Environment) -> Vec<Secret> {
     secrets
 }
 
-/// Chooses the models. Without any that are configured, a provider serves whose key is in the environment, without one a
-/// model server on this machine, and without one rules do.
+/// Chooses the models. If none are configured, uses a provider whose key is in the environment; without a key, a model
+/// server on this machine; and without a server, built-in rules.
 pub async fn discover(config: &Config, environment: &Environment) -> Discovery {
     if config.models().is_empty() {
         found::find(config.discovery(), environment).await

@@ -1,5 +1,5 @@
-//! What a process finds around it, as data: nothing else in this crate reads the process, so that tests can say what is
-//! there.
+//! The environment of a process, as data: nothing else in this crate reads the process, so tests can control what it
+//! contains.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -8,10 +8,10 @@ use std::{env, fmt, io};
 
 use etcetera::BaseStrategy;
 
-/// The name of our folder in the user's configuration folder, and in the one for data.
+/// The name of this program's folder in the user's configuration and data folders.
 const FOLDER: &str = "neuraxis";
 
-/// The name of the file in the user's folder for state.
+/// The name of the file in the user's state folder.
 const CHAT_HISTORY: &str = "chat-history";
 
 /// The variables, the working directory and the user's folders of a process.
@@ -24,21 +24,21 @@ pub struct Environment {
     data_dir: Option<PathBuf>,
     state_dir: Option<PathBuf>,
     keeping: Keeping,
-    /// The user's configuration folder, where this process may not even look into it.
+    /// The user's configuration folder, if this process may not even look into it.
     locked_config_dir: Option<PathBuf>,
 }
 
-/// Whether the user's data folder takes what is to be kept.
+/// Whether the user's data folder can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Keeping {
     #[default]
     Writable,
-    /// It cannot be made or written, as in a container whose file system is read-only.
+    /// It cannot be created or written, as in a container with a read-only file system.
     ReadOnly,
 }
 
 impl Environment {
-    /// Makes one without variables and without folders for the user's configuration and data.
+    /// Creates an environment without variables and without folders for the user's configuration and data.
     pub fn new(working_dir: impl Into<PathBuf>) -> Self {
         Self {
             working_dir: working_dir.into(),
@@ -46,13 +46,13 @@ impl Environment {
         }
     }
 
-    /// Reads that of this process.
+    /// Reads the environment of this process.
     ///
     /// # Errors
     ///
-    /// When the working directory is gone or may not be read.
+    /// If the working directory does not exist or may not be read.
     pub fn of_process() -> io::Result<Self> {
-        // A user without a home simply has no such folders.
+        // A user without a home folder has no such folders.
         let user = etcetera::choose_base_strategy().ok();
         let user = user.as_ref();
         let data_dir = user.map(|user| user.data_dir().join(FOLDER));
@@ -61,7 +61,7 @@ impl Environment {
             false => Keeping::Writable,
         };
         let config_dir = user.map(|user| user.config_dir().join(FOLDER));
-        // As with a service that has the `HOME` of somebody else: whatever stands there is not for it.
+        // For example, a service may have another user's `HOME`: the configuration there is not meant for it.
         let (locked_config_dir, config_dir) = match config_dir.as_deref().is_some_and(is_locked) {
             true => (config_dir, None),
             false => (None, config_dir),
@@ -88,14 +88,14 @@ impl Environment {
         self
     }
 
-    /// Sets the folder in which the user's own `neuraxis.toml` may stand.
+    /// Sets the folder that may contain the user's own `neuraxis.toml`.
     #[must_use]
     pub fn with_config_dir(mut self, config_dir: impl Into<PathBuf>) -> Self {
         self.config_dir = Some(config_dir.into());
         self
     }
 
-    /// Sets the folder in which sessions are kept unless the configuration says otherwise.
+    /// Sets the folder where sessions are kept by default.
     #[must_use]
     pub fn with_data_dir(mut self, data_dir: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(data_dir.into());
@@ -109,21 +109,21 @@ impl Environment {
         self
     }
 
-    /// Sets the folder in which is kept what a program remembers of how it was used.
+    /// Sets the folder for what a program remembers about its use.
     #[must_use]
     pub fn with_state_dir(mut self, state_dir: impl Into<PathBuf>) -> Self {
         self.state_dir = Some(state_dir.into());
         self
     }
 
-    /// Says that the user's data folder can be read at the most.
+    /// Marks the user's data folder as not writable.
     #[must_use]
     pub const fn with_read_only_data(mut self) -> Self {
         self.keeping = Keeping::ReadOnly;
         self
     }
 
-    /// Returns the same surroundings with another working directory.
+    /// Returns the same environment with another working directory.
     #[must_use]
     pub fn with_working_dir(mut self, working_dir: impl Into<PathBuf>) -> Self {
         self.working_dir = working_dir.into();
@@ -136,12 +136,12 @@ impl Environment {
         self.variables.get(name.as_ref()).map(OsString::as_os_str)
     }
 
-    /// Returns what a variable says; nothing where it is not Unicode.
+    /// Returns the value of a variable; `None` if it is not Unicode.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.variable(name)?.to_str()
     }
 
-    /// Returns what a variable says without the space around it; nothing where that is empty, or not Unicode.
+    /// Returns the trimmed value of a variable; `None` if it is empty or not Unicode.
     pub(crate) fn filled(&self, name: &str) -> Option<&str> {
         let text = self.text(name)?.trim();
         (!text.is_empty()).then_some(text)
@@ -166,45 +166,45 @@ impl Environment {
         self.home_dir.as_deref()
     }
 
-    /// Returns the folder in which the user's own `neuraxis.toml` may stand.
+    /// Returns the folder that may contain the user's own `neuraxis.toml`.
     #[must_use]
     pub fn config_dir(&self) -> Option<&Path> {
         self.config_dir.as_deref()
     }
 
-    /// Returns the user's configuration folder where this process may not look into it, so that nothing in it counts.
+    /// Returns the user's configuration folder if this process may not look into it, so that nothing in it applies.
     #[must_use]
     pub fn locked_config_dir(&self) -> Option<&Path> {
         self.locked_config_dir.as_deref()
     }
 
-    /// Returns the folder in which sessions are kept unless the configuration says otherwise. It need not be there.
+    /// Returns the folder where sessions are kept by default. It need not exist.
     #[must_use]
     pub fn data_dir(&self) -> Option<&Path> {
         self.data_dir.as_deref()
     }
 
-    /// Tells whether the [data folder](Self::data_dir) can be read at the most: it cannot be written, or not be made.
+    /// Returns whether the [data folder](Self::data_dir) cannot be written or created.
     #[must_use]
     pub fn is_data_read_only(&self) -> bool {
         self.keeping == Keeping::ReadOnly
     }
 
-    /// Returns the file in which is kept what was typed in conversations. It need not be there.
+    /// Returns the file with the history of what was typed in conversations. It need not exist.
     #[must_use]
     pub fn chat_history(&self) -> Option<PathBuf> {
         Some(self.state_dir.as_ref()?.join(CHAT_HISTORY))
     }
 }
 
-/// Tells whether this process may not even find out whether a folder is there.
+/// Returns whether this process may not even find out whether a folder exists.
 fn is_locked(folder: &Path) -> bool {
-    // Of something in it, so that a folder that cannot be entered is noticed, too.
+    // Checks something inside the folder, so that a folder that cannot be entered is also detected.
     let inside = folder.join("neuraxis.toml").symlink_metadata();
     inside.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
-/// Tells whether a folder cannot be written, or not be made where it is missing. Nothing is made to find out.
+/// Returns whether a folder cannot be written, or cannot be created if it is missing. Creates nothing to find out.
 #[cfg(unix)]
 fn is_read_only(folder: &Path) -> bool {
     use rustix::fs::{Access, AtFlags, CWD, accessat};

@@ -1,8 +1,9 @@
-//! What a project's own files tell an agent: `AGENTS.md` and the like, from the working directory up to the root of its
-//! repository.
+//! Instructions to agents in a project's own files: `AGENTS.md` and the like, from the working directory up to the root
+//! of its repository.
 //!
-//! They may have come with somebody else's project, so they count as its `neuraxis.toml` does: once a person trusted their
-//! very content. What is here reads them and says how far each counts; who asks the person is elsewhere.
+//! They may have come with a third-party project, so they are treated like its `neuraxis.toml`: they apply once the
+//! user trusts exactly their content. This module reads them and determines which apply; asking the user happens
+//! elsewhere.
 
 use std::path::{Path, PathBuf};
 
@@ -12,50 +13,50 @@ use crate::environment::Environment;
 use crate::private_file::{Links, read_regular};
 use crate::trust::Trust;
 
-/// The names of such files. Of one folder the first that is there counts.
+/// The names of such files. In each folder, the first that exists is used.
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
-/// What the root of a repository holds.
+/// What the root of a repository contains.
 const REPOSITORY: &str = ".git";
 
-/// The most bytes of one file, and of all that are used together: they stand in every request.
+/// The maximum size in bytes of one file, and of all that are used together: they are part of every request.
 const MAX_BYTES: u64 = 32 * 1024;
 const MAX_BYTES_IN_ALL: usize = 64 * 1024;
 
-/// How many folders are looked at.
+/// The maximum number of folders that are searched.
 const MAX_FOLDERS: usize = 16;
 
-/// What stands above the files in what an agent is told.
+/// The heading above the files in an agent's instructions.
 const HEADING: &str = "The project that you work in says about itself:";
 
-/// A file that tells an agent about its project.
+/// A file with instructions for agents that work in its project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InstructionFile {
-    /// Its real path, by which what was said about it is remembered.
+    /// Its real path, by which the user's decision about it is stored.
     pub path: PathBuf,
-    /// Its path from the root of the project, by which an agent is told of it: the same wherever the project is.
+    /// Its path from the root of the project, which agents see: the same wherever the project is.
     pub within: PathBuf,
-    /// Its text; empty where it cannot be used.
+    /// Its text; empty if it cannot be used.
     pub text: String,
     /// The hash of its content.
     pub content: ContentHash,
-    /// What a person said about this content.
+    /// The user's decision about this content.
     pub trust: Trust,
-    /// Why nothing of it can be used, if that is so.
+    /// Why nothing in it can be used, if that is the case.
     pub fault: Option<String>,
 }
 
 impl InstructionFile {
-    /// Tells whether it counts: a person trusted this content, and it can be used.
+    /// Returns whether it applies: the user trusts this content, and it can be used.
     #[must_use]
     pub fn counts(&self) -> bool {
         self.trust == Trust::Trusted && self.fault.is_none()
     }
 }
 
-/// Finds the files, that of the outermost folder first. Outside of a repository only the working directory is looked at, and
-/// the user's home folder is nobody's project.
+/// Finds the files, that of the outermost folder first. Outside a repository, only the working directory is searched.
+/// The user's home folder is never treated as a project.
 #[must_use]
 pub fn instruction_files(environment: &Environment) -> Vec<InstructionFile> {
     let here = environment.working_dir();
@@ -74,7 +75,7 @@ pub fn instruction_files(environment: &Environment) -> Vec<InstructionFile> {
         .filter_map(|folder| in_folder(folder, root, environment))
         .collect();
     let mut room = MAX_BYTES_IN_ALL;
-    // What is nearest counts most.
+    // The nearest file has priority.
     for file in files.iter_mut().rev() {
         match room.checked_sub(file.text.len()) {
             Some(left) => room = left,
@@ -88,7 +89,7 @@ pub fn instruction_files(environment: &Environment) -> Vec<InstructionFile> {
     files
 }
 
-/// Puts together what an agent is told of the files that count; nothing where none does.
+/// Combines the files that apply into instructions for an agent; `None` if none apply.
 #[must_use]
 pub fn instructions_of(files: &[InstructionFile]) -> Option<String> {
     let counting = files.iter().filter(|file| file.counts());
@@ -103,7 +104,7 @@ pub fn instructions_of(files: &[InstructionFile]) -> Option<String> {
     })
 }
 
-/// Tells whether what an agent was told holds what [`instructions_of`] puts together.
+/// Returns whether a system prompt contains the result of [`instructions_of`].
 #[must_use]
 pub fn holds_instructions(system_prompt: &str) -> bool {
     system_prompt.contains(HEADING)
@@ -121,7 +122,7 @@ fn in_folder(folder: &Path, root: &Path, environment: &Environment) -> Option<In
         path,
         within,
     };
-    // A link could lead to what is none of the project's.
+    // A link could lead to a file outside the project.
     match read_regular(&file.path, Links::Refused, MAX_BYTES) {
         Err(error) => file.fault = Some(error.to_string()),
         Ok(bytes) => {

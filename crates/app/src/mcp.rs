@@ -1,6 +1,7 @@
 //! Starts the MCP servers that the configuration names.
 //!
-//! All at once, each in the background: one that does not come up in time costs its own tools and a notice.
+//! They start concurrently in the background. A server that does not start in time only loses its own tools, with a
+//! notice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +19,9 @@ use crate::trust::PinFile;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct McpServers {
     servers: Vec<Started>,
-    /// Those that were not even started.
+    /// Servers that could not even be started.
     absent: Vec<Arc<NotStarted>>,
-    /// What a user should know of those that were not even started.
+    /// Notices about servers that could not even be started.
     notices: Vec<String>,
 }
 
@@ -28,11 +29,11 @@ pub(crate) struct McpServers {
 struct Started {
     server: Arc<McpServer>,
     name: String,
-    /// How long is waited for it.
+    /// How long to wait for it.
     patience: Duration,
 }
 
-/// A server that cannot be started as it is configured: a call of its that waits for a person still does.
+/// A server that cannot be started as configured. Calls of its tools that wait for a person keep waiting.
 #[derive(Debug)]
 struct NotStarted(String);
 
@@ -50,7 +51,8 @@ impl ToolSource for NotStarted {
     }
 }
 
-/// Returns where accepted definitions are remembered; for as long as the process lives, for a user without a data folder.
+/// Returns where accepted definitions are stored. For a user without a data folder, they only last as long as the
+/// process.
 fn pins(environment: &Environment) -> Arc<dyn Pins> {
     match PinFile::of(environment) {
         Ok(file) => Arc::new(file),
@@ -58,11 +60,11 @@ fn pins(environment: &Environment) -> Arc<dyn Pins> {
     }
 }
 
-/// Begins to connect to one server of the configuration; nothing if there is none of this name. Needs a runtime of tokio.
+/// Starts to connect to one configured server; `None` if there is none with this name. Requires a tokio runtime.
 ///
 /// # Errors
 ///
-/// A [`McpFault`], when it cannot be used as it is configured.
+/// A [`McpFault`] if it cannot be used as configured.
 pub fn start_mcp_server(
     config: &Config,
     environment: &Environment,
@@ -84,7 +86,7 @@ fn start(
 }
 
 impl McpServers {
-    /// Begins to connect to all that are enabled.
+    /// Starts to connect to all enabled servers.
     pub(crate) fn start(config: &Config, environment: &Environment) -> Self {
         let mut all = Self::default();
         let pins = pins(environment);
@@ -112,7 +114,7 @@ impl McpServers {
         all
     }
 
-    /// Lets an engine offer their tools.
+    /// Makes an engine offer their tools.
     pub(crate) fn offered_by(&self, builder: OrchestratorBuilder) -> OrchestratorBuilder {
         let servers = self.servers.iter();
         let builder = servers.fold(builder, |builder, it| {
@@ -124,7 +126,7 @@ impl McpServers {
         })
     }
 
-    /// Waits until each is connected, or its time is up. Returns what a user should know.
+    /// Waits until each server is connected or its time is up. Returns notices for the user.
     pub(crate) async fn connected(&self) -> Vec<String> {
         let waiting = self.servers.iter().map(|it| async {
             let ready = tokio::time::timeout(it.patience, it.server.ready()).await;
@@ -156,18 +158,18 @@ impl McpServers {
             .collect()
     }
 
-    /// Returns what a user should know and was not told yet.
+    /// Returns the notices that the user has not seen yet.
     pub(crate) fn take_notices(&self) -> Vec<String> {
         let notices = self.servers.iter().flat_map(|it| it.server.take_notices());
         notices.map(|notice| notice.to_string()).collect()
     }
 
-    /// Ends them all, and waits for that.
+    /// Stops all servers, and waits until they have stopped.
     pub(crate) async fn shutdown(&self) {
         join_all(self.servers.iter().map(|it| it.server.shutdown())).await;
     }
 
-    /// Ends them all, and stops those that take longer. Returns whether there were none.
+    /// Stops all servers, and terminates those that take longer than `limit`. Returns whether none remained.
     pub(crate) async fn shutdown_within(&self, limit: Duration) -> bool {
         let servers = self.servers.iter();
         let ending = servers.map(|it| it.server.shutdown_within(limit));

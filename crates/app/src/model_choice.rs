@@ -1,7 +1,7 @@
-//! Which model is meant by a name that a person gives for one command or conversation: `-m NAME`.
+//! Finds the model that a user means by a name for one command or conversation: `-m NAME`.
 //!
-//! It only says what the configuration would have to say. Whether the role may serve a request is the policy's decision, and
-//! no key is read here.
+//! It only determines what the configuration would need to contain. The policy decides whether the role may serve a
+//! request, and no key is read here.
 
 use neuraxis_core::Role;
 use neuraxis_ports::{KeyDiscovery, ProviderKind};
@@ -15,7 +15,7 @@ use crate::environment::Environment;
 use crate::names::shown;
 use crate::providers::{Provider, ProviderConfig};
 
-/// How the names of models begin that one provider has. Others are asked of whichever provider serves anyway.
+/// Prefixes of the names of models that only one provider has. Other models are requested from the provider in use.
 const BEGINNINGS: [(&str, &str); 7] = [
     ("claude", "anthropic"),
     ("deepseek", "deepseek"),
@@ -26,21 +26,21 @@ const BEGINNINGS: [(&str, &str); 7] = [
     ("o4", "openai"),
 ];
 
-/// What a configuration has to say for a model to be asked.
+/// The settings with which a model is used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ModelChoice {
-    /// The role that serves, in place of the one that policy would choose; that of the policy if `None`.
+    /// The role that serves instead of the one that policy would choose; `None` leaves the choice to policy.
     pub role: Option<Role>,
-    /// Keys to be set, given by their dotted paths, with their values.
+    /// Keys to set, as dotted paths, with their values.
     pub settings: Vec<(String, String)>,
 }
 
-/// Why nobody can tell which model is meant.
+/// Why it is unknown which model is meant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownModel {
-    /// The provider wants a key, and it is not in its usual variable.
+    /// The provider requires a key, and its usual variable is not set.
     #[error("{provider} needs a key: {variable} is not set")]
     NoKey {
         /// The provider.
@@ -48,16 +48,16 @@ pub enum UnknownModel {
         /// The variable that usually holds its key.
         variable: &'static str,
     },
-    /// There is no section for the provider, and it can serve none without one.
+    /// The provider has no section, and requires one.
     #[error("no model is configured for {0}")]
     NotConfigured(Provider),
-    /// There is neither a configured model, nor a key, nor a model server that could have a model of this name.
+    /// No configured model, key or model server could provide a model with this name.
     #[error("no provider is configured that could have the model {0:?}")]
     NoProvider(String),
 }
 
-/// Finds out which model is meant: a role that has one, the name of a configured model, `PROVIDER/MODEL`, or the name of a
-/// model of the provider that answers anyway.
+/// Finds out which model is meant: a role that has one, the name of a configured model, `PROVIDER/MODEL`, or the name
+/// of a model of the provider in use.
 ///
 /// # Errors
 ///
@@ -65,7 +65,7 @@ pub enum UnknownModel {
 ///
 /// # Cancel safety
 ///
-/// Dropping the future closes the connection by which a local model server is looked for.
+/// Dropping the future closes the connections that look for a local model server.
 pub async fn choose_model(
     config: &Config,
     environment: &Environment,
@@ -79,8 +79,8 @@ pub async fn choose_model(
     }
     let owner = owner_of(name);
     if !config.models().is_empty() {
-        // Who has a table for the one provider that has such models means that table, and the provider itself before a server
-        // that speaks its protocol.
+        // If a role has a table for the only provider of such models, that table is meant. The provider itself takes
+        // precedence over a server that speaks its protocol.
         let role = match owner {
             Some(owner) => role_where(config, |model| is_of(model, owner) && is_at_home(model))
                 .or_else(|| role_where(config, |model| is_of(model, owner))),
@@ -108,21 +108,21 @@ pub async fn choose_model(
     }
 }
 
-/// Returns the one provider that has such models.
+/// Returns the only provider of such models.
 fn owner_of(name: &str) -> Option<Provider> {
     let begins = |(beginning, _): &&(&str, &str)| name.starts_with(beginning);
     let owner = BEGINNINGS.iter().find(begins).filter(|_| !is_open(name));
     owner.and_then(|(_, provider)| Provider::named(provider))
 }
 
-/// Tells whether a model has open weights by its name: it is one of `gpt-oss`, or has a tag as in Ollama, which is not that of a
-/// fine-tuned one of OpenAI's.
+/// Returns whether a model's name indicates open weights: it is one of `gpt-oss`, or has a tag as in Ollama, except for
+/// the names of OpenAI's fine-tuned models.
 fn is_open(name: &str) -> bool {
     let model = name.rsplit('/').next().unwrap_or(name);
     model.starts_with("gpt-oss") || (model.contains(':') && !model.starts_with("ft:"))
 }
 
-/// Returns the role of this name that has a model, or the role whose model has this name.
+/// Returns the role with this name if it has a model, or the role whose model has this name.
 fn role_of(config: &Config, name: &str) -> Option<Role> {
     let mut roles = config.models().keys();
     if let Some(role) = roles.find(|role| role.as_str() == name) {
@@ -134,13 +134,13 @@ fn role_of(config: &Config, name: &str) -> Option<Role> {
     })
 }
 
-/// The role that all others fall back to, as far as it has a model.
+/// Returns the role that all others fall back to, if it has a model.
 fn usual_role(config: &Config) -> Option<Role> {
     role_where(config, |_| true)
 }
 
-/// Returns the first role whose model is such a one: the usual role before all others, and last those that nothing names, which
-/// serve nobody else.
+/// Returns the first role whose model matches: the usual role first, and last the roles that nothing names, which serve
+/// no others.
 fn role_where(config: &Config, holds: impl Fn(&ModelConfig) -> bool) -> Option<Role> {
     let configured = |role: &Role| config.models().contains_key(role);
     let usual = Role::BUILT_IN.into_iter().find(configured);
@@ -156,7 +156,7 @@ fn is_of(model: &ModelConfig, provider: Provider) -> bool {
     model.provider.provider() == provider
 }
 
-/// Tells whether models of several makers may be served there: by a gateway, or by a server of one's own.
+/// Returns whether a gateway or the user's own server is used, which may serve models of several vendors.
 fn is_elsewhere(model: &ModelConfig) -> bool {
     match model.provider.provider().kind() {
         ProviderKind::Service => !is_at_home(model),
@@ -165,7 +165,7 @@ fn is_elsewhere(model: &ModelConfig) -> bool {
     }
 }
 
-/// Tells whether a model is asked at its provider's own address, whatever the path and the region.
+/// Returns whether a model is used at its provider's own address, whatever the path and the region.
 fn is_at_home(model: &ModelConfig) -> bool {
     let named = Table::from_iter([("model".to_owned(), Value::from("any"))]);
     let usual = model.provider.provider().read("reasoning", &named).ok();
@@ -180,7 +180,7 @@ fn host(provider: &ProviderConfig) -> Option<String> {
     url.host_str().map(str::to_owned)
 }
 
-/// Lets a role serve. Where it is the only one, it does so without being named.
+/// Chooses a role. If it is the only one, it need not be named.
 fn of_role(config: &Config, role: Role) -> ModelChoice {
     let is_only_one = config.models().len() == 1 && usual_role(config).as_ref() == Some(&role);
     ModelChoice {
@@ -203,8 +203,8 @@ fn provider_and_model(name: &str) -> Option<(Provider, &str)> {
     (!model.is_empty()).then_some((provider, model))
 }
 
-/// Finds out what `PROVIDER/MODEL` means. Gateways and servers of one's own have models of such names themselves: where no role
-/// asks that provider at its own address, they are asked for the whole name, and no provider comes in that nobody configured.
+/// Finds out what `PROVIDER/MODEL` means. Gateways and the user's own servers also have models with such names. If no
+/// role uses that provider at its own address, they receive the whole name, and no unconfigured provider is added.
 fn prefixed(
     config: &Config,
     environment: &Environment,
@@ -248,7 +248,7 @@ fn of_provider(
     Ok(choice)
 }
 
-/// A table for the role that all others fall back to, with the key in its usual variable.
+/// Returns a table for the role that all others fall back to, with the key in its usual variable.
 fn with_key(
     provider: Provider,
     usual: KeyDiscovery,
@@ -367,7 +367,7 @@ mod tests {
             let choice = choose(&keys, flags, name).await.unwrap();
             assert_eq!(settings(&choice), [setting]);
         }
-        // A service that has its own models alone has none of another's.
+        // A service that only has its own models has none of another vendor.
         let choice = choose(&keys, &TWO[..3], "anthropic/claude-x")
             .await
             .unwrap();
@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(settings(&tagged), ["models.coding.model=qwen3:8b"]);
     }
 
-    /// Tables `[models.ROLE]` of OpenAI's protocol at these addresses, where one is given.
+    /// Returns tables `[models.ROLE]` with OpenAI's protocol, at the given addresses if any.
     fn of_openai(roles: &[(&str, Option<&str>)]) -> Vec<(String, String)> {
         let table = |(role, address): &(&str, Option<&str>)| {
             let address = address.map(|address| ("base_url", address.to_owned()));
@@ -419,7 +419,7 @@ mod tests {
         for (roles, role) in [
             ([("coding", None), ("reasoning", None)], Role::REASONING),
             ([("coding", B), ("reasoning", None)], Role::REASONING),
-            // What its provider has itself is asked there.
+            // A model of the provider itself is used there.
             ([("coding", None), ("reasoning", B)], Role::CODING),
             ([("coding", B), ("reasoning", A)], Role::REASONING),
             ([("archive", B), ("reasoning", A)], Role::REASONING),

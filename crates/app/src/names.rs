@@ -1,14 +1,14 @@
-//! Names in messages: hostile ones are made harmless, misspelled ones get a suggestion.
+//! Names in messages: escapes hostile names, and suggests corrections for misspelled ones.
 
 use std::fmt::{self, Display};
 
 use neuraxis_brainstem::nearest;
 use neuraxis_core::escaped;
 
-/// The most characters of a given name that a message repeats.
+/// The maximum number of characters of a given name that a message repeats.
 const MAX_SHOWN_CHARS: usize = 64;
 
-/// Makes a given text fit to be shown: cut to a bounded length, with everything escaped that a terminal might obey.
+/// Makes a given string safe to display: truncates it, and escapes everything that a terminal might interpret.
 pub(crate) fn shown(given: &str) -> String {
     let mut text = escaped(given.chars().take(MAX_SHOWN_CHARS), &['"', '\'']);
     if !is_shown_whole(given) {
@@ -17,12 +17,12 @@ pub(crate) fn shown(given: &str) -> String {
     text
 }
 
-/// Tells whether nothing of a given text is cut off where it is [`shown`].
+/// Returns whether a given string is [`shown`] without truncation.
 pub(crate) fn is_shown_whole(given: &str) -> bool {
     given.chars().nth(MAX_SHOWN_CHARS).is_none()
 }
 
-/// The end of a message about an unknown name: what may have been meant, and what there is.
+/// The end of a message about an unknown name: the likely name, and all known names.
 pub(crate) struct Choices<'a> {
     pub(crate) given: &'a str,
     pub(crate) known: &'a [&'a str],

@@ -1,6 +1,6 @@
-//! Opens files that somebody else may have put in their place, and makes those that are the user's alone.
+//! Opens files that another user may have replaced, and creates files that only the user can access.
 //!
-//! Not for what such a file holds: the module that needs it knows.
+//! Does not interpret the content of such a file; the module that needs it does.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -8,16 +8,16 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-/// What becomes of a name that is a symlink.
+/// How to treat a symlink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Links {
-    /// The file that it leads to is opened: whoever named it knows where it leads, and secrets are mounted so.
+    /// Open its target: the user named the link and knows where it leads, and secrets are mounted as links.
     Followed,
-    /// It is an error: nobody named it.
+    /// Return an error: the user did not name it.
     Refused,
 }
 
-/// Reads a regular file of at most this many bytes.
+/// Reads a regular file of at most `most` bytes.
 pub(crate) fn read_regular(path: &Path, links: Links, most: u64) -> io::Result<Vec<u8>> {
     let file = open_regular(path, links)?;
     let mut bytes = Vec::new();
@@ -30,10 +30,10 @@ pub(crate) fn read_regular(path: &Path, links: Links, most: u64) -> io::Result<V
     Ok(bytes)
 }
 
-/// Opens a regular file for reading. Anything else (a pipe, a device, a folder) is an error, and is not waited for.
+/// Opens a regular file for reading. Anything else (a pipe, a device, a folder) is an error, and never blocks.
 pub(crate) fn open_regular(path: &Path, links: Links) -> io::Result<File> {
     let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
-    // Opening a device may already do something.
+    // Opening a device may already have an effect.
     if links == Links::Followed && !fs::metadata(path)?.is_file() {
         return Err(no_file());
     }
@@ -44,7 +44,7 @@ pub(crate) fn open_regular(path: &Path, links: Links) -> io::Result<File> {
     }
 }
 
-/// Opens a file for reading, whatever it is. A pipe without a writer is not waited for.
+/// Opens a file of any kind for reading. Does not block on a pipe without a writer.
 pub(crate) fn open(path: &Path, links: Links) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -61,12 +61,13 @@ pub(crate) fn open(path: &Path, links: Links) -> io::Result<File> {
     options.open(path)
 }
 
-/// Tells whether others may do with a file what is forbidden, as bits of its mode, or own it. What the system owns is trusted.
+/// Returns whether other users have one of the `forbidden` mode bits on a file, or own it. Files owned by root are
+/// trusted.
 #[cfg(unix)]
 pub(crate) fn others_may(metadata: &Metadata, forbidden: u32) -> bool {
     use std::os::unix::fs::MetadataExt as _;
 
-    /// The user to whom the system belongs.
+    /// The user id of root.
     const ROOT: u32 = 0;
     let us = rustix::process::geteuid().as_raw();
     metadata.mode() & forbidden != 0 || (metadata.uid() != us && metadata.uid() != ROOT)
@@ -77,11 +78,11 @@ pub(crate) fn others_may(_metadata: &Metadata, _forbidden: u32) -> bool {
     false
 }
 
-/// Makes a folder of the user's alone, and those above it, if they are not there.
+/// Creates a folder that only the user can access, and its missing parents.
 ///
 /// # Errors
 ///
-/// What the operating system said.
+/// The error of the operating system.
 pub fn make_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -90,7 +91,8 @@ pub fn make_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Writes a secret to a new file of the user's alone, in a folder that is made if need be. It has no name of its own yet.
+/// Writes a secret to a new file that only the user can access, creating the folder if needed. The file is still
+/// temporary.
 pub(crate) fn write_private(folder: &Path, secret: &str) -> io::Result<NamedTempFile> {
     make_folder(folder)?;
     let mut file = NamedTempFile::new_in(folder)?;

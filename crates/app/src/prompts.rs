@@ -1,7 +1,7 @@
-//! Prompts that a user keeps: texts that are asked again and again, with places for what differs.
+//! Prompts that a user stores: text to use repeatedly, with placeholders for what differs.
 //!
-//! They are sections `[prompts.NAME]` of the configuration, and files `prompts/NAME.md` in the user's configuration folder.
-//! Those of a project's own `neuraxis.toml` count once a person trusted it, as the rest of that file.
+//! They are sections `[prompts.NAME]` of the configuration, and files `prompts/NAME.md` in the user's configuration
+//! folder. Prompts in a project's `neuraxis.toml` apply once the user trusts that file, like its other settings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,42 +19,42 @@ use crate::names::shown;
 /// The folder with files of prompts, in the user's configuration folder.
 const FOLDER: &str = "prompts";
 
-/// How the name of such a file ends.
+/// The extension of such a file.
 const EXTENSION: &str = "md";
 
-/// The most bytes of a file.
+/// The maximum size of a file in bytes.
 const MAX_BYTES: u64 = 256 * 1024;
 
-/// The most characters that a list shows of a text without a description.
+/// The maximum number of characters that a list shows of a prompt without a description.
 const MAX_ABOUT: usize = 60;
 
-/// What stands for all arguments in a text.
+/// The placeholder for all arguments.
 const ALL: &str = "ARGUMENTS";
 
-/// `[prompts.NAME]`: a text that is asked by its name.
+/// `[prompts.NAME]`: text that can be used by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct PromptConfig {
-    /// The text. `$ARGUMENTS` stands for everything that is given with the name, `$1` to `$9` for one word of it, `$$` for a
-    /// dollar sign. In a text without them, what is given follows as a paragraph of its own.
+    /// The text. `$ARGUMENTS` stands for everything after the name, `$1` to `$9` for single words of it, `$$` for a
+    /// dollar sign. If the text has no placeholders, what follows the name is added as a separate paragraph.
     pub text: String,
-    /// What it is for, as lists of prompts show it; the beginning of its text if left out.
+    /// Its purpose, as shown in lists of prompts. Defaults to the beginning of its text.
     #[serde(default)]
     pub about: Option<String>,
 }
 
-/// The prompts there are, by name.
+/// The available prompts, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Prompts {
     known: BTreeMap<String, PromptConfig>,
-    /// Files that cannot be used, and why, a sentence each.
+    /// Why some files cannot be used, a sentence each.
     pub faults: Vec<String>,
 }
 
 impl Prompts {
-    /// Reads those of the configuration and of the user's folder. A section of the configuration counts before a file.
+    /// Reads the prompts of the configuration and of the user's folder. A section takes precedence over a file.
     #[must_use]
     pub fn read(config: &Config, environment: &Environment) -> Self {
         let mut prompts = Self::default();
@@ -67,7 +67,7 @@ impl Prompts {
         prompts
     }
 
-    /// Returns a prompt, also where the accents of its name are composed otherwise, as a Mac's files may have them.
+    /// Returns a prompt, even if the accents in its name are encoded differently, as in files from a Mac.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&PromptConfig> {
         let composer = ComposingNormalizerBorrowed::new_nfc();
@@ -77,20 +77,20 @@ impl Prompts {
         self.known.get(name).or_else(same)
     }
 
-    /// Tells whether a prompt can have this name: letters with their marks, digits, `_` and `-`.
+    /// Returns whether a name is valid for a prompt: letters with their marks, digits, `_` and `-`.
     #[must_use]
     pub fn may_have(name: &str) -> bool {
         is_name(name)
     }
 
-    /// Returns the names, in alphabetical order, each with what it is for, on one line.
+    /// Returns the names in alphabetical order, each with a one-line description.
     pub fn list(&self) -> impl Iterator<Item = (&str, String)> {
         let known = self.known.iter();
         known.map(|(name, prompt)| (name.as_str(), prompt.about()))
     }
 
     fn read_folder(&mut self, folder: &Path) {
-        // A folder that is not there, or not for this process, holds no prompts.
+        // A folder that does not exist or is not accessible contains no prompts.
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         for path in entries.map(|entry| entry.path()) {
             let is_prompt = path.extension().is_some_and(|it| it == EXTENSION);
@@ -117,7 +117,8 @@ impl Prompts {
 }
 
 impl PromptConfig {
-    /// Puts what is given with the name where the text has places for it: `all` of it as it was written, or one of its words.
+    /// Replaces the placeholders in the text: with `all`, which is the text after the name as it was typed, or with
+    /// single words of it.
     #[must_use]
     pub fn filled(&self, all: &str, words: &[String]) -> String {
         let mut filled = String::with_capacity(self.text.len() + all.len());
@@ -162,14 +163,14 @@ impl PromptConfig {
     }
 }
 
-/// Tells whether a prompt may have this name: one that can be typed after a slash, and in which nothing is hidden.
+/// Returns whether a name is valid for a prompt: it can be typed after a slash, and hides nothing.
 fn is_name(name: &str) -> bool {
     let is_letter =
         |letter: char| letter.is_alphanumeric() || is_mark(letter) || matches!(letter, '-' | '_');
     !name.is_empty() && name.chars().all(is_letter) && escaped(name.chars(), &[]) == name
 }
 
-/// Returns the first name in the configuration that no prompt may have, as it is shown.
+/// Returns the first invalid prompt name in the configuration, for display.
 pub(crate) fn impossible_name<'a>(mut names: impl Iterator<Item = &'a String>) -> Option<String> {
     names.find(|name| !is_name(name)).map(|name| shown(name))
 }

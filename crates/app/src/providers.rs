@@ -1,4 +1,4 @@
-//! The providers there are: the one list, and what is done alike with all of them.
+//! The list of all providers, and what works the same for all of them.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use toml::Table;
 
 use crate::config::models::{Checked, read};
 
-/// All providers: those whose key may be found in a variable in the order in which they are looked for.
+/// All providers. Those whose key may be found in a variable are in the order in which they are checked.
 static PROVIDERS: [&dyn Entry; 6] = [
     &Listed::<OpenAiConfig>::NEW,
     &Listed::<DeepSeekConfig>::NEW,
@@ -36,12 +36,12 @@ static PROVIDERS: [&dyn Entry; 6] = [
 static NAMES: LazyLock<Vec<&'static str>> =
     LazyLock::new(|| Provider::all().map(Provider::as_str).collect());
 
-/// Who has a model: one of the providers that this build has.
+/// One of the providers that this build supports.
 #[derive(Clone, Copy)]
 pub struct Provider(&'static dyn Entry);
 
 impl Provider {
-    /// Returns all there are.
+    /// Returns all providers.
     pub fn all() -> impl Iterator<Item = Self> {
         PROVIDERS.into_iter().map(Self)
     }
@@ -52,24 +52,24 @@ impl Provider {
         &NAMES
     }
 
-    /// Returns its name, as it stands in a configuration.
+    /// Returns its name in a configuration.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.0.name()
     }
 
-    /// Returns what answers for it.
+    /// Returns what kind of service or program it is.
     #[must_use]
     pub fn kind(self) -> ProviderKind {
         self.0.kind()
     }
 
-    /// Returns how it serves without any configuration, if it can.
+    /// Returns how it works without any configuration, if it can.
     pub(crate) fn key_discovery(self) -> Option<KeyDiscovery> {
         self.0.key_discovery()
     }
 
-    /// Returns the provider that a configuration type is the one of.
+    /// Returns the provider of a configuration type.
     pub(crate) fn of<P: ports::Provider>() -> Self {
         Self(&Listed::<P>::NEW)
     }
@@ -78,7 +78,7 @@ impl Provider {
         Self::all().find(|provider| provider.as_str() == name)
     }
 
-    /// Reads the keys of a role's table that are the provider's own.
+    /// Parses the provider's own keys in a role's table.
     pub(crate) fn read(self, role: &str, table: &Table) -> Checked<ProviderConfig> {
         self.0.read(role, table).map(ProviderConfig)
     }
@@ -110,7 +110,7 @@ impl<'de> Deserialize<'de> for Provider {
     }
 }
 
-/// Reads a name as one of a fixed set of words.
+/// Parses a name from a fixed set.
 struct ProviderVisitor;
 
 impl<'de> Visitor<'de> for ProviderVisitor {
@@ -131,41 +131,41 @@ impl<'de> Visitor<'de> for ProviderVisitor {
 pub struct ProviderConfig(Box<dyn Keys>);
 
 impl ProviderConfig {
-    /// Takes the keys of a provider.
+    /// Wraps a provider's configuration.
     pub fn new(config: impl ports::Provider) -> Self {
         Self(Box::new(config))
     }
 
-    /// Returns who it is.
+    /// Returns the provider.
     #[must_use]
     pub fn provider(&self) -> Provider {
         self.0.provider()
     }
 
-    /// Returns the keys as the provider's own type has them, if it is that provider's.
+    /// Returns the configuration as the provider's own type, if it is that provider's.
     #[must_use]
     pub fn get<P: ports::Provider>(&self) -> Option<&P> {
         self.0.as_any().downcast_ref()
     }
 
-    /// Returns its address; nothing where nothing is reached over a network.
+    /// Returns its address; `None` if it is not reached over a network.
     #[must_use]
     pub fn base_url(&self) -> Option<&str> {
         self.0.base_url()
     }
 
-    /// Returns the names of headers that hold secrets, with the variables that hold their values.
+    /// Returns the names of headers that contain secrets, with the variables that hold their values.
     pub(crate) fn secret_headers(&self) -> impl Iterator<Item = (&str, &str)> {
         let headers = self.0.secret_headers().into_iter().flatten();
         headers.map(|(header, variable)| (header.as_str(), variable.as_str()))
     }
 
-    /// Returns its keys with their values, those that nobody set included.
+    /// Returns its keys with their values, including defaults.
     pub(crate) fn table(&self) -> Table {
         self.0.table()
     }
 
-    /// Returns the file that the table names beside that of a key: certificates, or a recording.
+    /// Returns a file that the table names, other than that of a key: certificates, or a recording.
     pub(crate) fn file(&self) -> Option<PathBuf> {
         let mut copy = self.clone();
         copy.file_mut().map(|(_, file)| std::mem::take(file))
@@ -176,7 +176,7 @@ impl ProviderConfig {
         self.0.file_mut()
     }
 
-    /// Connects to what the table describes. Nothing is sent yet.
+    /// Connects according to the table. Sends nothing yet.
     pub(crate) fn connect(&self, ctx: &ConnectContext<'_>) -> Result<Connection, ConnectError> {
         self.0.connect(ctx)
     }
@@ -200,7 +200,7 @@ impl Debug for ProviderConfig {
     }
 }
 
-/// A provider in the list, whatever its type.
+/// A provider in the list, regardless of its type.
 trait Entry: Send + Sync {
     fn name(&self) -> &'static str;
     fn kind(&self) -> ProviderKind;
@@ -232,7 +232,7 @@ impl<P: ports::Provider> Entry for Listed<P> {
     }
 }
 
-/// The keys of a provider's table, whatever their type.
+/// The keys of a provider's table, regardless of their type.
 trait Keys: Debug + Send + Sync {
     fn provider(&self) -> Provider;
     fn as_any(&self) -> &dyn Any;
@@ -271,7 +271,7 @@ impl<P: ports::Provider> Keys for P {
     }
 
     fn table(&self) -> Table {
-        // What was read from TOML can be written as TOML, but for numbers that it does not have.
+        // Values that were read from TOML can be written as TOML, except for numbers that TOML lacks.
         Table::try_from(self).unwrap_or_default()
     }
 

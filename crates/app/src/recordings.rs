@@ -1,4 +1,4 @@
-//! Recording what models say, and replaying it.
+//! Records the replies of models, and replays them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,20 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::describe::counted;
 use neuraxis_ports::LlmClient;
 
-/// What is done with what models say.
+/// Whether to record or replay the replies of models.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum CassetteUse {
-    /// Nothing.
+    /// Neither.
     #[default]
     Off,
-    /// It is recorded to this file, which must not exist yet.
+    /// Record to this file, which must not exist yet.
     Record(PathBuf),
-    /// A recording answers in their place: none is asked.
+    /// Replay a recording instead of calling models.
     Replay(CassetteConfig),
 }
 
-/// The recordings of an engine: what is being recorded, and what is being replayed.
+/// The recordings of an engine: those being recorded, and those being replayed.
 #[derive(Debug, Clone, Default)]
 pub struct Recordings {
     recording: Option<(PathBuf, Arc<Recording>)>,
@@ -41,7 +41,7 @@ impl Recordings {
         }
     }
 
-    /// Begins a recording.
+    /// Starts a recording.
     pub(crate) fn record(
         &mut self,
         file: PathBuf,
@@ -54,7 +54,7 @@ impl Recordings {
         Ok(())
     }
 
-    /// Puts a recorder before a client, if there is a recording.
+    /// Wraps a client with a recorder, if there is a recording.
     pub(crate) fn before(&self, role: &Role, client: Arc<dyn LlmClient>) -> Arc<dyn LlmClient> {
         match &self.recording {
             Some((_, recording)) => Arc::new(recording.wrap(role.clone(), client)),
@@ -62,12 +62,11 @@ impl Recordings {
         }
     }
 
-    /// Ends recordings and replays, and returns what a user should know of them, a sentence each. A recording of
-    /// nothing is removed.
+    /// Ends recordings and replays, and returns notices about them, a sentence each. An empty recording is removed.
     ///
     /// # Errors
     ///
-    /// A [`CassetteError`], when something could not be recorded, or was not played though the replay is strict.
+    /// A [`CassetteError`] if something could not be recorded, or was not played although the replay is strict.
     pub fn finish(&self) -> Result<Vec<String>, CassetteError> {
         let mut notices = Vec::new();
         if let Some((file, recording)) = &self.recording {
@@ -103,7 +102,7 @@ impl Recordings {
     }
 }
 
-/// Says that a recording answers only where the same secrets are configured, if so.
+/// Returns a notice if a recording only answers if the same secrets are configured.
 #[must_use]
 pub fn secrets_notice(summary: &RecordingSummary, file: &Path) -> Option<String> {
     summary.depends_on_secrets.then(|| {

@@ -1,8 +1,8 @@
-//! Keeps secrets out of logs, of errors and of what is said on standard error: a server may repeat a key in its error, and a user
-//! may have typed one. Beside the keys of models these are what lets spans into a backend, the password of the database, and what
-//! the patterns of `[telemetry]` match.
+//! Keeps secrets out of logs, errors and standard error: a server may repeat a key in its error, and a user may have
+//! typed one. In addition to the keys of models, these are credentials for spans, the password of the database, and
+//! matches of the patterns of `[telemetry]`.
 //!
-//! Not for conversations: what was said is told to whoever may read it as it was said.
+//! Not for conversations: users who may read them see what was said, unchanged.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,18 +19,18 @@ use crate::discover::secrets_of;
 use crate::environment::Environment;
 use crate::telemetry::ENDPOINTS;
 
-/// What is known to be secret. Every part of a program may have something to say, and none of them has the configuration.
+/// The known secrets. Any part of a program may produce output, and not every part has the configuration.
 static SECRETS: RwLock<Option<Redactor>> = RwLock::new(None);
 
-/// Keeps the secrets of a configuration out of what [`without_secrets`] returns from here on, and those of former ones still: an
-/// engine of one of them may be at work, and one that is read may not be taken.
+/// Adds the secrets of a configuration to those that [`without_secrets`] removes. Those of earlier configurations
+/// remain: their engines may still be running, and a configuration that was read may not be used.
 pub fn keep_secrets_out(config: &Config, environment: &Environment) {
     let new = secrets_of(config, environment);
     let mut secrets = SECRETS.write().unwrap_or_else(PoisonError::into_inner);
     *secrets = Some(secrets.take().unwrap_or_default().and(new));
 }
 
-/// Returns a text without the secrets of the configurations that this process read; as it is where none was read yet.
+/// Returns a text without the secrets of the configurations that this process has read; unchanged if it has read none.
 #[must_use]
 pub fn without_secrets(text: &str) -> Cow<'_, str> {
     let secrets = SECRETS.read().unwrap_or_else(PoisonError::into_inner);
@@ -40,7 +40,7 @@ pub fn without_secrets(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The variables that hold what lets spans and metrics in, such as `authorization=Basic …,x-key=…`.
+/// The variables with credentials for spans and metrics, such as `authorization=Basic …,x-key=…`.
 pub(crate) const OTLP_HEADERS: [&str; 3] = [
     "OTEL_EXPORTER_OTLP_HEADERS",
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
@@ -64,7 +64,7 @@ pub(crate) fn secrets(config: &Config, environment: &Environment) -> Vec<Secret>
     written.map(|secret| Secret::new(&secret)).collect()
 }
 
-/// Returns the value of a header as it is written in a variable and as it is sent, and what stands behind its scheme.
+/// Returns the value of a header as it is written in a variable, as it is sent, and without its scheme.
 fn of_header(written: &str) -> Vec<String> {
     let sent = decoded(written);
     let behind_scheme = sent.split_once(' ').map(|(_, secret)| secret.to_owned());
@@ -72,7 +72,7 @@ fn of_header(written: &str) -> Vec<String> {
     all.into_iter().flatten().collect()
 }
 
-/// Returns the passwords of an address, as they are written and as they are sent: the user's, and one among its
+/// Returns the passwords in an address, as they are written and as they are sent: that of the user, and any in its
 /// parameters.
 fn passwords(url: &str) -> Vec<String> {
     let Ok(url) = Url::parse(url) else {
@@ -91,7 +91,7 @@ fn decoded(written: &str) -> String {
     percent_decode_str(written).decode_utf8_lossy().into_owned()
 }
 
-/// Returns a model whose errors are without secrets, whatever its server repeated in them.
+/// Returns a model client whose errors contain no secrets, whatever its server repeated in them.
 pub(crate) fn discreet(client: Arc<dyn LlmClient>, redactor: &Redactor) -> Arc<dyn LlmClient> {
     Arc::new(Discreet {
         client,
@@ -99,7 +99,7 @@ pub(crate) fn discreet(client: Arc<dyn LlmClient>, redactor: &Redactor) -> Arc<d
     })
 }
 
-/// A model whose errors are without secrets.
+/// A model client whose errors contain no secrets.
 #[derive(Debug)]
 struct Discreet {
     client: Arc<dyn LlmClient>,

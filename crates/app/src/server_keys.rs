@@ -1,9 +1,10 @@
-//! The keys of the clients of `neuraxis-server`, in one file that several servers may share.
+//! The keys of the clients of `neuraxis-server`, in one file that several servers can share.
 //!
-//! A key is shown once, when it is made; the file holds its SHA-256 alone, and what the key allows. A key is 256 random bits,
-//! so that nothing is gained by hashing it slowly. The file is replaced whole, and never believed if others can change it.
+//! A key is displayed once, when it is created; the file contains only its SHA-256, and what the key allows. A key has
+//! 256 random bits, so a slow hash would gain nothing. The file is replaced as a whole, and never trusted if others can
+//! change it.
 //!
-//! Not for looking at requests: the server does that.
+//! Does not check requests; the server does that.
 
 mod key;
 
@@ -23,13 +24,13 @@ pub use key::{Scope, ServerKey, UnknownScope};
 /// The name of the file in the user's data folder.
 const FILE_NAME: &str = "server-keys.json";
 
-/// The form of the file. One of a later form is refused: what it limits would not be seen.
+/// The version of the file format. A later version is refused: its restrictions would be overlooked.
 const VERSION: u32 = 1;
 
-/// The most bytes of the file: some ten thousand keys.
+/// The maximum size of the file in bytes, enough for about ten thousand keys.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Why the file of keys cannot be used. Never holds a key.
+/// Why the key file cannot be used. Never contains a key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerKeysError {
@@ -38,10 +39,10 @@ pub enum ServerKeysError {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// It is not there, though somebody named it.
+    /// The configured file does not exist.
     #[error(
         "there is no file {}, which [server] keys names: put it back first if it was there, since a server that has read it \
          still takes its keys, and a new one holds none of them; if it was not, `neuraxis-server keys create --owner NAME` \
@@ -52,7 +53,7 @@ pub enum ServerKeysError {
         /// The file.
         path: PathBuf,
     },
-    /// It is not there, so that no key can be revoked in it.
+    /// The file does not exist, so no key in it can be revoked.
     #[error(
         "there is no file {}, so that no key in it can be revoked: put it back first, since a server that has read it still \
          takes its keys",
@@ -62,7 +63,7 @@ pub enum ServerKeysError {
         /// The file.
         path: PathBuf,
     },
-    /// Others can change it.
+    /// Other users can change it.
     #[error(
         "other users can change {}, and so could let themselves in: make it yours alone (chmod 600), and look through \
          `neuraxis-server keys list`",
@@ -72,7 +73,7 @@ pub enum ServerKeysError {
         /// The file.
         path: PathBuf,
     },
-    /// It does not hold keys, or some of a later version.
+    /// It contains no keys, or keys of a later version.
     #[error(
         "{} holds no keys that this version can read ({reason}): put a copy of it back, or delete it and make new keys with \
          `neuraxis-server keys create --owner NAME`",
@@ -89,7 +90,7 @@ pub enum ServerKeysError {
     NoSuchKey,
 }
 
-/// The file as it is written.
+/// The file in its written form.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -104,12 +105,12 @@ pub struct ServerKeyFile {
 }
 
 impl ServerKeyFile {
-    /// Takes a file that may not be there yet.
+    /// Creates a handle to a file that may not exist yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Returns the file that the configuration names, or else the one in the user's data folder; `None` where there is neither.
+    /// Returns the configured file, or else the one in the user's data folder; `None` if there is neither.
     #[must_use]
     pub fn of(config: &Config, environment: &Environment) -> Option<Self> {
         let named = config.server().keys.as_ref();
@@ -118,13 +119,13 @@ impl ServerKeyFile {
         named.or_else(usual).map(Self::new)
     }
 
-    /// Returns where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Tells whether the file is there, or was once: what keeps two processes from changing it at once stays beside it.
+    /// Returns whether the file exists, or once did: its lock file remains next to it.
     #[must_use]
     pub fn was_made(&self) -> bool {
         let is_there = |path: &Path| match path.symlink_metadata() {
@@ -146,13 +147,13 @@ impl ServerKeyFile {
         }
     }
 
-    /// Reads the keys of a file that has to be there.
+    /// Reads the keys of a file that must exist.
     ///
     /// # Errors
     ///
-    /// [`ServerKeysError::Missing`] if it is not; otherwise as [`read`](Self::read).
+    /// [`ServerKeysError::Missing`] if it does not; otherwise the same as [`read`](Self::read).
     pub fn read_present(&self) -> Result<Vec<ServerKey>, ServerKeysError> {
-        // A link is followed: secrets are mounted so.
+        // Links are followed, because secrets are mounted as links.
         let file = match open_regular(&self.path, Links::Followed) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let path = self.path.clone();
@@ -161,7 +162,7 @@ impl ServerKeyFile {
             opened => opened.map_err(|source| self.unusable(source))?,
         };
         let metadata = file.metadata().map_err(|source| self.unusable(source))?;
-        // That others read it tells them no key.
+        // Others may read it, since it contains no usable key.
         if others_may(&metadata, 0o022) {
             let path = self.path.clone();
             return Err(ServerKeysError::Exposed { path });
@@ -180,11 +181,11 @@ impl ServerKeyFile {
         }
     }
 
-    /// Adds a key. The file and its folder are made if need be.
+    /// Adds a key. Creates the file and its folder if needed.
     ///
     /// # Errors
     ///
-    /// A [`ServerKeysError`]; the file is as it was then.
+    /// A [`ServerKeysError`]; the file is then unchanged.
     pub fn add(&self, key: ServerKey) -> Result<(), ServerKeysError> {
         self.change(|keys| {
             keys.push(key);
@@ -192,11 +193,11 @@ impl ServerKeyFile {
         })
     }
 
-    /// Revokes a key, and returns it as it was before. One that was revoked stays as it is.
+    /// Revokes a key, and returns it as it was before. A key that is already revoked is left unchanged.
     ///
     /// # Errors
     ///
-    /// [`ServerKeysError::NoSuchKey`], [`ServerKeysError::Gone`], and whatever keeps the file from being read or written.
+    /// [`ServerKeysError::NoSuchKey`], [`ServerKeysError::Gone`], or why the file cannot be read or written.
     pub fn revoke(&self, id: &str, now: Timestamp) -> Result<ServerKey, ServerKeysError> {
         if let Err(ServerKeysError::Missing { path }) = self.read_present() {
             return Err(ServerKeysError::Gone { path });
@@ -210,13 +211,13 @@ impl ServerKeyFile {
         })
     }
 
-    /// Changes the keys, one process at a time, and writes them whole or not at all.
+    /// Changes the keys, one process at a time, and writes all of them or nothing.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut Vec<ServerKey>) -> Result<T, ServerKeysError>,
     ) -> Result<T, ServerKeysError> {
         let failed = |source| self.unusable(source);
-        // What a link leads to is replaced, and not the link.
+        // Replaces the target of a link, not the link.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,

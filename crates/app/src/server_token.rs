@@ -1,7 +1,8 @@
-//! The token by which people on this machine decide through a server that listens here: a file of the user's alone.
+//! The token with which users of this machine make decisions through a server that listens here: a file that only the
+//! user can read.
 //!
-//! Any program on the machine reaches a server on loopback, a command that a model had run included. Only who can read the
-//! user's own files may approve its calls: no tool gets at what lies in the data folder.
+//! Any program on the machine can reach a server on loopback, including a command that a model ran. Only someone who
+//! can read the user's own files may approve its calls: no tool can access the data folder.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -17,20 +18,20 @@ use crate::private_file::{Links, open_regular, others_may, write_private};
 /// The name of the file in the user's data folder.
 const FILE_NAME: &str = "server.token";
 
-/// What the token is made for: whoever has it cannot tell the key.
+/// The purpose that the token is derived for. The key cannot be computed from the token.
 const PURPOSE: &[u8] = b"neuraxis: decisions through a server on loopback";
 
-/// The most bytes of the file that are read: the digits of a token, and what an editor adds.
+/// The maximum number of bytes that are read of the file: the digits of a token, and what an editor adds.
 const MAX_BYTES: u64 = 256;
 
-/// Why there is no token. Never holds one.
+/// Why there is no token. Never contains one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerTokenError {
-    /// What it is made of cannot be had.
+    /// The key that it is derived from is unavailable.
     #[error(transparent)]
     Key(#[from] ApprovalKeyError),
-    /// The system has no random bytes to make it of.
+    /// The system provides no random bytes for it.
     #[error("no random bytes can be had")]
     Random(#[source] io::Error),
     /// Its file cannot be written.
@@ -38,25 +39,25 @@ pub enum ServerTokenError {
     Unwritable {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// The token, and the file that it stands in.
+/// The token, and its file.
 pub struct ServerToken {
-    /// The file: in the user's data folder, readable by the user alone.
+    /// The file: in the user's data folder, readable only by the user.
     pub path: PathBuf,
     token: String,
 }
 
 impl ServerToken {
-    /// Writes the token of this installation, the same for each server that shares its approvals, unless its file holds it
-    /// already; `None` where there is no data folder.
+    /// Writes the token of this installation, unless its file already contains it. The token is the same for all
+    /// servers that share approvals. `None` if there is no data folder.
     ///
     /// # Errors
     ///
-    /// Why the file cannot be written, or the key of approvals cannot be had.
+    /// Why the file cannot be written, or the approval key is unavailable.
     pub fn write(
         config: &Config,
         environment: &Environment,
@@ -81,14 +82,14 @@ impl ServerToken {
         }
     }
 
-    /// Returns the token. Not to be shown.
+    /// Returns the token. Do not display it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.token
     }
 }
 
-/// Writes a file of the user's alone, unless it holds the token already: then the folder may be one that is only read.
+/// Writes a file that only the user can read, unless it already contains the token: the folder may then be read-only.
 fn keep(folder: &Path, path: &Path, token: &str) -> io::Result<()> {
     if holds(path, token) {
         return Ok(());
@@ -98,7 +99,7 @@ fn keep(folder: &Path, path: &Path, token: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells whether a file of the user's alone holds the token.
+/// Returns whether a file that only the user can read contains the token.
 fn holds(path: &Path, token: &str) -> bool {
     let Ok(file) = open_regular(path, Links::Refused) else {
         return false;
@@ -135,7 +136,7 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).unwrap(), format!("{token}\n"));
             let metadata = fs::metadata(&path).unwrap();
             assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
-            // Held open, so that no other file is given its number.
+            // Held open, so that no other file gets its inode number.
             (metadata.ino(), fs::File::open(&path).unwrap())
         };
         let first = kept("one");

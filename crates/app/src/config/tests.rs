@@ -506,7 +506,7 @@ fn sections() -> impl Iterator<Item = (&'static str, String)> {
 /// The error message lists all keys of a section, so that no list of keys must be maintained here.
 #[test]
 fn the_template_explains_every_key_there_is() {
-    // An older name of a key, and settings that a file may not contain.
+    // An older name of a key.
     const LEFT_OUT: [&str; 1] = ["profile"];
     let template = crate::template();
     for name in Provider::names() {

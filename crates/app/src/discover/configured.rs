@@ -1,4 +1,4 @@
-//! The models that the configuration names.
+//! The models that are configured.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::config::ModelConfig;
 use crate::config::secret::{HIDDEN, may_be_key, shown_variable, without_secrets};
 use crate::environment::Environment;
 
-/// Connects each role. What is wrong with one is no matter for the others. `secrets` are all that are known, and `redactor`
-/// takes out more than these where recordings are written.
+/// Connects each role. A faulty one does not affect the others. `secrets` are all known secrets; `redactor` also
+/// removes other matches where recordings are written.
 pub(super) fn all(
     models: &BTreeMap<Role, ModelConfig>,
     environment: &Environment,
@@ -35,7 +35,7 @@ pub(super) fn all(
     }
 }
 
-/// Returns all keys and secret headers that can be had.
+/// Returns all keys and secret headers that are available.
 pub(super) fn secrets(
     models: &BTreeMap<Role, ModelConfig>,
     environment: &Environment,
@@ -80,7 +80,7 @@ fn endpoint(
         source,
     })?;
     let address = model.provider.base_url().map(without_secrets);
-    // Only what is sent anywhere has a use for a key.
+    // Only a model with an address needs a key.
     let key = match address {
         Some(_) => key,
         None => KeySource::None,
@@ -106,7 +106,7 @@ fn endpoint(
     }
 }
 
-/// Hides what may be a key that was written in the place of a name.
+/// Returns the error with a potential key hidden that was written in the place of a name.
 fn no_variable(role: &Role, header: &str, variable: &str) -> ModelError {
     let header = match may_be_key(header) {
         true => HIDDEN,
@@ -147,7 +147,7 @@ mod tests {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (reached, first_is_there) = oneshot::channel();
         tokio::spawn(async move {
-            // Nobody is ever answered.
+            // No request is ever answered.
             let first = listener.accept().await.unwrap();
             reached.send(()).unwrap();
             let second = listener.accept().await.unwrap();

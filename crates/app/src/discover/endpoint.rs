@@ -1,4 +1,4 @@
-//! A model as one role reaches it, and a provider of which no model is named yet.
+//! A model as one role reaches it, and a provider without a named model.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::providers::Provider;
 pub struct Endpoint {
     /// The role.
     pub role: Role,
-    /// Where the model answers, without what may be a secret. None where nothing is reached over a network.
+    /// The address of the model, without potential secrets. `None` if it is not reached over a network.
     pub address: Option<String>,
     /// Where the key comes from.
     pub key: KeySource,
@@ -25,13 +25,13 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Returns who has the model.
+    /// Returns the provider of the model.
     #[must_use]
     pub const fn provider(&self) -> Provider {
         self.provider
     }
 
-    /// Returns what is known of the model without asking it.
+    /// Returns what is known about the model without contacting it.
     #[must_use]
     pub fn info(&self) -> ModelInfo {
         self.client.info()
@@ -43,11 +43,11 @@ impl Endpoint {
         Arc::clone(&self.client)
     }
 
-    /// Asks what it offers, within a time. No model is asked, so that nothing is paid for.
+    /// Asks the endpoint what it offers, within a time limit. Calls no model, so it costs nothing.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`], when nobody answers, the key is refused, or what answers is no model server.
+    /// An [`LlmError`] if nothing answers, the key is refused, or what answers is not a model server.
     ///
     /// # Cancel safety
     ///
@@ -56,26 +56,26 @@ impl Endpoint {
         self.source.offer(within).await
     }
 
-    /// Tells whether a name on offer is that of the model which is asked.
+    /// Returns whether an offered name is that of the model in use.
     #[must_use]
     pub fn is_asked(&self, offered: &str) -> bool {
         self.source.is_asked(&self.info().model.model, offered)
     }
 
-    /// Says what to do about an error, where the provider knows more than what its kind tells.
+    /// Returns what to do about an error, if the provider has more specific advice than the error kind.
     #[must_use]
     pub fn advice(&self, error: &LlmError) -> Option<String> {
         self.source.advice(error, &format!("models.{}", self.role))
     }
 }
 
-/// A provider of which no model is named yet. It can be asked which ones it has.
+/// A provider without a named model. It can list its models.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct UnnamedModel {
     /// The provider.
     pub provider: Provider,
-    /// Where it answers, without what may be a secret.
+    /// Its address, without potential secrets.
     pub address: String,
     /// Where the key comes from.
     pub key: KeySource,
@@ -83,11 +83,11 @@ pub struct UnnamedModel {
 }
 
 impl UnnamedModel {
-    /// Asks what it offers, within a time. No model is asked, so that nothing is paid for.
+    /// Asks the provider what it offers, within a time limit. Calls no model, so it costs nothing.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`], when nobody answers, the key is refused, or what answers is no model server.
+    /// An [`LlmError`] if nothing answers, the key is refused, or what answers is not a model server.
     ///
     /// # Cancel safety
     ///

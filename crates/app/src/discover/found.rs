@@ -1,4 +1,5 @@
-//! What serves when no model is configured: a key in the usual variable, a model server on this machine, or rules.
+//! What serves if no model is configured: a key in its usual variable, a model server on this machine, or built-in
+//! rules.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,11 +31,11 @@ use crate::providers::Provider;
 pub struct FoundKey {
     /// The provider.
     pub provider: Provider,
-    /// The model that is asked.
+    /// The model that is used.
     pub model: String,
     /// The variable that holds the key.
     pub variable: &'static str,
-    /// Where it answers, if a variable says so, without what may be a secret.
+    /// Its address without potential secrets, if a variable sets it.
     pub address: Option<String>,
 }
 
@@ -160,7 +161,7 @@ fn connect(
     })
 }
 
-/// Lets a client serve that needs no key.
+/// Makes a client serve that needs no key.
 fn keyless<P: neuraxis_ports::Provider>(
     client: Arc<impl LlmClient + ModelSource>,
     address: Option<String>,

@@ -11,17 +11,17 @@ use crate::config::ModelConfig;
 use crate::config::secret::shown_variable;
 use crate::environment::Environment;
 
-/// The most bytes of a key's file: no provider's key is nearly as long.
+/// The maximum size of a key file in bytes, far above that of any provider's key.
 const MAX_BYTES: u64 = 16 * 1024;
 
-/// Why a key cannot be had. Never holds the key.
+/// Why a key is unavailable. Never contains the key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Two places are named.
+    /// Two locations are named.
     #[error("api_key_env and api_key_file are both set; keep one")]
     TwoPlaces,
-    /// The variable is not set, or holds nothing that could be a key.
+    /// The variable is not set, or contains nothing that could be a key.
     #[error(
         "the environment variable {variable} that api_key_env names is not set, or empty; export it first"
     )]
@@ -34,10 +34,10 @@ pub enum KeyError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file holds nothing that could be a key.
+    /// The file contains nothing that could be a key.
     #[error("{} holds no key", path.display())]
     Empty {
         /// The file.
@@ -49,13 +49,13 @@ pub enum KeyError {
         /// The file.
         path: PathBuf,
     },
-    /// What is there is a folder, a pipe or another thing that is no file.
+    /// The path leads to a folder, a pipe or something else that is not a regular file.
     #[error("{} is no file", path.display())]
     NoFile {
         /// The folder, pipe or other thing.
         path: PathBuf,
     },
-    /// Other users of this machine can read or change the file.
+    /// Other users of this machine can read or modify the file.
     #[error("other users can read or change {}; make it yours alone: chmod 600", path.display())]
     Exposed {
         /// The file.
@@ -64,7 +64,7 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    /// Returns the key of the section that is wrong.
+    /// Returns the faulty key of the section.
     pub(super) const fn key(&self) -> &'static str {
         match self {
             Self::TwoPlaces | Self::NoVariable { .. } => "api_key_env",
@@ -99,7 +99,7 @@ impl fmt::Display for KeySource {
     }
 }
 
-/// Reads the key of a model, if it has one, and says where it was.
+/// Reads the key of a model, if it has one, and returns it with its source.
 pub(super) fn of(
     model: &ModelConfig,
     environment: &Environment,
@@ -121,12 +121,12 @@ pub(super) fn of(
     }
 }
 
-/// Returns the key that a variable holds, if it holds something that could be one.
+/// Returns the key in a variable, if it contains something that could be a key.
 pub(crate) fn in_variable(variable: &str, environment: &Environment) -> Option<Secret> {
     environment.filled(variable).map(Secret::new)
 }
 
-/// Reads a key from a file that nobody else may read but a group.
+/// Reads a key from a file that only its owner, and possibly a group, can read.
 pub(crate) fn from_file(path: &Path) -> Result<Secret, KeyError> {
     let unreadable = |source| KeyError::Unreadable {
         path: path.to_owned(),
@@ -149,7 +149,7 @@ pub(crate) fn from_file(path: &Path) -> Result<Secret, KeyError> {
         });
     }
     let text = fs::read_to_string(path).map_err(unreadable)?;
-    // Editors of Windows put a mark of the byte order first, which is no part of the key.
+    // Editors on Windows put a byte order mark first, which is not part of the key.
     match text.trim_start_matches('\u{feff}').trim() {
         "" => Err(KeyError::Empty {
             path: path.to_owned(),
@@ -158,7 +158,8 @@ pub(crate) fn from_file(path: &Path) -> Result<Secret, KeyError> {
     }
 }
 
-/// Tells whether others may read or change a file. A group may read it, as Kubernetes lets one read its secrets (`fsGroup`).
+/// Returns whether others may read or modify a file. A group may read it, since Kubernetes gives a group access to its
+/// secrets (`fsGroup`).
 #[cfg(unix)]
 fn is_exposed(metadata: &fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt;
@@ -251,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Makes a folder that others may read.
+    /// Creates a folder that others may read.
     #[cfg(unix)]
     fn shared_folder(within: &Path) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
@@ -286,7 +287,8 @@ mod tests {
             &environment,
         );
         assert!(matches!(in_place, Err(KeyError::NoFile { .. })));
-        // As a secret of Kubernetes is mounted; and who may run a file can neither read nor change it.
+        // 0o440 is how Kubernetes mounts a secret; and permission to execute a file lets others neither read nor modify
+        // it.
         for mode in [0o440, 0o711] {
             assert!(matches!(read(mode), Ok((Some(_), _))), "{mode:o}");
         }

@@ -12,24 +12,24 @@ use tokio::time::timeout;
 
 use super::owner::is_of_another_person;
 
-/// How long a port of this machine may take to accept a connection.
+/// The time limit for a port of this machine to accept a connection.
 const CONNECT_WITHIN: Duration = Duration::from_millis(200);
 
-/// How long what answers there may take to say what it is.
+/// The time limit for a server there to identify itself.
 const PROBE_WITHIN: Duration = Duration::from_millis(1_500);
 
-/// What to do where it is not sure that it is a model server.
+/// Advice if it is not certain that it is a model server.
 const LOOK_AT_LOG: &str = "if it is your model server, look at its log";
 
 /// A model server that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LocalServer {
-    /// Which program it is, as is usual at its place.
+    /// The program, assuming the one that usually has this address.
     pub server: Server,
     /// Its address.
     pub base_url: String,
-    /// The model it serves, if it said so.
+    /// The model it serves, if it reported one.
     pub model: Option<String>,
     /// Whether it can answer yet.
     pub state: ServerState,
@@ -46,40 +46,40 @@ impl fmt::Display for LocalServer {
     }
 }
 
-/// A usual place of a model server where somebody listens who is of no use as it stands.
+/// A usual address of a model server where an unusable program listens.
 ///
-/// Says nothing in the words of whoever listens there: nobody knows who that is.
+/// Contains no text from that program, because its author is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PassedOver {
-    /// Address and port.
+    /// The address and port.
     pub address: String,
-    /// What is wrong with it.
+    /// Why it cannot be used.
     pub obstacle: Obstacle,
 }
 
-/// Why what listens at a usual place of a model server is of no use as it stands.
+/// Why the program at a usual address of a model server cannot be used as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// It belongs to another person who uses this machine.
+    /// It belongs to another user of this machine.
     OtherUser,
-    /// It asks for a key.
+    /// It requires a key.
     WantsKey,
-    /// It is a model server that has no model.
+    /// It is a model server without a model.
     NoModel,
-    /// It answers with an error of its own, such as HTTP 500.
+    /// It answers with an error, such as HTTP 500.
     Fails {
-        /// The HTTP status, where there was one.
+        /// The HTTP status, if any.
         status: Option<u16>,
     },
-    /// It has too much to do.
+    /// It is overloaded.
     Busy,
-    /// It takes connections and says nothing.
+    /// It accepts connections and sends nothing.
     Silent,
-    /// It takes connections and closes them.
+    /// It accepts connections and closes them.
     HangsUp,
-    /// It answers as no model server does, such as with a page or a redirect.
+    /// Its answer is not that of a model server, such as a page or a redirect.
     Foreign,
 }
 
@@ -102,7 +102,7 @@ impl fmt::Display for PassedOver {
     }
 }
 
-/// What was found, and what to do about it.
+/// Describes what was found, and what to do about it.
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (found, what_to_do) = match self {
@@ -138,16 +138,16 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// What a look at the usual places brought.
+/// The result of checking the usual addresses.
 #[derive(Debug, Default)]
 pub(super) struct Search {
-    /// The first place, in the order given, at which a model can be had.
+    /// The first address, in the given order, with a usable model.
     pub(super) found: Option<(Arc<LlamaClient>, LocalServer)>,
-    /// The places before that one where somebody listens who is of no use as it stands.
+    /// The addresses before that one with an unusable program.
     pub(super) passed_over: Vec<PassedOver>,
 }
 
-/// Asks all places at the same time and takes the first, in the order given, at which a model can be had.
+/// Contacts all addresses at the same time and takes the first, in the given order, with a usable model.
 pub(super) async fn find(places: Vec<LlamaConfig>) -> Search {
     let mut search = Search::default();
     for place in join_all(places.into_iter().map(ask)).await {
@@ -163,11 +163,11 @@ pub(super) async fn find(places: Vec<LlamaConfig>) -> Search {
     search
 }
 
-/// What answered at a place.
+/// What answered at an address.
 enum Probed {
-    /// Nobody listens.
+    /// Nothing listens.
     Empty,
-    /// Somebody listens who is of no use as it stands.
+    /// An unusable program listens.
     Useless(PassedOver),
     /// A model.
     Model(Arc<LlamaClient>, LocalServer),
@@ -177,9 +177,9 @@ async fn ask(place: LlamaConfig) -> Probed {
     let Some(address) = place.base_url.strip_prefix("http://").map(str::to_owned) else {
         return Probed::Empty;
     };
-    // Where nothing listens this is over at once, without the cost of a client.
+    // If nothing listens, this ends immediately, without the cost of a client.
     let connected = timeout(CONNECT_WITHIN, TcpStream::connect(&address));
-    // The connection is closed before the question: a server may take one at a time.
+    // The connection is closed before the request: a server may accept only one at a time.
     if !connected.await.is_ok_and(|connection| connection.is_ok()) {
         return Probed::Empty;
     }
@@ -198,7 +198,7 @@ async fn ask(place: LlamaConfig) -> Probed {
     }
 }
 
-/// Asks what answers at a place for its model, and makes a client for it.
+/// Asks what answers at an address for its model, and creates a client for it.
 async fn question(place: LlamaConfig) -> Result<Option<(Arc<LlamaClient>, LocalServer)>, LlmError> {
     let client = |config| {
         LlamaClient::new(config)
@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers every request on a port of its own with the same text.
+    /// Answers every request on its own port with the same text.
     async fn serving(kind: &'static str, body: &'static str) -> LlamaConfig {
         let length = body.len();
         saying(format!(
@@ -241,7 +241,7 @@ mod tests {
         tokio::spawn(async move {
             while let Ok((mut connection, _)) = listener.accept().await {
                 let mut head = [0; 4_096];
-                // The look whether anybody listens sends nothing.
+                // The check whether anything listens sends nothing.
                 if connection.read(&mut head).await.unwrap_or_default() == 0 {
                     continue;
                 }
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(server.model.as_deref(), Some("qwen3:8b"));
     }
 
-    /// Returns what is said of those that were passed over, with their ports as numbers.
+    /// Returns the messages about the addresses that were passed over, with their ports as numbers.
     fn told(search: &Search, places: &[LlamaConfig]) -> Vec<String> {
         let told = search.passed_over.iter().map(PassedOver::to_string);
         told.map(|told| {

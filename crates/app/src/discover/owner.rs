@@ -1,11 +1,11 @@
-//! Who listens on a port of this machine, as far as the system tells: any user may take a port that nobody has.
+//! The owner of a port of this machine, as far as the system reports it: any user may use a free port.
 
-/// The first number of a user that is a person. Those below are the system's own services.
+/// The lowest user id of a person. Lower ids belong to system services.
 #[cfg(target_os = "linux")]
 const FIRST_PERSON: u32 = 1_000;
 
-/// Tells whether another person of this machine listens on a port of the loopback address. Where that is not known, nobody
-/// does.
+/// Returns whether another person on this machine listens on a port of the loopback address. Returns `false` if
+/// unknown.
 #[cfg(target_os = "linux")]
 pub(super) fn is_of_another_person(port: u16) -> bool {
     let own = rustix::process::geteuid().as_raw();
@@ -17,13 +17,13 @@ pub(super) fn is_of_another_person(port: u16) -> bool {
         .any(|owner| owner != own && owner >= FIRST_PERSON)
 }
 
-/// On other systems nobody tells.
+/// Other systems do not report it.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn is_of_another_person(_port: u16) -> bool {
     false
 }
 
-/// Returns the users who listen on a port at an address that takes connections to 127.0.0.1.
+/// Returns the users who listen on a port at an address that accepts connections to 127.0.0.1.
 #[cfg(target_os = "linux")]
 fn listeners(table: &str, port: u16) -> Vec<u32> {
     const LISTENING: &str = "0A";
@@ -40,7 +40,7 @@ fn listeners(table: &str, port: u16) -> Vec<u32> {
         let is_there = TAKES_LOOPBACK.contains(&address)
             && u16::from_str_radix(at, 16) == Ok(port)
             && state == LISTENING;
-        // Queues, timer and retransmissions stand between.
+        // Queues, timer and retransmissions precede it.
         let owner = fields.nth(3)?;
         is_there.then(|| owner.parse().ok())?
     };

@@ -1,4 +1,4 @@
-//! One key: whose it is, what it allows, until when, and how it is known again.
+//! One key: its owner, what it allows, its expiry, and how it is recognized.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,25 +11,25 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{AgentName, Channel, ContentHash, Mode, PlanName};
 use serde::{Deserialize, Serialize};
 
-/// How many random bytes an id has. It is no secret.
+/// The number of random bytes of an id, which is not secret.
 const ID_BYTES: usize = 6;
 
-/// How many random bytes the secret part of a key has.
+/// The number of random bytes of the secret part of a key.
 const SECRET_BYTES: usize = 32;
 
-/// What a key lets its holder do.
+/// What a key allows its holder to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Make sessions, take turns, steer and end runs, and delete sessions.
+    /// Create and delete sessions, take turns, and steer and end runs.
     Turns,
-    /// See sessions, runs and what there is to be used.
+    /// View sessions, runs, and what is available for use.
     Read,
-    /// Decide about calls that wait for a person.
+    /// Decide about calls that wait for approval.
     Approve,
-    /// Read the server's figures, which tell what all owners do.
+    /// Read the server's metrics, which cover the activity of all owners.
     Metrics,
-    /// All of that, for the sessions of all owners.
+    /// All of the above, for the sessions of all owners.
     Admin,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A text that names no scope.
+/// A string that is not the name of a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it is not a scope; the scopes are turns, read, approve, metrics and admin")]
 #[non_exhaustive]
@@ -77,60 +77,60 @@ impl FromStr for Scope {
     }
 }
 
-/// A key as the file holds it: whose it is, what it allows, and the hash by which it is known again.
+/// A key as the file contains it: its owner, what it allows, and the hash that identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ServerKey {
-    /// What people call the key by: 12 hexadecimal digits, no secret.
+    /// The public id of the key: 12 hexadecimal digits, not secret.
     pub id: String,
     /// The SHA-256 of the whole key.
     pub hash: ContentHash,
-    /// Whose sessions it makes and sees.
+    /// The owner of the sessions that it creates and sees.
     pub owner: String,
-    /// What it is for, in somebody's own words.
+    /// Its purpose, as free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it lets its holder do.
+    /// What it allows its holder to do.
     pub scopes: BTreeSet<Scope>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// From when on it is refused; never if `None`.
+    /// The time from which it is refused; never if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// When it was revoked, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
-    /// The freest mode it may choose; the server's own limit holds besides.
+    /// The freest mode it may choose; the server's own limit also applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_mode: Option<Mode>,
-    /// The modes it may choose; all of the server's if `None`.
+    /// The modes it may choose; `None` for all of the server's modes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modes: Option<Vec<Mode>>,
-    /// The channels it may use; all if `None`.
+    /// The channels it may use; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<Vec<Channel>>,
-    /// The agents that may answer it, those of channels included; all if `None`.
+    /// The agents that may answer it, including those of channels; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Vec<AgentName>>,
-    /// The plan that limits its requests, in place of the server's.
+    /// The plan that limits its requests, instead of the server's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanName>,
-    /// How many requests a minute each server takes with it; any number if `None`.
+    /// The maximum number of requests per minute that each server accepts with it; `None` for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_minute: Option<NonZeroU32>,
-    /// How many turns of its owner each server has at work at a time when one comes with it, in place of the server's own
-    /// number.
+    /// The maximum number of turns of its owner that each server runs at a time when one arrives with this key, instead
+    /// of the server's own limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_runs: Option<NonZeroU32>,
 }
 
 impl ServerKey {
-    /// Makes a key of an owner, and the text that its holder shows: `nxk_ID_SECRET`. The text is nowhere else.
+    /// Creates a key for an owner, and the text that its holder presents: `nxk_ID_SECRET`. The text is stored nowhere.
     ///
     /// # Errors
     ///
-    /// When the system gives no randomness.
+    /// If the system provides no random bytes.
     pub fn make(
         owner: impl Into<String>,
         scopes: impl IntoIterator<Item = Scope>,
@@ -161,7 +161,7 @@ impl ServerKey {
         Ok((key, text))
     }
 
-    /// Returns why the key is refused at a time; `None` if it is taken.
+    /// Returns why the key is refused at a time; `None` if it is accepted.
     #[must_use]
     pub fn refused_at(&self, now: Timestamp) -> Option<&'static str> {
         if self.revoked_at.is_some() {
@@ -171,7 +171,7 @@ impl ServerKey {
         is_over.then_some("expired")
     }
 
-    /// Returns the plan that it has, if the policy has none of that name: all that is asked with it is refused then.
+    /// Returns the plan of the key if the policy has no plan of that name. All requests with the key are then refused.
     #[must_use]
     pub fn missing_plan(&self, policy: &Policy) -> Option<&PlanName> {
         let plan = self.plan.as_ref()?;

@@ -1,4 +1,4 @@
-//! What the file of keys holds, and when it is not believed.
+//! Tests of the content of the key file, and when it is not trusted.
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
 use neuraxis_core::{ContentHash, Mode, PlanName};
@@ -58,7 +58,7 @@ fn a_revoked_key_stays_in_the_file_and_keeps_the_time() {
     assert_eq!(kept[0].refused_at(NOW), Some("revoked"));
     let none = file.revoke("000000000000", NOW);
     assert!(matches!(none, Err(ServerKeysError::NoSuchKey)));
-    // A server that has read it takes the key all the same.
+    // A server that has read the file still accepts the key.
     fs::rename(file.path(), folder.path().join("away")).unwrap();
     let gone = file.revoke(&made.id, NOW);
     assert!(matches!(gone, Err(ServerKeysError::Gone { .. })));
