@@ -14,39 +14,40 @@ use crate::discover::secrets_of;
 use crate::environment::Environment;
 use crate::names::shown;
 
-/// The schemes of the stores that this build has.
+/// The URL schemes that this build supports.
 pub(crate) const STORES: &str = "memory:, sqlite://PATH, postgres://USER@HOST/DATABASE";
 
-/// The module that warns as the database of a store is brought up to date: for whoever shows a person that and not the whole log.
+/// The module that logs a warning when the schema of a store's database is upgraded. Programs that do not show the
+/// whole log can still show its warnings.
 pub const SCHEMA_MODULE: &str = "neuraxis_sql::schema";
 
-/// A store that is open. A clone is another way to the same one.
+/// An open store. A clone refers to the same store.
 #[derive(Debug, Clone)]
 pub struct OpenStore {
     store: Arc<dyn SessionStore>,
     database: Option<SqlStore>,
-    /// By which live events reach other processes; `None` where they are not passed on.
+    /// Delivers live events to other processes; `None` if they are not forwarded.
     live_feed: Option<Arc<dyn LiveFeed>>,
 }
 
 impl OpenStore {
-    /// Opens the store that the configuration names, and brings an older schema up to date. A file is made if it is missing;
-    /// its folder only if it is the user's data folder, since one that somebody named and that is not there may be a slip. A copy
-    /// of its log is without the secrets that are known and what `[telemetry]` wants out.
+    /// Opens the configured store, and upgrades an older schema. Creates a missing file, but its folder only if that is
+    /// the user's data folder, since another folder that does not exist may be a typo. The copy of the log excludes
+    /// known secrets and whatever `[telemetry]` redacts.
     ///
     /// # Errors
     ///
-    /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
+    /// A [`BuildError`] that names the location of the unusable value and says what can be used.
     pub async fn open(config: &Config, environment: &Environment) -> Result<Self, BuildError> {
         Self::opened(config, environment, OlderSchema::BroughtUpToDate).await
     }
 
-    /// As [`open`](Self::open), for whoever only looks: a database with an older schema is not changed, beneath programs that may
-    /// still use it.
+    /// Like [`open`](Self::open), for programs that only read: a database with an older schema is not upgraded while
+    /// other programs may still use it.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and [`OpenError::Older`] in a [`BuildError::Database`].
+    /// Same as [`open`](Self::open), and [`OpenError::Older`] in a [`BuildError::Database`].
     pub async fn open_to_look(
         config: &Config,
         environment: &Environment,
@@ -75,7 +76,7 @@ impl OpenStore {
             })?;
             return Ok(Self::of_memory(store.on_commit(copied)));
         }
-        // No more than the scheme is repeated: the rest may hold a password.
+        // Only the scheme is repeated: the rest may contain a password.
         let scheme = url.split_once(':').map(|(scheme, _)| scheme);
         if !matches!(scheme, Some("sqlite" | "postgres" | "postgresql")) {
             return Err(BuildError::Store {
@@ -113,7 +114,7 @@ impl OpenStore {
         })
     }
 
-    /// Makes a store that keeps nothing beyond the process.
+    /// Creates a store that keeps nothing after the process ends.
     #[must_use]
     pub fn in_memory() -> Self {
         Self::of_memory(MemoryStore::new())
@@ -127,13 +128,13 @@ impl OpenStore {
         }
     }
 
-    /// Returns the sessions in it, and their runs: for whoever needs no engine.
+    /// Returns the sessions in it, with their runs, for programs that need no engine.
     #[must_use]
     pub fn sessions(&self) -> Sessions {
         Sessions::new(self.store())
     }
 
-    /// Has an engine keep its sessions in it, and pass live events on by it.
+    /// Makes an engine keep its sessions in it, and forward live events through it.
     pub(crate) fn used_by(&self, builder: OrchestratorBuilder) -> OrchestratorBuilder {
         let feed = self.live_feed.iter().map(Arc::clone);
         feed.fold(builder.store(self.store()), OrchestratorBuilder::live_feed)
@@ -143,8 +144,8 @@ impl OpenStore {
         Arc::clone(&self.store)
     }
 
-    /// Looks whether a database is whole, can be read and takes records; `None` for a store in memory, which has nothing to
-    /// look at.
+    /// Checks whether a database is intact, readable, and able to store records. `None` for a store in memory, which
+    /// needs no check.
     ///
     /// # Errors
     ///
@@ -160,13 +161,13 @@ impl OpenStore {
         }
     }
 
-    /// Tells whether it keeps what it is given when the process has ended.
+    /// Returns whether its content still exists after the process has ended.
     #[must_use]
     pub const fn outlives_the_process(&self) -> bool {
         self.database.is_some()
     }
 
-    /// Finishes what is being written and brings the file into order. Not needed for safety.
+    /// Finishes pending writes and closes the store cleanly. Not needed for data safety.
     pub async fn close(&self) {
         if let Some(database) = &self.database {
             database.close().await;

@@ -1,4 +1,4 @@
-//! Attaches what `[telemetry]` and OpenTelemetry's variables name to an engine.
+//! Connects an engine to the destinations in `[telemetry]` and in OpenTelemetry's variables.
 
 mod lines;
 mod otlp;
@@ -20,13 +20,13 @@ use crate::config::{Config, Origin};
 use crate::discover::secrets_of;
 use crate::environment::Environment;
 
-/// How long the end of a program waits for what is left to be delivered.
+/// How long the end of a program waits for the remaining deliveries.
 const LAST_SPANS: Duration = Duration::from_secs(2);
 
-/// How long is waited for an endpoint that is looked at.
+/// How long to wait for an endpoint that is probed.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// Where traces and metrics of runs go: nowhere, or to one or several places. Cloning shares them.
+/// The destinations of traces and metrics of runs, possibly none. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Telemetry {
     otlp: Option<Otlp>,
@@ -34,7 +34,7 @@ pub struct Telemetry {
     content: bool,
 }
 
-/// What sends spans and metrics, and where they go.
+/// The sender of spans and metrics, and its endpoints.
 #[derive(Debug, Clone)]
 struct Otlp {
     otel: Otel,
@@ -42,31 +42,31 @@ struct Otlp {
     metrics_place: String,
 }
 
-/// One of the places that traces go to.
+/// One of the destinations of traces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TraceDestination {
     /// `otlp` for spans, `otlp_metrics`, or `json_lines`.
     pub sink: &'static str,
-    /// The endpoint or the file, without what may be secret.
+    /// The endpoint or the file, without potential secrets.
     pub place: String,
-    /// What became of what was sent there.
+    /// The results of deliveries so far.
     pub delivery: Delivery,
 }
 
-/// Where spans or metrics are sent.
+/// An endpoint for spans or metrics.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct OtlpEndpoint {
-    /// What is sent there: `spans` or `metrics`.
+    /// What it receives: `spans` or `metrics`.
     pub signal: &'static str,
-    /// The endpoint and its protocol, without what may be secret.
+    /// The endpoint and its protocol, without potential secrets.
     pub place: String,
-    /// For this signal alone.
+    /// The configuration for only this signal.
     config: OtlpConfig,
 }
 
-/// Why traces cannot go where the configuration says.
+/// Why traces cannot be sent where the configuration says.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TelemetryError {
@@ -75,7 +75,7 @@ pub enum TelemetryError {
     Otlp {
         /// Where it is configured.
         at: Origin,
-        /// What is wrong with the value, and what can stand there.
+        /// What is wrong with the value, and which values are possible.
         what: String,
     },
     /// The file cannot be written.
@@ -85,17 +85,17 @@ pub enum TelemetryError {
         at: Origin,
         /// The file.
         path: std::path::PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
 
 impl Telemetry {
-    /// Prepares what the configuration names. Nothing is sent yet.
+    /// Prepares the configured destinations. Sends nothing yet.
     ///
     /// # Errors
     ///
-    /// A [`TelemetryError`] that names the place of the value that cannot be used.
+    /// A [`TelemetryError`] that names the location of the unusable value.
     pub fn start(config: &Config, environment: &Environment) -> Result<Self, TelemetryError> {
         let said = config.telemetry();
         let redact = redact(config, environment);
@@ -136,7 +136,7 @@ impl Telemetry {
         })
     }
 
-    /// Lets an engine tell these places what its runs do.
+    /// Makes an engine report what its runs do to these destinations.
     #[must_use]
     pub fn attach(&self, mut builder: OrchestratorBuilder) -> OrchestratorBuilder {
         if let Some(Otlp { otel, .. }) = &self.otlp {
@@ -148,14 +148,15 @@ impl Telemetry {
         builder
     }
 
-    /// Says which models and MCP servers an engine uses from here on: spans name them.
+    /// Sets the models and MCP servers that spans name from now on.
     pub(crate) fn know(&self, endpoints: Endpoints) {
         if let Some(Otlp { otel, .. }) = &self.otlp {
             otel.know(endpoints);
         }
     }
 
-    /// Returns a layer for a subscriber of `tracing` that exports spans where those of runs go; `None` if they go nowhere.
+    /// Returns a layer for a `tracing` subscriber that exports spans to the same place as those of runs; `None` if they
+    /// are not exported.
     #[must_use]
     pub fn layer<S>(&self) -> Option<TraceLayer<S>>
     where
@@ -164,14 +165,14 @@ impl Telemetry {
         neuraxis_otel::layer(&self.otlp.as_ref()?.otel)
     }
 
-    /// Notes how many calls in the store wait for a person.
+    /// Records how many calls in the store wait for approval.
     pub fn note_waiting(&self, approvals: u64) {
         if let Some(Otlp { otel, .. }) = &self.otlp {
             otel.note_waiting(approvals);
         }
     }
 
-    /// Returns where traces go, with what became of them so far.
+    /// Returns the destinations of traces, with the results so far.
     #[must_use]
     pub fn destinations(&self) -> Vec<TraceDestination> {
         let otlp = self.otlp.iter().flat_map(|otlp| {
@@ -194,12 +195,12 @@ impl Telemetry {
         otlp.chain(lines).collect()
     }
 
-    /// Delivers what is left, for two seconds at the most. Returns what a user should know of what was lost, a sentence each.
+    /// Delivers what is left, for at most two seconds. Returns notices about what was lost, a sentence each.
     pub async fn close(&self) -> Vec<String> {
         self.close_within(LAST_SPANS).await
     }
 
-    /// As [`close`](Self::close), but takes no longer than that.
+    /// Like [`close`](Self::close), but takes at most `within`.
     pub async fn close_within(&self, within: Duration) -> Vec<String> {
         let within = within.min(LAST_SPANS);
         let sent = async {
@@ -222,11 +223,11 @@ impl Telemetry {
             .collect()
     }
 
-    /// Returns the endpoints that spans and metrics go to, in this order, each where it is sent at all.
+    /// Returns the endpoints of spans and metrics, in this order, if they are sent at all.
     ///
     /// # Errors
     ///
-    /// A [`TelemetryError`] that names the place of the value that cannot be used.
+    /// A [`TelemetryError`] that names the location of the unusable value.
     pub fn endpoints(
         config: &Config,
         environment: &Environment,
@@ -251,17 +252,17 @@ impl Telemetry {
 }
 
 impl OtlpEndpoint {
-    /// Looks whether it takes what is sent there, by sending it nothing of that.
+    /// Checks whether it accepts data, by sending it an empty export.
     ///
     /// # Errors
     ///
-    /// Why that cannot be sent there.
+    /// Why data cannot be sent there.
     pub async fn probe(self) -> Result<(), String> {
         neuraxis_otel::probe(self.config, PROBE).await
     }
 }
 
-/// Returns where spans go, or metrics where no spans are sent, and how.
+/// Describes where and how spans are sent, or metrics if no spans are sent.
 fn shown(otlp: &OtlpConfig, environment: &Environment) -> String {
     let endpoint = otlp.shown_endpoint(|name| environment.text(name).map(str::to_owned));
     let own = if otlp.traces {
@@ -278,7 +279,7 @@ fn lost(what: &str, place: &str, delivery: Delivery) -> Option<String> {
     (dropped > 0).then(|| format!("telemetry: {dropped} {what} were not delivered to {place}{why}"))
 }
 
-/// Makes what takes secrets out: keys that are configured, what looks like one, and what the configuration names.
+/// Builds the redaction of secrets: configured keys, what looks like a key, and what the configuration lists.
 fn redact(config: &Config, environment: &Environment) -> Redact {
     let secrets = secrets_of(config, environment);
     Redact::new(move |text| match secrets.text(text) {

@@ -1,7 +1,7 @@
-//! What a person said about the `neuraxis.toml` of folders: which content is trusted, and which is not wanted.
+//! The user's decisions about the `neuraxis.toml` of folders: which content is trusted, and which is rejected.
 //!
-//! The answers are kept in the user's data folder, never in a project, by the folder's real path and the SHA-256 of the
-//! content: a file that changed, or lies elsewhere, was not answered about.
+//! The decisions are kept in the user's data folder, never in a project, under the folder's real path and the SHA-256
+//! of the content. So no decision covers a file that has changed or is in another folder.
 
 mod file;
 mod folder_rules;
@@ -20,24 +20,24 @@ pub use pins::PinFile;
 /// The name of the file in the user's data folder.
 const FILE_NAME: &str = "trust.toml";
 
-/// How many folders are remembered. Beyond that the oldest answers are forgotten.
+/// The maximum number of remembered folders. Beyond that, the oldest decisions are forgotten.
 const MAX_FOLDERS: usize = 1_000;
 
-/// What a person said about a file that was found.
+/// The user's decision about a file that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trust {
     /// This content is trusted in this folder.
     Trusted,
-    /// Somebody was asked about this content and did not want it.
+    /// The user was asked about this content and rejected it.
     Refused,
-    /// Another content of this folder's file was trusted: it changed since.
+    /// The folder's file was trusted with other content: it has changed since.
     Changed,
-    /// Nobody said anything.
+    /// The user has not decided.
     Unknown,
 }
 
-/// The answers, as they are kept. Each change reads them anew and writes them at once.
+/// The stored decisions. Each change rereads them and writes them immediately.
 #[derive(Debug, Clone)]
 pub struct TrustList {
     file: PathBuf,
@@ -51,7 +51,7 @@ struct Answers {
     folders: Vec<Answered>,
 }
 
-/// What was said about the file of one folder.
+/// The decision about the file of one folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answered {
@@ -68,7 +68,7 @@ enum Answer {
 }
 
 impl Trust {
-    /// Tells what the user said about this content of a file, or of the file in a folder, given by its real path.
+    /// Returns the user's decision about this content of a file, or of the file in a folder, given by its real path.
     pub(crate) fn of(
         environment: &Environment,
         path: &Path,
@@ -76,7 +76,7 @@ impl Trust {
     ) -> Result<Self, TrustError> {
         match TrustList::of(environment) {
             Ok(list) => list.standing(path, content),
-            // Without a place for answers nobody can have given one.
+            // Without a place to store decisions, the user cannot have made one.
             Err(_) => Ok(Self::Unknown),
         }
     }
@@ -87,7 +87,7 @@ impl TrustList {
     ///
     /// # Errors
     ///
-    /// [`TrustError::NoDataFolder`], for a user without one: nothing can be remembered then.
+    /// [`TrustError::NoDataFolder`] for a user without a data folder, where nothing can be remembered.
     pub fn of(environment: &Environment) -> Result<Self, TrustError> {
         let folder = environment.data_dir().ok_or(TrustError::NoDataFolder)?;
         Ok(Self {
@@ -95,17 +95,17 @@ impl TrustList {
         })
     }
 
-    /// Returns where the list is kept. The file need not be there.
+    /// Returns the file that stores the list. It need not exist.
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Tells what was said about this content of the file in a folder, given by its real path.
+    /// Returns the decision about this content of the file in a folder, given by its real path.
     ///
     /// # Errors
     ///
-    /// A [`TrustError`], when the list cannot be read.
+    /// A [`TrustError`] if the list cannot be read.
     pub fn standing(&self, folder: &Path, content: ContentHash) -> Result<Trust, TrustError> {
         let answers = self.read()?;
         let name = folder.to_str();
@@ -124,29 +124,29 @@ impl TrustList {
         })
     }
 
-    /// Trusts this content, and no other, of the file in a folder, given by its real path.
+    /// Trusts only this content of the file in a folder, given by its real path.
     ///
     /// # Errors
     ///
-    /// A [`TrustError`], when the list cannot be read or written.
+    /// A [`TrustError`] if the list cannot be read or written.
     pub fn trust(&self, folder: &Path, content: ContentHash) -> Result<(), TrustError> {
         self.answer(folder, content, Answer::Trusted)
     }
 
-    /// Remembers that this content of the file in a folder, given by its real path, is not wanted.
+    /// Records that the user rejects this content of the file in a folder, given by its real path.
     ///
     /// # Errors
     ///
-    /// A [`TrustError`], when the list cannot be read or written.
+    /// A [`TrustError`] if the list cannot be read or written.
     pub fn refuse(&self, folder: &Path, content: ContentHash) -> Result<(), TrustError> {
         self.answer(folder, content, Answer::Refused)
     }
 
-    /// Forgets what was said about the file in a folder, given by its real path. Tells whether there was anything.
+    /// Forgets the decision about the file in a folder, given by its real path. Returns whether there was one.
     ///
     /// # Errors
     ///
-    /// A [`TrustError`], when the list cannot be read or written.
+    /// A [`TrustError`] if the list cannot be read or written.
     pub fn forget(&self, folder: &Path) -> Result<bool, TrustError> {
         let _lock = file::FileLock::of(&self.file)?;
         let mut answers = self.read()?;

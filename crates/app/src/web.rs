@@ -1,4 +1,4 @@
-//! The tools that reach the web, as the section `[web]` says.
+//! The web tools, configured by the section `[web]`.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use crate::config::secret::shown_variable;
 use crate::discover::in_variable;
 use crate::environment::Environment;
 
-/// The tool that is always there.
+/// The tool that always exists.
 pub(crate) const FETCH: &str = "web_fetch";
 
-/// The tool that is there only if a service is configured. Rules may name it all the same.
+/// The tool that exists only if a service is configured. Rules may name it anyway.
 pub(crate) const SEARCH: &str = "web_search";
 
-/// Why the search that is configured cannot be used. Never holds the key.
+/// Why the configured search cannot be used. Never contains the key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    /// Something is missing in the section, or wrong.
+    /// A setting of the section is missing or invalid.
     #[error("web.search: {0}")]
     Config(#[from] SearchConfigError),
-    /// The variable of the key is not set, or empty.
+    /// The variable of the key is not set, or is empty.
     #[error(
         "web.search: the environment variable {variable} that api_key_env names is not set, or empty; export it first"
     )]
@@ -35,7 +35,7 @@ pub enum SearchError {
 }
 
 impl SearchError {
-    /// Returns the dotted path of what is wrong.
+    /// Returns the dotted path of the faulty key.
     fn key(&self) -> String {
         let key = match self {
             Self::Config(error) => error.key(),
@@ -45,11 +45,11 @@ impl SearchError {
     }
 }
 
-/// Returns the service that `web_search` asks; none if none is configured.
+/// Returns the service that `web_search` uses; `None` if none is configured.
 ///
 /// # Errors
 ///
-/// [`BuildError::Search`], when something of it is missing or wrong.
+/// [`BuildError::Search`] if a setting is missing or invalid.
 pub fn search_service(
     config: &Config,
     environment: &Environment,
@@ -78,7 +78,7 @@ fn key(config: &Config, environment: &Environment) -> Result<Option<Secret>, Sea
     Ok(Some(key))
 }
 
-/// Returns the key of the service, for whoever keeps it out of texts.
+/// Returns the key of the service, for redaction.
 pub(crate) fn secret(config: &Config, environment: &Environment) -> Option<Secret> {
     key(config, environment).ok().flatten()
 }

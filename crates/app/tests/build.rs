@@ -1,4 +1,4 @@
-//! Wiring an engine from a configuration.
+//! Builds engines from configurations.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -12,7 +12,7 @@ use neuraxis_app::{App, BuildError, Choice, Config, Environment, OpenStore, Sour
 use neuraxis_core::{Channel, Mode, Role, RunStatus, SessionId};
 use tempfile::TempDir;
 
-/// Whatever listens on the machine that runs the tests is not looked for.
+/// Disables the search for servers on the machine that runs the tests.
 fn alone() -> Sources {
     Sources::default()
         .with_flag("--set", "discovery.local_servers", "false")
@@ -28,7 +28,7 @@ fn config(settings: &[(&str, &str)]) -> (Config, TempDir) {
     (config, folder)
 }
 
-/// Surroundings with no variable at all.
+/// An environment without any variable.
 fn environment() -> Environment {
     Environment::new(std::env::temp_dir())
 }
@@ -166,7 +166,7 @@ async fn runs_are_handed_over_only_with_a_store_that_workers_share_and_an_addres
         error,
         "--set: driver.restate.ingress: \"restate:8080\" is no address: expected one such as http://127.0.0.1:8080"
     );
-    // Who drives its own runs is none of the section's business.
+    // The section does not apply to a program that drives its own runs.
     build(&[restate, ("store.url", "memory:")]).await.unwrap();
 }
 
@@ -180,7 +180,7 @@ async fn a_project_folder_that_is_not_there_is_named_with_its_origin() {
     assert!(cause.contains("no/such/folder"), "{cause}");
 }
 
-/// Loads what is configured where nobody names a store.
+/// Loads the configuration without a configured store.
 fn unnamed_store(environment: &Environment) -> Config {
     let sources = Sources::default().with_flag("--set", "discovery.local_servers", "false");
     Config::load(environment, &sources).unwrap()
@@ -266,7 +266,7 @@ async fn who_may_not_use_a_file_is_not_sent_to_another_one() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// Returns who serves in the given surroundings with nothing configured, and what the user is told.
+/// Returns which model serves in the given environment without configuration, and the messages to the user.
 async fn found(variables: &[(&str, &str)], settings: &[(&str, &str)]) -> (String, String) {
     let (config, _folder) = config(settings);
     let environment = variables.iter().fold(environment(), |all, (name, value)| {

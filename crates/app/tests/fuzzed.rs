@@ -1,5 +1,5 @@
-//! What is read from files and from models, with inputs that were found once and inputs made of them by chance, the same
-//! each time. The fuzz targets of `crates/app/fuzz` make the same checks, and begin with the same inputs.
+//! Feeds parsers of files and model output with a corpus of inputs, and with random variations of them that are the
+//! same each time. The fuzz targets of `crates/app/fuzz` run the same checks, and start with the same inputs.
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
@@ -32,13 +32,13 @@ mod url;
 use std::fs;
 use std::path::Path;
 
-/// How many inputs are made of those that are there.
+/// The number of inputs that are generated from the corpus.
 const MADE: u64 = 400;
 
-/// The longest input that is made, in bytes.
+/// The maximum length of a generated input, in bytes.
 const MAX_LENGTH: usize = 16 * 1024;
 
-/// Numbers that look like chance and are the same each time (xorshift).
+/// Pseudorandom numbers that are the same each time (xorshift).
 struct Chance(u64);
 
 impl Chance {
@@ -134,7 +134,7 @@ fn an_archive_that_is_whole_comes_out_of_a_store_as_it_went_in() {
 #[cfg(unix)]
 #[test]
 fn whatever_an_mcp_server_writes_its_connection_stands_or_fails_and_what_is_kept_is_bounded() {
-    // Each starts a program.
+    // Each input starts a program.
     check_made("frames", 30, frames::frames);
 }
 

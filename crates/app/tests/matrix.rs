@@ -1,5 +1,5 @@
-//! The policy that ships, about the tools that ship: what each mode, channel and role may do. A reviewer reads the snapshot
-//! as a policy document.
+//! The built-in policy applied to the built-in tools: what each mode, channel and role may do. A reviewer can read the
+//! snapshot as a policy document.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -13,11 +13,11 @@ use neuraxis_app::{App, Config, Environment, Sources};
 use neuraxis_brainstem::{Call, Policy, PolicyConfig, Request};
 use neuraxis_core::{ContentIndex, Decision, JsonText, Mode, Role, Taint, ToolSpec, Verdict};
 
-/// From the least freedom to the most.
+/// Ordered from the least freedom to the most.
 const MODES: [Mode; 3] = [Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY];
 
-/// The tools that no channel names, as is meant: an agent's own, which is on offer where that agent may be called, and the one
-/// that reads the rest of a long result, wherever another tool is.
+/// The tools that intentionally no channel names: one that belongs to an agent, and is on offer where that agent may be
+/// called; and the one that reads the rest of a long result, wherever another tool is on offer.
 const NAMED_BY_NO_CHANNEL: [&str; 2] = ["research", "read_output"];
 
 async fn built_in_tools() -> Vec<ToolSpec> {
@@ -31,7 +31,7 @@ async fn built_in_tools() -> Vec<ToolSpec> {
     app.orchestrator.tools().specs().cloned().collect()
 }
 
-/// What is told of one request: a line of tools for each verdict.
+/// Describes the verdicts on one request: a line of tools for each verdict.
 fn verdicts(
     policy: &Policy,
     decision: &Decision,
@@ -58,7 +58,7 @@ fn verdicts(
     })
 }
 
-/// Roles between which nothing differs share a row.
+/// Roles with identical results share a row.
 fn rows(policy: &Policy, mode: &Mode, tools: &[ToolSpec]) -> String {
     let mut text = String::new();
     for channel in policy.channels() {

@@ -1,4 +1,4 @@
-//! The program's own files are out of reach of the tools, wherever the configuration puts them.
+//! The tools cannot access the program's own files, wherever the configuration puts them.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -25,7 +25,7 @@ server.tls.certificate = 'tls-cert'
 server.tls.key = 'tls-key'
 ";
 
-/// A project that holds the program's own files, but for the data folder.
+/// A project that contains the program's own files, except the data folder.
 async fn project() -> (App, TempDir) {
     project_with(|environment| environment).await
 }
@@ -145,7 +145,7 @@ async fn no_file_tool_reads_a_key_or_the_store_by_whatever_name() {
     assert_eq!(found.get("total_hits"), Some(&json!(1)));
 }
 
-/// Lets commands be confined, by the helper that is built with the tools' own tests, beside which this is.
+/// Enables the sandbox for commands, with the helper that is built with the tools' own tests, next to this test.
 #[cfg(target_os = "linux")]
 fn use_sandbox() {
     let tests = std::env::current_exe().unwrap();
@@ -209,7 +209,7 @@ async fn commands_read_no_key_and_write_to_no_store() {
     assert_eq!(ran.get("exit_code"), Some(&json!(0)), "{ran}");
 }
 
-/// Makes a key as a secret of Kubernetes is mounted, and lets it lead to another version.
+/// Creates a key the way Kubernetes mounts a secret, and makes it point to another version.
 #[cfg(unix)]
 fn mount(folder: &Path, version: &str) {
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -254,7 +254,7 @@ async fn a_key_that_is_replaced_behind_its_symlink_is_out_of_reach_at_once() {
     let found = call(&app, "search_files", json!({ "pattern": "hunter2" })).await;
     assert!(!found.unwrap().contains("sk-hunter2"));
     let tools = app.orchestrator.tools();
-    // Not everywhere can commands be confined.
+    // Commands cannot be confined everywhere.
     if tools.tool(&"run_command".parse().unwrap()).is_some() {
         for command in ["cat mounted/key", "cat mounted/..1/key mounted/..2/key"] {
             let ran = call(&app, "run_command", json!({ "command": command })).await;
@@ -310,7 +310,7 @@ async fn a_command_puts_no_other_folder_in_the_place_of_the_one_with_the_recordi
     let number = |name: &str| fs::metadata(at(name)).unwrap().ino();
     for moved in ["recorded", "recorded/first"] {
         let before = number(moved);
-        // Where `mv` cannot move, it copies, which does no harm.
+        // If `mv` cannot move, it copies, which does no harm.
         let command = format!("mv {moved} other; mkdir -p recorded/first");
         let ran = call(&app, "run_command", json!({ "command": command })).await;
         assert_eq!(number(moved), before, "{moved}: {ran:?}");

@@ -1,4 +1,4 @@
-//! What traces say of engines that share where they go.
+//! Traces of engines that share their destinations.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -10,7 +10,7 @@ use std::thread;
 use neuraxis_app::{App, AppBuilder, Config, Environment, Sources};
 use neuraxis_core::{Channel, Mode};
 
-/// Takes spans and metrics on a port of its own, and keeps all that is sent.
+/// Receives spans and metrics on its own port, and keeps everything that is sent.
 struct Receiver {
     port: u16,
     received: Arc<Mutex<Vec<u8>>>,
@@ -56,11 +56,11 @@ fn take(mut connection: TcpStream, kept: &Mutex<Vec<u8>>) {
     reader.read_exact(&mut body).unwrap();
     kept.lock().unwrap().extend(body);
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0";
-    // The sender may be gone.
+    // The sender may have disconnected.
     let _ = connection.write_all(format!("{head}\r\nconnection: close\r\n\r\n").as_bytes());
 }
 
-/// Loads a configuration that asks nobody, with what a file says as well.
+/// Loads a configuration that contacts no servers, with the text of a file added.
 fn config(surroundings: &Environment, receiver: &Receiver, text: &str) -> Config {
     let file = surroundings.working_dir().join("config.toml");
     let port = receiver.port;
@@ -84,7 +84,7 @@ async fn traces_name_the_models_of_the_engine_in_use_whichever_others_were_built
     let offline = "[models.reasoning]\nprovider = 'offline'\n";
     let other = "[models.reasoning]\nprovider = 'openai'\nmodel = 'gpt-other'\n\
                  base_url = 'http://127.0.0.1:9/v1'\napi_key_env = 'MY_KEY'\n";
-    // A tool has the name of the one that would start the agent.
+    // A tool has the same name as the one that would start the agent.
     let hidden =
         "[agents.main_thread]\nagents = ['clock']\n[agents.clock]\ntool_name = 'current_time'\n";
     let own = config(&surroundings, &receiver, offline);
@@ -114,7 +114,7 @@ async fn traces_name_the_models_of_the_engine_in_use_whichever_others_were_built
 async fn what_is_told_of_lost_metrics_names_where_metrics_go() {
     let (folder, receiver) = (tempfile::tempdir().unwrap(), Receiver::start());
     let spans = format!("http://127.0.0.1:{}/v1/traces", receiver.port);
-    // Nobody listens there.
+    // Nothing listens there.
     let metrics = "http://127.0.0.1:9/v1/metrics";
     let surroundings = Environment::new(folder.path())
         .with_variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &spans)

@@ -1,4 +1,5 @@
-//! A run whose model reaches for the web: what it must not reach is an error that it reads, and the run goes on.
+//! A run whose model tries to access the web: what it must not reach results in an error that it reads, and the run
+//! continues.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -9,7 +10,7 @@ use neuraxis_core::{Channel, FinishReason, Mode, Role, SessionId};
 use neuraxis_engine::OrchestratorResult;
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, WebAnswer, WebSite, reply};
 
-/// Runs a script in a mode, with a site that is allowed.
+/// Runs a script in a mode, with an allowed site.
 async fn run(
     model: &Arc<ScriptedModel>,
     approver: &Arc<ScriptedApprover>,

@@ -1,4 +1,4 @@
-//! Exported sessions: what was found whole can be kept, and comes out of the store as it went in.
+//! Exported sessions: a valid archive can be imported, and is exported again unchanged.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use neuraxis_engine::{ArchiveReader, ImportError, Sessions, UnfinishedRuns, chec
 use neuraxis_memory::MemoryStore;
 use tokio::runtime::Builder;
 
-/// Checks an archive, and keeps in a store what it holds.
+/// Checks an archive, and imports its content into a store.
 pub fn archive(input: &[u8]) {
     let checked = check_archive(ArchiveReader::new(input));
     let kept = Sessions::new(Arc::new(MemoryStore::new()));

@@ -1,10 +1,10 @@
-//! Citations: whatever a model writes, no link of an answer that was checked leads to a page that was not read, and checking
-//! ends.
+//! Citations: whatever a model writes, no link of a checked answer leads to a page that was not read, and checking
+//! terminates.
 
 use neuraxis_core::{Source, cite};
 use pulldown_cmark::{Event, LinkType, Parser, Tag};
 
-/// Checks a text, and looks at what is left of its links by what Markdown makes of them.
+/// Checks a text, and examines its remaining links as Markdown parses them.
 pub fn citations(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let read = [

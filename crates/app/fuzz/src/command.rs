@@ -1,5 +1,5 @@
-//! Command lines: judging one and saying what may be remembered of it ends, whatever it is, and what a rule denies is not
-//! allowed.
+//! Command lines: judging a command line and determining what may be remembered of it terminates for any input, and
+//! what a rule denies is not allowed.
 
 use std::sync::OnceLock;
 
@@ -20,7 +20,7 @@ tools = ["run_command"]
 commands = ["curl", "git push --force x", "rm -rf *"]
 "#;
 
-/// Judges a command line, alone and behind a command that is denied.
+/// Judges a command line, on its own and after a command that is denied.
 pub fn command(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     judge(&text);

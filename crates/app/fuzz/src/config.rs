@@ -1,14 +1,14 @@
-//! Configuration: a file is taken or refused, the same way each time, and its error tells no secret.
+//! Configuration: a file is accepted or refused, the same way each time, and its error reveals no secret.
 
 use std::fs;
 
 use neuraxis_app::{Config, Environment, Sources};
 use neuraxis_core::with_causes;
 
-/// A secret of the environment. No file can make an error tell it.
+/// A secret in the environment. No file can make an error reveal it.
 const CANARY: &str = "sk-canary-5f1e";
 
-/// Far more than is wrong with any file.
+/// Far above the length of an error about any file.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
 /// Loads a configuration file twice.

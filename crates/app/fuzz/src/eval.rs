@@ -1,8 +1,8 @@
-//! Files of cases: one is taken or refused with a line that it has, and a case that is written is read as it was.
+//! Files of cases: a file is accepted, or refused with an existing line, and a written case reads back unchanged.
 
 use neuraxis_evals::{EvalFile, FileFault};
 
-/// Far more than is wrong with any file.
+/// Far above the length of an error about any file.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
 /// Reads a file of cases, writes each of them and reads it again.
@@ -15,13 +15,13 @@ pub fn eval(input: &[u8]) {
         Err(fault) => return refused(text, &fault),
     };
     for case in &file.cases {
-        // Not everything that can be read can be written by itself: a folder that is known to nobody else, for instance.
+        // Not every case can be written on its own: it may refer to a folder that only its file defines, for example.
         let Ok(written) = case.to_toml() else {
             continue;
         };
         let again = EvalFile::from_toml(&written);
         let again = again.unwrap_or_else(|fault| panic!("{fault}: {written}"));
-        // It stands in another place now.
+        // The written case is on another line.
         let [mut again, mut case] = [again.cases[0].clone(), case.clone()];
         (again.line, case.line) = (None, None);
         assert_eq!(format!("{again:?}"), format!("{case:?}"), "{written}");

@@ -1,5 +1,5 @@
-//! Messages of MCP servers: whatever a program writes, a line an answer, its connection comes to stand or fails, within its time,
-//! and what is kept of it is bounded.
+//! Messages of MCP servers: whatever a program writes, one line per answer, its connection is established or fails
+//! within the time limit, and what is kept of it is bounded.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use neuraxis_mcp::{McpServer, McpServerConfig, MemoryPins, Reach, StdioConfig};
 use neuraxis_ports::{Secret, ToolSource};
 
-/// A program that answers each line it reads with the next line of a file, and ends with that.
+/// A program that answers each line it reads with the next line of a file, and ends with the file.
 const ANSWERING: &str = "exec 3< frames; while IFS= read -r line; do IFS= read -r out <&3 || exit; printf '%s\\n' \"$out\"; done";
 
-/// A secret of the program, which it may well write.
+/// A secret of the program, which it may write.
 const KEY: &str = "k-canary-123";
 
-/// Starts a program that writes this.
+/// Starts a program that writes this input.
 pub fn frames(input: &[u8]) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("frames"), input).unwrap();

@@ -1,4 +1,5 @@
-//! What must hold for any input: one function a fuzz target, which panics where it does not.
+//! Properties that must hold for any input: one function for each fuzz target, which panics if the property does not
+//! hold.
 
 mod archive;
 mod citations;

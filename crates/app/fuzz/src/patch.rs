@@ -1,4 +1,5 @@
-//! Patches: all of one is applied or nothing, nothing outside of the project, and nothing that a rule about paths denies.
+//! Patches: a patch is applied completely or not at all, never outside the project, and never where a rule about paths
+//! denies it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +15,7 @@ use neuraxis_tools::project_files;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
-/// A policy that lets patches change anything but the files of one folder.
+/// A policy that lets patches change everything except the files of one folder.
 const POLICY: &str = r#"
 [modes.exploratory.tools]
 idempotent = "allow"
@@ -65,7 +66,7 @@ pub fn patch(input: &[u8]) {
     assert!(!changed.iter().any(is_outside), "{changed:?}");
     match result {
         Err(_) => assert!(changed.is_empty(), "it failed, and changed {changed:?}"),
-        // In a series of mails a message may stand between the files.
+        // In a series of mails, a message may be between the files.
         Ok(_) if text.contains("\nFrom ") => {}
         Ok(output) => {
             let applied: Value = output.value.decode().unwrap();
@@ -83,7 +84,7 @@ pub fn patch(input: &[u8]) {
     }
 }
 
-/// Counts the lines behind the beginning of the first file that can be nothing but lines to add.
+/// Counts the lines after the first file header that can only be added lines.
 fn lines_to_add(patch: &str) -> usize {
     let begins_v4a = |line: &str| line.trim_end() == "*** Begin Patch";
     let is_v4a = patch.lines().any(begins_v4a);

@@ -1,11 +1,11 @@
-//! Logs of runs: what is read is written as it was read, and a run is rebuilt from its records or refused.
+//! Logs of runs: what is read is written unchanged, and a run is rebuilt from its records or refused.
 
 use std::str;
 
 use neuraxis_core::{Record, RunTree, Transcript};
 use neuraxis_engine::read_log;
 
-/// Reads records, one a line, and rebuilds a run from them.
+/// Reads records, one per line, and rebuilds a run from them.
 pub fn record(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else {
         return;

@@ -1,12 +1,12 @@
-//! URLs: whatever a model or a redirect writes, none passes whose host is an address that is not public, and a host that the
-//! operator allows opens no other one.
+//! URLs: whatever a model or a redirect contains, no URL passes whose host is an address that is not public, and a host
+//! that the operator allows does not open another one.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ::url::{Host, Url};
 use neuraxis_web::{AllowedHost, WebConfig};
 
-/// Looks at a text as a URL, as the target of a redirect, and as the name of a host that is allowed.
+/// Checks a text as a URL, as the target of a redirect, and as the name of an allowed host.
 pub fn url(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let guard = WebConfig::default();
@@ -36,7 +36,7 @@ pub fn url(input: &[u8]) {
     }
 }
 
-/// Checks a URL that passed by what the standard library knows of addresses: another opinion than the guard's table.
+/// Checks a URL that passed against the standard library's knowledge of addresses, independently of the guard's table.
 fn assert_public(url: &Url) {
     assert!(matches!(url.scheme(), "http" | "https"), "{url}");
     assert!(
@@ -44,7 +44,7 @@ fn assert_public(url: &Url) {
         "{url}"
     );
     let is_public = match url.host().unwrap() {
-        // Where it leads is looked at once it is resolved. One that ends in a number would be an address by another reading.
+        // The address is checked once the name is resolved. A name that ends in a number could be read as an address.
         Host::Domain(name) => !ends_in_number(name),
         Host::Ipv4(address) => is_public_v4(address),
         Host::Ipv6(address) => is_public_v6(address),

@@ -1,4 +1,4 @@
-//! Runs as JSON Lines: one object a line, with the run, its session, the kind, the time in milliseconds and the data.
+//! Runs as JSON Lines: one object per line, with the run, its session, the kind, the time in milliseconds and the data.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,14 +15,13 @@ use neuraxis_ports::TraceSink;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// What stands between the envelope of a line, of which the id of the session alone is searched for patterns, and what
-/// happened.
+/// Separates the envelope of a line from its data. In the envelope, only the session id is searched for patterns.
 const DATA: &str = ",\"data\":";
 
-/// What stands before and behind the id of the session.
+/// The text before and after the session id.
 const SESSION: (&str, &str) = (",\"session_id\":", ",\"type\":");
 
-/// Returns a sink that writes what runs did into a file, with or without what was said.
+/// Returns a sink that writes the activity of runs to a file, with or without the content of messages.
 pub(super) fn sink(lines: JsonLines, content: bool) -> Arc<dyn TraceSink> {
     let writer = Writer(Arc::new(Shared {
         lines,
@@ -43,8 +42,8 @@ pub(super) fn sink(lines: JsonLines, content: bool) -> Arc<dyn TraceSink> {
     })
 }
 
-/// Takes secrets out of what happened, and out of the id of the session, which clients choose. The kind of a line, its run and
-/// its time are no place for one, and programs read them.
+/// Removes secrets from the data, and from the session id, which clients choose. The kind of a line, its run and its
+/// time contain no secrets, and programs read them.
 pub(super) fn redact_data(redact: Redact) -> Redact {
     Redact::new(move |line| {
         let (envelope, data) = line.split_at(line.find(DATA)? + DATA.len());
@@ -72,7 +71,7 @@ fn redact_session<'a>(redact: &Redact, envelope: &'a str) -> Cow<'a, str> {
     }
 }
 
-/// Writes trace records, and what else happened to a run: what failed, who was asked, and how it ended.
+/// Writes trace records and other events of a run: failures, approval questions, and how it ended.
 #[derive(Debug)]
 struct Lines {
     traces: Arc<dyn TraceSink>,
@@ -86,7 +85,7 @@ struct Writer(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     lines: JsonLines,
-    /// The sessions of the runs at work.
+    /// The sessions of the active runs.
     sessions: Mutex<HashMap<RunId, SessionId>>,
 }
 
@@ -107,7 +106,7 @@ impl Writer {
         sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes whose run it is.
+    /// Remembers the session of a run.
     fn note(&self, record: &Record) {
         if let RecordBody::RunStarted(started) = &record.body
             && let Some(session) = &started.session_id
@@ -125,7 +124,7 @@ impl Writer {
             timestamp,
             data,
         };
-        // Lines are built of strings, numbers, lists and valid JSON texts: encoding one cannot fail.
+        // Lines consist of strings, numbers, lists and valid JSON text: encoding one cannot fail.
         self.0
             .lines
             .add(serde_json::to_string(&line).unwrap_or_default());
@@ -161,7 +160,7 @@ impl TraceSink for Lines {
     }
 }
 
-/// Returns what happened, of a record that no trace record is made of; nothing of one that tells nothing.
+/// Returns the event of a record that produces no trace record; `None` if the record is not an event.
 fn happened(record: &Record, content: bool) -> Option<Map<String, Value>> {
     let mut data = match &record.body {
         RecordBody::LlmFailed(failed) => llm_failed(failed, content),
@@ -190,7 +189,7 @@ fn llm_failed(failed: &LlmFailed, content: bool) -> Map<String, Value> {
         ("purpose", json!(failed.purpose)),
         ("attempt", json!(failed.attempt)),
         ("error", json!(word(&failed.error.kind))),
-        // What a server says of a request may quote it.
+        // A server's error about a request may quote it.
         ("message", json!(content.then_some(&failed.error.message))),
         ("next", json!(failed.next)),
         ("duration_ms", json!(whole_millis(failed.duration))),
@@ -237,13 +236,13 @@ fn ended(outcome: &RunOutcome, content: bool) -> Map<String, Value> {
     ])
 }
 
-/// Writes what happened, and nothing of what was said.
+/// Writes events without the content of messages.
 #[derive(Debug)]
 struct WithoutContent(Writer);
 
 impl TraceSink for WithoutContent {
     fn record(&self, record: &Arc<Record>) {
-        // What was said before matters to nothing that is left of the record.
+        // The remaining fields of the record do not depend on earlier messages.
         let traces = trace_records(&Transcript::default(), slice::from_ref(record));
         for trace in traces.into_iter().filter_map(without_content) {
             let run = record.run_id;
@@ -252,7 +251,7 @@ impl TraceSink for WithoutContent {
     }
 }
 
-/// Takes what was said out of a record; nothing is left of one that is only that.
+/// Removes content from a record; `None` if nothing else is left.
 fn without_content(mut trace: TraceRecord) -> Option<TraceRecord> {
     let said: &[&str] = match trace.kind {
         TraceType::ReasoningContent => return None,
@@ -261,7 +260,7 @@ fn without_content(mut trace: TraceRecord) -> Option<TraceRecord> {
         TraceType::ToolResult => &["result"],
         TraceType::MaxTurnsReached => &["content"],
         TraceType::MaxTurnsPromptInjected => &[],
-        // Nobody looked at what another kind holds.
+        // The content of other kinds has not been reviewed.
         _ => return None,
     };
     if let Value::Object(data) = &mut trace.data {
@@ -289,7 +288,7 @@ mod tests {
             redact.text(line),
             r##"{"run_id":"0190","type":"tool_call","timestamp":1700000000000,"data":{"name":"card ##","n":"x"}}"##
         );
-        // Clients choose the ids of sessions.
+        // Clients choose session ids.
         let line = r#"{"run_id":"0190","session_id":"case-41","type":"final","timestamp":17,"data":{"n":"x"}}"#;
         assert_eq!(
             redact.text(line),

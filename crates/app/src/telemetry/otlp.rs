@@ -1,4 +1,4 @@
-//! Where spans and metrics go: as `[telemetry.otlp]` says, and OpenTelemetry's variables where it says nothing.
+//! The endpoints of spans and metrics: from `[telemetry.otlp]`, or else from OpenTelemetry's variables.
 
 use neuraxis_engine::UuidV7;
 use neuraxis_otel::{OtlpConfig, Protocol, Redact, Sampling};
@@ -9,7 +9,7 @@ use super::TelemetryError;
 use crate::config::{Config, Origin, OtlpSection};
 use crate::environment::Environment;
 
-/// The variables that say where spans and metrics go, and how.
+/// The variables that configure where and how spans and metrics are sent.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const METRICS_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
@@ -17,13 +17,13 @@ const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
 const TRACES_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL";
 const METRICS_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL";
 
-/// The variables that name an endpoint, which may hold a key.
+/// The variables that name an endpoint, whose value may contain a key.
 pub(crate) const ENDPOINTS: [&str; 3] = [ENDPOINT, TRACES_ENDPOINT, METRICS_ENDPOINT];
 
-/// The variable that says in which form a trace is passed on.
+/// The variable that configures the format for propagating traces.
 const PROPAGATORS: &str = "OTEL_PROPAGATORS";
 
-/// The variables, as they were set.
+/// The variables, with the values that were set.
 struct Variables<'a>(&'a Environment);
 
 impl Variables<'_> {
@@ -49,7 +49,7 @@ impl Variables<'_> {
             .map_err(|error: neuraxis_otel::UnknownProtocol| wrong(name, error.to_string()))
     }
 
-    /// Looks whether a trace is to be passed on in the form that it is passed on in.
+    /// Checks that the configured propagation formats include the only supported one.
     fn check_propagators(&self) -> Result<(), TelemetryError> {
         let Some(value) = self.0.filled(PROPAGATORS) else {
             return Ok(());
@@ -71,7 +71,7 @@ fn wrong(name: &str, what: String) -> TelemetryError {
     }
 }
 
-/// Returns where spans and metrics go, if they go anywhere.
+/// Returns the configuration for spans and metrics, if any are sent.
 pub(super) fn otlp(
     config: &Config,
     environment: &Environment,

@@ -1,4 +1,5 @@
-//! Reads and writes the file of the answers: nobody else's, no link, never half, and by one at a time.
+//! Reads and writes the file of decisions: only the user's own file, no link, never partially, and by one process at a
+//! time.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -7,23 +8,23 @@ use std::time::{Duration, Instant};
 
 use crate::private_file::{Links, make_folder, open_regular, others_may};
 
-/// The most bytes of the file.
+/// The maximum size of the file in bytes.
 pub(super) const MAX_BYTES: u64 = 1024 * 1024;
 
-/// How long is waited for others who change the file, which takes each of them milliseconds.
+/// How long to wait for other processes that change the file, each of which takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long until the lock is tried again.
+/// How long to wait before trying the lock again.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Why the answers cannot be read or kept.
+/// Why the decisions cannot be read or stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
-    /// There is no folder to keep them in.
+    /// There is no folder to store them in.
     #[error("there is no folder for your data, so that nothing can be remembered; set HOME")]
     NoDataFolder,
-    /// The folder cannot be written down.
+    /// The path of the folder cannot be written as text.
     #[error("{}: the name of the folder is not Unicode; name its file with --config", folder.display())]
     NotUnicode {
         /// The folder.
@@ -32,21 +33,21 @@ pub enum TrustError {
     /// The file cannot be read or written.
     #[error("cannot {doing} {}", file.display())]
     Io {
-        /// What was tried: `read`, `write`, `lock` or `remove`.
+        /// The attempted operation: `read`, `write`, `lock` or `remove`.
         doing: &'static str,
         /// The file.
         file: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// Somebody else may have written the file.
+    /// Another user may have written the file.
     #[error("{} is a link, no file, or can be written by others; remove it", file.display())]
     Foreign {
         /// The file.
         file: PathBuf,
     },
-    /// The file holds something else.
+    /// The file contains something else.
     #[error("{} does not hold what you trust; remove it", file.display())]
     Damaged {
         /// The file.
@@ -55,7 +56,7 @@ pub enum TrustError {
 }
 
 impl TrustError {
-    /// Says why a file cannot be used, with what the operating system said.
+    /// Returns why a file cannot be used, with the error of the operating system.
     pub(crate) fn in_full(&self) -> String {
         match std::error::Error::source(self) {
             Some(source) => format!("{self}: {source}"),
@@ -64,7 +65,7 @@ impl TrustError {
     }
 }
 
-/// Reads the file; nothing where it is not there.
+/// Reads the file; `None` if it does not exist.
 pub(super) fn read(file: &Path) -> Result<Option<String>, TrustError> {
     let failed = |source| TrustError::Io {
         doing: "read",
@@ -82,7 +83,7 @@ pub(super) fn read(file: &Path) -> Result<Option<String>, TrustError> {
     }
     let opened = open_regular(file, Links::Refused).map_err(failed)?;
     let metadata = opened.metadata().map_err(failed)?;
-    // What root owns comes with an image or a deployment.
+    // Files owned by root come with an image or a deployment.
     if others_may(&metadata, 0o022) {
         return Err(foreign());
     }
@@ -97,12 +98,12 @@ pub(super) fn read(file: &Path) -> Result<Option<String>, TrustError> {
     Ok(Some(text))
 }
 
-/// Writes the file anew, whole or not at all, for its owner alone.
+/// Rewrites the file, completely or not at all, readable only by its owner.
 pub(super) fn write(file: &Path, text: &str) -> Result<(), TrustError> {
     let written = (|| -> io::Result<()> {
         let folder = file.parent().unwrap_or(Path::new("."));
         make_folder(folder)?;
-        // Each writer has a draft of its own, which nobody else can read, and which goes where it is not kept.
+        // Each writer has its own draft, which other users cannot read, and which is deleted if it is not kept.
         let mut draft = tempfile::Builder::new()
             .prefix(&hidden(file, "."))
             .tempfile_in(folder)?;
@@ -118,20 +119,20 @@ pub(super) fn write(file: &Path, text: &str) -> Result<(), TrustError> {
     })
 }
 
-/// Keeps a file from being changed by others, in this process and beside it, from before it is read until it was written:
-/// for as long as the value lives.
+/// Keeps other threads and processes from changing a file while this value lives: from before the file is read until it
+/// is written.
 #[derive(Debug)]
 pub struct FileLock {
-    /// The file beside it, on which the operating system keeps the lock, and lets go of it when its holder dies.
+    /// A file next to it that holds the lock. The operating system releases the lock when the holder dies.
     _held: File,
 }
 
 impl FileLock {
-    /// Waits until nobody else changes the file.
+    /// Waits until no other process changes the file.
     ///
     /// # Errors
     ///
-    /// A [`TrustError`], when the lock cannot be had, or somebody else keeps it for more than five seconds.
+    /// A [`TrustError`] if locking fails, or another process holds the lock for more than five seconds.
     pub fn of(file: &Path) -> Result<Self, TrustError> {
         let failed = |source| TrustError::Io {
             doing: "lock",
@@ -160,7 +161,7 @@ fn open_lock(file: &Path) -> io::Result<File> {
     let folder = file.parent().unwrap_or(Path::new("."));
     make_folder(folder)?;
     let mut options = OpenOptions::new();
-    // It stays when the lock is let go of: whoever removed it could take it from one who just opened it.
+    // The file remains when the lock is released: removing it could affect a process that has just opened it.
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
     {
@@ -172,7 +173,7 @@ fn open_lock(file: &Path) -> io::Result<File> {
     options.open(folder.join(hidden(file, ".lock")))
 }
 
-/// Returns the name of a file that belongs to this one, and is not shown in lists.
+/// Returns the name of a hidden file that belongs to this one.
 fn hidden(file: &Path, ending: &str) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     format!(".{name}{ending}")

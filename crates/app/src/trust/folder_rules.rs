@@ -1,5 +1,5 @@
-//! What a person allowed for one folder by an answer, and not only for a session: rules as a configuration file has them, in
-//! a file for each folder beside that of the trusted ones.
+//! Rules that the user allowed for one folder by answering a question, beyond a single session. Each folder has a file
+//! with these rules, in the format of a configuration file, next to the file of trusted folders.
 
 use std::path::{Path, PathBuf};
 
@@ -12,21 +12,21 @@ use super::{Environment, TrustError};
 /// The name of the folder in the user's data folder.
 const FOLDER_NAME: &str = "rules";
 
-/// What the names of these rules begin with, so that none of them is mixed with one that the user wrote.
+/// The prefix of the names of these rules, which keeps them apart from rules that the user wrote.
 const PREFIX: &str = "here-";
 
-/// How many digits of the hash of a folder's path the name of its file has.
+/// The number of digits of the path's hash in the name of a folder's file.
 const HASH_DIGITS: usize = 16;
 
-/// The most bytes of a folder's name in that of its file, so that its lock and its draft have room for theirs: file systems take
-/// 255.
+/// The maximum number of bytes of a folder's name in the name of its file. Leaves room for the names of its lock and
+/// its draft: file systems allow 255.
 const MAX_NAME_BYTES: usize = 64;
 
-/// The rules that a person allowed for one folder: that of the file tools. Each change reads them anew and writes them at
-/// once.
+/// The rules that the user allowed for one folder, the folder of the file tools. Each change rereads them and writes
+/// them immediately.
 ///
-/// They count for whoever works there from now on, until they are taken back, and lift no more than any rule that allows
-/// does. They are found by the folder's real path.
+/// They apply to all further work in that folder until they are revoked, and override no more than any rule that allows.
+/// They are found by the folder's real path.
 #[derive(Debug, Clone)]
 pub struct FolderRules {
     file: PathBuf,
@@ -34,7 +34,7 @@ pub struct FolderRules {
 }
 
 impl FolderRules {
-    /// Returns the rules of a folder; `None` for a user who has no folder for data, or where the folder is none.
+    /// Returns the rules of a folder; `None` for a user without a data folder, or if the path is not a folder.
     #[must_use]
     pub fn of(folder: &Path, environment: &Environment) -> Option<Self> {
         let folder = folder.canonicalize().ok()?;
@@ -46,7 +46,7 @@ impl FolderRules {
             Some(name) => {
                 let end = name.floor_char_boundary(MAX_NAME_BYTES);
                 let short = name.get(..end).unwrap_or(name);
-                // Earlier versions did not cut it.
+                // Earlier versions did not truncate it.
                 let whole = rules.join(format!("{name}-{hash}.toml"));
                 match whole.symlink_metadata() {
                     Ok(_) => whole,
@@ -58,32 +58,33 @@ impl FolderRules {
         Some(Self { file, folder })
     }
 
-    /// Returns where the rules are kept. The file need not be there.
+    /// Returns the file that contains the rules. It need not exist.
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Returns the real path of the folder that they are about.
+    /// Returns the real path of the folder that they apply to.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Returns the file's text; nothing where it is not there.
+    /// Returns the file's text; `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// A [`TrustError`], when the file cannot be read, or somebody else may have written it.
+    /// A [`TrustError`] if the file cannot be read, or another user may have written it.
     pub fn text(&self) -> Result<Option<String>, TrustError> {
         file::read(&self.file)
     }
 
-    /// Adds a rule, given as a table `[rules.NAME]`, under a name of its own. One that is there already is not added again.
+    /// Adds a rule, given as a table `[rules.NAME]`, under a unique name. A rule that already exists is not added
+    /// again.
     ///
     /// # Errors
     ///
-    /// A [`TrustError`], when the file cannot be read or written, or the text is no such rule.
+    /// A [`TrustError`] if the file cannot be read or written, or the text is not such a rule.
     pub fn add(&self, rule: &str) -> Result<(), TrustError> {
         let damaged = || TrustError::Damaged {
             file: self.file.clone(),
@@ -108,11 +109,11 @@ impl FolderRules {
         file::write(&self.file, &text)
     }
 
-    /// Takes all of them back. Tells whether there were any.
+    /// Revokes all of them. Returns whether there were any.
     ///
     /// # Errors
     ///
-    /// A [`TrustError`], when the file cannot be removed.
+    /// A [`TrustError`] if the file cannot be removed.
     pub fn forget(&self) -> Result<bool, TrustError> {
         match std::fs::remove_file(&self.file) {
             Ok(()) => Ok(true),
@@ -126,7 +127,7 @@ impl FolderRules {
     }
 
     fn heading(&self) -> String {
-        // A path may hold what ends a comment.
+        // A path may contain characters that end a comment.
         let folder: String = self
             .folder
             .display()
@@ -140,7 +141,7 @@ impl FolderRules {
     }
 }
 
-/// Returns the rules that a text holds; `None` if it is no TOML.
+/// Returns the rules in a text; `None` if it is not TOML.
 fn rules_of(text: &str) -> Option<Table> {
     let mut table: Table = toml::from_str(text).ok()?;
     match table.remove("rules") {
@@ -150,7 +151,7 @@ fn rules_of(text: &str) -> Option<Table> {
     }
 }
 
-/// Returns a name that none of the known rules has.
+/// Returns a name that no known rule has.
 fn free_name(name: &str, known: &Table) -> String {
     let name = format!("{PREFIX}{name}");
     let others = (2..).map(|number| format!("{name}-{number}"));

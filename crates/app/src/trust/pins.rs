@@ -1,4 +1,4 @@
-//! Which definitions of the tools of MCP servers were accepted, in a file beside that of the trusted folders.
+//! The accepted definitions of tools of MCP servers, in a file next to that of the trusted folders.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use super::{Environment, TrustError};
 /// The name of the file in the user's data folder.
 const FILE_NAME: &str = "mcp-tools.toml";
 
-/// How many servers are remembered, as far as the file has room for their tools. Beyond that the oldest answers are
+/// The maximum number of remembered servers, if the file has room for their tools. Beyond that, the oldest entries are
 /// forgotten.
 const MAX_SERVERS: usize = 200;
 
-/// The accepted definitions, as they are kept. Each change reads them anew and writes them at once, and no other change of
-/// this process or of another comes in between.
+/// The stored accepted definitions. Each change rereads them and writes them immediately, and no other change in this
+/// or another process can happen in between.
 #[derive(Debug)]
 pub struct PinFile {
     file: PathBuf,
@@ -32,12 +32,12 @@ struct Pinned {
     servers: Vec<PinnedServer>,
 }
 
-/// What was accepted of one server.
+/// The accepted definitions of one server.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PinnedServer {
     name: String,
-    /// Which program or address had that name.
+    /// Identifies the program or address that had this name.
     identity: ContentHash,
     #[serde(default)]
     tools: BTreeMap<String, ContentHash>,
@@ -48,7 +48,7 @@ impl PinFile {
     ///
     /// # Errors
     ///
-    /// [`TrustError::NoDataFolder`], for a user without one: nothing can be remembered then.
+    /// [`TrustError::NoDataFolder`] for a user without a data folder, where nothing can be remembered.
     pub fn of(environment: &Environment) -> Result<Self, TrustError> {
         let folder = environment.data_dir().ok_or(TrustError::NoDataFolder)?;
         Ok(Self {
@@ -56,7 +56,7 @@ impl PinFile {
         })
     }
 
-    /// Returns where it is. It need not be there.
+    /// Returns its path. The file need not exist.
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
@@ -77,7 +77,7 @@ impl PinFile {
         pinned.servers.drain(..too_many);
         loop {
             let text = toml::to_string(&pinned).map_err(|_| self.damaged())?;
-            // Of a larger file nothing would be read any more.
+            // A larger file could not be read again.
             if text.len() as u64 <= file::MAX_BYTES || pinned.servers.len() <= 1 {
                 return file::write(&self.file, &text);
             }
@@ -147,7 +147,7 @@ mod tests {
         let names: Vec<String> = (0..24).map(|number| format!("shop-{number}")).collect();
         std::thread::scope(|scope| {
             for name in &names {
-                // As in processes of their own, nothing but the file is common to them.
+                // Like separate processes, these only have the file in common.
                 let file = pins(folder.path());
                 scope.spawn(move || {
                     let tools = Accepted::from([(name.clone(), hash)]);

@@ -1,4 +1,4 @@
-//! Tests of the answers that are kept.
+//! Tests of the stored decisions.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! A program in place of the sandbox's helper: it says that everything is there, and runs nothing. So the tools of these tests
-//! are those of a machine with a sandbox, whatever the tests run on.
+//! A program that replaces the sandbox's helper: it reports that everything is available, and runs nothing. So these
+//! tests have the tools of a machine with a sandbox, wherever they run.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 const PROGRAM: &str =
     "#!/bin/sh\nread -r order\necho '{\"Found\":{\"landlock\":7,\"missing\":[]}}' >&0\n";
 
-/// Puts it in place, once for all tests of a process.
+/// Installs the replacement, once for all tests of a process.
 pub(crate) fn has_sandbox() {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     FOLDER.get_or_init(|| {

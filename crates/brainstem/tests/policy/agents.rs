@@ -1,4 +1,4 @@
-//! Agents: what a configuration says about them, and that it only ever narrows.
+//! Agents: the effect of their configuration, which only ever narrows.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use proptest::test_runner::RngSeed;
 
 use crate::catalog::{all_tools, layered};
 
-/// All tools there are under a policy, those that start agents last.
+/// Returns all tools that exist under a policy, those that start agents last.
 fn tools_of(policy: &Policy) -> Vec<ToolSpec> {
     let mut tools = all_tools();
     tools.extend(policy.agent_tools());
@@ -53,7 +53,7 @@ fn the_agents_that_ship_behave_as_the_loops_own_profiles() {
     supervisor.parallel = Parallel::None;
     supervisor.citations = Citations::Checked;
     let mut leads = spec(AgentName::DEEP_RESEARCH);
-    // Beyond its profile it is told to look for gaps when reports come in.
+    // Beyond its profile, it is told to look for gaps when reports arrive.
     let [reports] = std::mem::take(&mut leads.profile.results)
         .try_into()
         .unwrap();
@@ -63,7 +63,7 @@ fn the_agents_that_ship_behave_as_the_loops_own_profiles() {
     assert_eq!(leads.limits.max_tool_calls, Some(50));
     assert_eq!(leads.limits.deadline, Some(Duration::from_secs(300)));
     let limits = Limits {
-        // Its part of what its lead has left may be less.
+        // Its share of what its lead has left may be lower.
         max_tool_calls: Some(20),
         ..Limits::default()
     };
@@ -105,12 +105,12 @@ fn deep_research_is_offered_researchers_who_take_several_topics() {
         ["current_time", "calculate", "web_search", "web_fetch"]
     );
 
-    // On other channels nobody hears of it.
+    // No agent on other channels is offered it.
     let chat = decide(&policy, &Mode::EXPLORATORY, &Channel::CHAT, None);
     assert!(!format!("{chat:?}").contains("research"), "{chat:?}");
 }
 
-/// Every setting, each other than by default.
+/// Every setting, with a value other than its default.
 const EVERY_SETTING: &str = r#"
 [agents.helper]
 instructions = "You help."
@@ -337,7 +337,7 @@ fn a_sub_agent_may_use_what_its_parent_is_not_offered_and_nothing_that_the_chann
     let spec = policy.agent_spec(&AgentName::new("reader"), &root.role, &tools_of(&policy));
     let (reader, notes) = narrow_sub_agent(&decision, &root, spec.unwrap());
     assert_eq!((reader.tools.len(), notes.len()), (3, 0), "{notes:?}");
-    // Its calls are judged as anybody's.
+    // Its calls are judged like those of any agent.
     let tools = all_tools();
     let run = tools
         .iter()
@@ -469,7 +469,7 @@ proptest! {
             Channel::DEEP_RESEARCH,
         ]),
     ) {
-        // Deep research is an agent of its own, with limits of its own: what another may do there is compared with the main one.
+        // Deep research is a separate agent with its own limits, so another agent there is compared with the main one.
         let base = layered(
             "[channels.chat.data]
              text = false

@@ -76,7 +76,7 @@ fn a_run_that_goes_on_has_what_the_day_has_left_by_then_beside_what_it_used_itse
         let within = policy.within_day(&plan, limits, tokens(day), tokens(own));
         within.max_tokens.unwrap()
     };
-    // Nobody else used anything meanwhile.
+    // No other run has used anything in the meantime.
     assert_eq!(within(40_000, 60_000, 0), 40_000);
     assert_eq!(within(40_000, 70_000, 10_000), 40_000);
     assert_eq!(within(40_000, 95_000, 10_000), 15_000);

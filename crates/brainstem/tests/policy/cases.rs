@@ -121,7 +121,7 @@ fn a_case_is_about_the_tool_as_it_is_and_fails_where_there_is_none() {
     let case = |tool: &str, expect: &str| {
         format!("[[case]]\nchannel = 'code_task'\ntool = '{tool}'\nexpect = '{expect}'\n")
     };
-    // It only reads, as nobody had to say.
+    // The tool only reads, which the case does not need to say.
     assert_eq!(run(&case("read_file", "allow")), None);
     assert_eq!(
         run(&format!(
@@ -135,7 +135,7 @@ fn a_case_is_about_the_tool_as_it_is_and_fails_where_there_is_none() {
         unknown.starts_with("there is no tool reed_file (did you mean read_file?); known: "),
         "{unknown}"
     );
-    // Of a server that need not be connected.
+    // The tool of a server that need not be connected.
     assert_eq!(run(&case("shop__buy", "ask")), None);
 }
 

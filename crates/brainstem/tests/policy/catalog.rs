@@ -1,5 +1,5 @@
-//! The tools that the tests know: the built-in ones, an embedder's own and those of an MCP server. And policies and
-//! decisions about them.
+//! The tools that the tests know: the built-in ones, those of an embedder and those of an MCP server. Also, policies
+//! and decisions about them.
 
 use neuraxis_brainstem::{Call, Policy, PolicyConfig, Request};
 use neuraxis_core::ToolClass::{Idempotent, Irreversible, ReadOnly};
@@ -10,7 +10,7 @@ pub(crate) fn layered(text: &str) -> Policy {
     Policy::layered(PolicyConfig::from_named_toml("neuraxis.toml", text).unwrap()).unwrap()
 }
 
-/// Decides about a request with all tools, and offers them all, so that judging is all that counts.
+/// Decides about a request with all tools, and offers them all, so that only the judgment of calls matters.
 pub(crate) fn offering_all(policy: &Policy, mode: &Mode, channel: &Channel) -> Decision {
     let tools = all_tools();
     let request = Request::new(mode, channel, "Hello").with_tools(&tools);
@@ -46,7 +46,7 @@ pub(crate) const fn word(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// Makes a tool that stays on this machine and destroys nothing.
+/// Creates a tool that stays on this machine and destroys nothing.
 pub(crate) fn tool(name: &str, class: ToolClass) -> ToolSpec {
     ToolSpec::new(name.parse().unwrap(), "A tool.").class(class)
 }

@@ -1,11 +1,11 @@
-//! What rules about commands allow and deny, whatever way a command is written.
+//! What rules about commands allow and deny, however a command is written.
 
 use neuraxis_brainstem::{Call, Policy, ReasonCache};
 use neuraxis_core::{Access, Channel, GrantScope, JsonText, Mode, ToolSpec, Verdict, Vetting};
 
 use crate::catalog::{judge_in, layered, named, offering_all, tool, word};
 
-/// The example of the guide.
+/// The example from the guide.
 const LOOK_AROUND: &str = "
 [rules.look-around]
 answer = 'allow'
@@ -13,7 +13,7 @@ tools = ['run_command']
 commands = ['git status', 'git log **', 'git diff **', 'cargo test **']
 ";
 
-/// Everything is allowed but what a list denies.
+/// Allows everything except what a list denies.
 const DENY_LIST: &str = "
 [rules.all]
 answer = 'allow'
@@ -126,11 +126,11 @@ fn a_rule_that_allows_commands_makes_no_others_ask_where_the_mode_does_not() {
     for command in ["ls *", "rm -rf $X", "(ls)", "echo x > y"] {
         assert_eq!(judged(&policy, command), "allow", "{command}");
     }
-    // What has its words, and may do more, still asks.
+    // A command that starts with these words but may do more still asks.
     for command in ["git log > x", "git log --output=x"] {
         assert_eq!(judged(&policy, command), "ask", "{command}");
     }
-    // A rule that denies may be about anything that cannot be told, and is the one that is named.
+    // A rule that denies may apply to anything unclear, and is the one that is named.
     let deny =
         "\n[rules.no-network]\nanswer = 'deny'\ntools = ['run_command']\ncommands = ['curl']";
     let policy = layered(&format!("{free}{LOOK_AROUND}{deny}"));
@@ -307,7 +307,7 @@ fn no_wildcard_stands_for_what_removes_or_overwrites_branches_or_names_another_t
     }
 }
 
-/// Commands by which programs that are known run others, or write.
+/// Commands with which known programs run others, or write.
 const BEYOND: &[&str] = &[
     "split --filter=./run.sh a",
     "split --fil ./run.sh a",
@@ -438,7 +438,7 @@ fn what_a_rule_allows_it_allows_at_the_root_or_else_in_the_folders_that_it_names
         assert_eq!(in_folder(&policy, folder), "deny", "{folder}");
     }
     assert_eq!(in_folder(&policy, "."), "allow");
-    // A path in a command counts from where it runs.
+    // A path in a command is relative to the folder in which it runs.
     let policy = layered(&format!("{LOOK_AROUND}cwd = ['crates/*']"));
     for (path, expected) in [("../README.md", "allow"), ("../../../x", "ask")] {
         let command = format!("git log {path}");
@@ -490,7 +490,7 @@ fn a_command_runs_in_the_folders_that_it_goes_to() {
         let found = [&at_root, &anywhere, &not_vendor].map(|policy| judged(policy, command));
         assert_eq!(found, expected, "{command}");
     }
-    // What a word names there counts from each of them.
+    // A path there is resolved against each of them.
     let reading =
         "[rules.read]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['cd **', 'cat **']\n";
     let policy = layered(&format!("{reading}cwd = ['.', '**']\n"));
@@ -553,14 +553,14 @@ fn a_rule_that_allows_by_paths_hosts_or_values_allows_no_command_beside_them() {
                 assert_eq!(verdict, "ask", "{condition} {tool} {command}");
             }
         }
-        // What names no command is what the rule is for.
+        // The rule is meant for calls without a command.
         let verdict = judged(&Mode::MODERATE, "write_file", "");
         assert_eq!(verdict, "allow", "{condition}");
         // A rule that allows makes no mode stricter.
         let verdict = judged(&Mode::EXPLORATORY, "github__list_issues", "ls");
         assert_eq!(verdict, "allow", "{condition}");
     }
-    // A tool whose command is none of a shell has its words written out.
+    // A tool whose command is not a shell command has its words listed explicitly.
     let policy = layered(
         "[rules.r]\nanswer = 'allow'\ntools = ['write_file']\npaths = ['src/**']\ncommands = ['insert']",
     );
@@ -624,7 +624,7 @@ access = ['network']
         let verdict = judge_in(&policy, &Mode::MODERATE, "run_command", arguments);
         assert_eq!(word(&verdict), expected, "{arguments}: {verdict:?}");
     }
-    // Nor does a rule that allows a tool whatever it does.
+    // Neither does a rule that allows everything a tool does.
     let policy = layered("[rules.all]\nanswer = 'allow'\ntools = ['*']");
     for (tool, arguments, expected) in [
         ("run_command", r#"{"command":"ls"}"#, "allow"),
@@ -753,7 +753,7 @@ const DENIED: &[&str] = &[
     "$((cat <<'E'\nIt's x\nE\n); curl x; (cat <<'E'\nDon't\nE\n) )",
 ];
 
-/// Commands that cannot be seen through, so that they ask.
+/// Commands that cannot be analyzed, so they ask.
 const NOT_SEEN_THROUGH: &[&str] = &[
     "sh -c 'rm${IFS}f'",
     "sh -c '$(echo rm) f'",
@@ -1149,7 +1149,7 @@ fn no_wildcard_stands_for_a_file_that_holds_secrets_as_a_rule() {
     ] {
         assert_eq!(judged(&policy, command), "allow", "{command}");
     }
-    // Who writes it out means it.
+    // An author who writes it out intends it.
     assert_eq!(judged(&rule("'cat .env'"), "cat .env"), "allow");
 }
 

@@ -1,4 +1,4 @@
-//! Asking back, checking, escalating, routing, approving, storing.
+//! Clarifying questions, checks, escalation, routing, approvals and storage.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ fn failures_in_a_row_go_to_the_larger_role_and_then_to_a_person() {
     let escalation = decision.escalation.unwrap();
     assert_eq!(escalation.after(2), TakesOver::Role(Role::REASONING));
     assert_eq!(escalation.after(4), TakesOver::Person);
-    // Where the larger role serves already, a person is next.
+    // If the larger role already serves, a person is asked next.
     let hard = decide(&policy, HARD).escalation.unwrap();
     assert_eq!(hard.after(2), TakesOver::Person);
     assert_eq!(decide(&Policy::built_in(), HARD).escalation, None);
@@ -141,7 +141,7 @@ fn a_role_that_the_request_names_checks_its_own_drafts_takes_over_from_nobody_an
     );
     assert!(told("takes over").is_empty(), "{:?}", decision.reasons);
 
-    // Another one than the larger role has that take over from it.
+    // Any role other than the larger one escalates to it.
     let decision = named(&Role::CODING).unwrap();
     let escalation = decision.escalation.unwrap();
     assert_eq!(escalation.after(2), TakesOver::Role(Role::REASONING));
@@ -296,7 +296,7 @@ fn an_agent_that_a_tool_of_its_name_would_hide_from_those_that_may_call_it_is_fo
             "[agents.main_thread]\nagents = ['read_file']\n[agents.read_file]\nmax_turns = 2",
             Some(own),
         ),
-        // Nobody calls it.
+        // No agent calls it.
         ("[agents.read_file]\nmax_turns = 2", None),
         (
             "[agents.main_thread]\nagents = ['a']\n[agents.a]\ntool_name = 'read_files'",
@@ -332,7 +332,7 @@ fn what_was_used_before_matters_only_where_a_plan_limits_it() {
     assert!(!counts(&basic, BudgetScope::Day));
 }
 
-/// Each condition on which words, history or use come to matter, in a channel or plan of its own.
+/// Each condition that makes words, history or usage matter, in its own channel or plan.
 const READERS: &str = "
 [channels.asks_back]
 role = 'reasoning'
@@ -382,7 +382,7 @@ fn requests_that_are_decided_alike_get_the_same_decision_whatever_they_say_and_u
             ];
             let is_same = others.iter().all(|other| *other == usual);
             let promised = policy.decides_alike(channel, plan);
-            // A mode that the channel does not have is refused alike; nothing was promised of it.
+            // A mode that the channel does not have is refused alike; nothing was promised about it.
             if usual.is_some() {
                 assert_eq!(promised, is_same, "{channel} {mode} {plan:?}");
             }

@@ -1,4 +1,4 @@
-//! What is said about configurations that are no policy.
+//! The error messages about invalid policies.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The examples of the guides are what these say they are.
+//! Checks that the examples in the guides do what the guides say.
 
 use neuraxis_brainstem::{CaseFile, LayerKind, Policy, PolicyConfig};
 
@@ -7,7 +7,7 @@ const GUIDES: [(&str, &str); 2] = [
     ("docs/rules.md", include_str!("../../../../docs/rules.md")),
 ];
 
-/// Returns the blocks of the guides that are marked with a word, with the file and the line at which each begins.
+/// Returns the blocks of the guides that are marked with a word, with the file and the line on which each starts.
 fn blocks(mark: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (file, text) in GUIDES {

@@ -1,4 +1,4 @@
-//! Models that fail, and who serves instead.
+//! Models that fail, and which role serves instead.
 
 use std::time::Duration;
 

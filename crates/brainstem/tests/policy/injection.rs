@@ -1,4 +1,4 @@
-//! Text of strangers gives no orders: what the model was talked into is judged like anything else.
+//! Third-party text gives no orders: a call that the model was talked into is judged like any other.
 
 use neuraxis_brainstem::{Call, Policy, Remembered, Request};
 use neuraxis_core::{
@@ -142,7 +142,7 @@ fn the_taint_of_a_conversation_stands_in_the_decision() {
 fn what_an_injected_model_calls_is_stopped_whatever_it_claims() {
     let policy = Policy::built_in();
     for (mode, tool, arguments, expected) in [
-        // A tool that is not on offer, however it is dressed up.
+        // A tool that is not on offer, in any disguise.
         (
             Mode::CONSERVATIVE,
             "run_command",
@@ -180,7 +180,7 @@ fn what_an_injected_model_calls_is_stopped_whatever_it_claims() {
             r#"{"patch":"*** Update File: neuraxis.toml\n"}"#,
             "deny",
         ),
-        // Other people's files, by folder or by path.
+        // Other users' files, by folder or by path.
         (
             Mode::EXPLORATORY,
             "read_file",
@@ -199,7 +199,7 @@ fn what_an_injected_model_calls_is_stopped_whatever_it_claims() {
             r#"{"command":"ls","cwd":"sub/../.."}"#,
             "deny",
         ),
-        // What cannot be undone asks, whatever stands beside it.
+        // What cannot be undone asks, whatever accompanies it.
         (
             Mode::EXPLORATORY,
             "run_command",
@@ -321,7 +321,7 @@ fn what_is_trusted_to_read_only_destroys_nothing_unless_local_configuration_says
         let policy = layered(&format!("{trust}\n{more}"));
         policy.trusted(claimed).annotations.destructive
     };
-    // Of a server that says nothing of it, the claim is that it may.
+    // If the server makes no claim about it, the tool is assumed to be destructive.
     let may_destroy = |more: &str| {
         let by_claim = [true, false].map(|claim| may_destroy_as(claim, more));
         assert_eq!(by_claim[0], by_claim[1], "a claim counts: {more}");

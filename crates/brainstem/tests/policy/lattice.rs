@@ -100,7 +100,7 @@ fn what_tightens_holds_beneath_everything_that_follows() {
     );
     assert_ne!(by_rule.hash(), base.hash());
 
-    // A layer that asks means it, though a rule above it allows.
+    // A layer that asks takes effect, even if a rule above it allows.
     let by_mode = tighten(&base, "[modes.moderate.tools]\nirreversible = 'ask'").unwrap();
     let verdict = judge_in(&by_mode, &Mode::MODERATE, "run_command", git);
     assert_eq!(word(&verdict), "ask");
@@ -161,7 +161,7 @@ fn a_layer_may_store_less_unless_it_is_a_file_that_nobody_trusted() {
         assert!(base.loosened_by(kind, &less).is_empty(), "{kind:?}");
     }
     assert_eq!(base.loosened_by(LayerKind::Project, &less).len(), 1);
-    // It may repeat what holds anyway.
+    // It may repeat what applies anyway.
     tighten(&base, "[channels.chat.data]\nreasoning = false").unwrap();
 }
 
@@ -180,7 +180,7 @@ fn a_layer_may_say_of_a_mode_what_is_different_whether_a_layer_above_allows_the_
     for base in [Policy::built_in(), above] {
         tighten(&base, when).unwrap();
     }
-    // Beside its own list it contradicts itself.
+    // Together with its own list, it contradicts itself.
     let contradicts = format!("{when}[channels.code_task]\nallowed_modes = ['moderate']");
     let error = tighten(&Policy::built_in(), &contradicts).unwrap_err();
     assert!(

@@ -1,4 +1,4 @@
-//! What no sequence of layers, arguments, remembered answers, taint and requests can bring about.
+//! What no sequence of layers, arguments, remembered answers, taint and requests can cause.
 
 use neuraxis_brainstem::{
     Call, GrantScope, LayerKind, Policy, PolicyConfig, Remembered, Request, Spent,
@@ -106,7 +106,7 @@ fn layers() -> impl Strategy<Value = Vec<&'static str>> {
     prop::collection::vec(prop::sample::select(PIECES.to_vec()), 0..6)
 }
 
-/// Lays over a policy all layers that it takes.
+/// Lays all layers that a policy accepts over it.
 fn tightened(base: &Policy, layers: &[&str]) -> Policy {
     let kinds = [
         LayerKind::Project,
@@ -227,7 +227,7 @@ proptest! {
             }
             Verdict::Ask { .. } => prop_assert!(strictness(&recalled) < 2),
         }
-        // And untrusted content takes all of it back.
+        // Untrusted content undoes all of it.
         let taint = tainted();
         let after = policy.judge(&decision, &call.with_remembered(&remembered).with_taint(&taint));
         prop_assert!(strictness(&after) >= strictness(&recalled));
@@ -250,7 +250,7 @@ proptest! {
         decision.tools = tools.iter().map(|tool| tool.name.clone()).collect();
         let command = JsonText::encode(&std::collections::BTreeMap::from([("command", &text), ("path", &text), ("url", &text)])).unwrap();
         let verdict = policy.judge(&decision, &Call::new(&tools[tool], &command));
-        // Nothing but the plain commands of the rule may run.
+        // Only the plain commands of the rule may run.
         if tools[tool].name.as_str() == "run_command" && verdict == Verdict::Allow {
             prop_assert!(text.contains("git ") || text.contains("cargo"), "{}", text);
             prop_assert!(!text.contains(['$', '`', '>', '<', '(']) || text.contains(['\'', '"', '#']), "{}", text);

@@ -1,4 +1,4 @@
-//! What deployments make of the built-in policy.
+//! How deployments change the built-in policy.
 
 use neuraxis_brainstem::{Permission, Policy, PolicyConfig, Request};
 use neuraxis_core::{Channel, Mode, Role, ToolClass, ToolSpec};
@@ -138,7 +138,7 @@ fn a_tool_that_a_shorter_list_leaves_out_turns_up_on_no_channel() {
     assert!(!offered(&policy, &Channel::CODE_TASK).contains(&run_command));
     assert!(offered(&policy, &Channel::CODE_TASK).contains(&"read_file".parse().unwrap()));
 
-    // The same of a list of one's own that another source lies over.
+    // The same applies to a deployment's own list that another source overrides.
     let mut config =
         PolicyConfig::from_toml("[channels.shop]\nrole = 'router'\ntools = []").unwrap();
     let find_order = [ToolSpec::new(
@@ -172,7 +172,7 @@ fn the_modes_of_a_built_in_channel_can_be_named_whatever_is_different_in_the_oth
         "what is built in stays"
     );
 
-    // What somebody says of a mode that is not among those is an error still.
+    // Exceptions that a source sets for a mode outside that list are still an error.
     let contradicts = format!("{only}when.conservative.tools = ['read_file']\n");
     let contradicts = PolicyConfig::from_toml(&contradicts).unwrap();
     let error = Policy::layered(contradicts).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Behavior of the policy: the built-in one, cell by cell, and what deployments make of it.
+//! Behavior of the policy: the built-in one, cell by cell, and deployments' changes to it.
 
 #![expect(
     clippy::unwrap_used,

@@ -7,7 +7,7 @@ use neuraxis_core::{Decision, JsonText, Mode, Opening, Role, ToolSpec, Verdict};
 
 use crate::catalog::all_tools;
 
-/// From the least freedom to the most.
+/// Ordered from the least freedom to the most.
 const MODES: [Mode; 3] = [Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY];
 
 #[test]
@@ -75,7 +75,7 @@ fn every_role_gets_these_tools_in_every_mode_on_every_channel() {
     insta::assert_snapshot!(table);
 }
 
-/// One cell a tool, as wide as its name.
+/// Returns one cell for each tool, as wide as its name.
 fn cells(policy: &Policy, decision: &Decision, tools: &[ToolSpec]) -> String {
     let mut row = String::new();
     for tool in tools {

@@ -25,7 +25,7 @@ fn agent(role: Role, limits: Limits) -> AgentSpec {
     agent
 }
 
-/// A parent that leaves everything to the decision.
+/// A parent that leaves all limits to the decision.
 fn unbounded() -> AgentSpec {
     agent(Role::REASONING, Limits::NONE)
 }
@@ -102,7 +102,7 @@ proptest! {
             let mut wished = agent(Role::CODING, Limits { max_turns: Some(turns), max_tool_calls: Some(calls), ..Limits::NONE });
             wished.tools = all_tools().into_iter().skip(from).take(to).collect::<Vec<_>>().into();
             let (child, _) = narrow_sub_agent(&decision, &parent, wished);
-            // A child may use what its parent is not offered: each call is judged by itself.
+            // A child may use tools that its parent is not offered: each call is judged separately.
             prop_assert!(child.tools.iter().all(|tool| decision.offers(&tool.name)));
             prop_assert!(child.limits.max_turns <= parent.limits.max_turns);
             prop_assert!(child.limits.tightest(parent.limits) == child.limits);

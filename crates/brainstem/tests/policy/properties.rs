@@ -1,4 +1,4 @@
-//! What holds whatever a deployment writes.
+//! Properties that hold whatever a deployment writes.
 
 use std::time::Duration;
 

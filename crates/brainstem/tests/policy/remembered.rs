@@ -1,4 +1,4 @@
-//! Answers of people that a session remembers.
+//! Users' answers that a session remembers.
 
 use neuraxis_brainstem::{Call, GrantError, GrantScope, Policy, Remembered};
 use neuraxis_core::jiff::Timestamp;
@@ -8,7 +8,7 @@ use crate::catalog::{layered, named, offering_all, word};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// Untrusted content makes nothing ask again, so that also answers about what brings it hold.
+/// Untrusted content makes nothing ask again, so remembered answers also apply to tools that return it.
 const TRUSTING: &str = "[modes.moderate]\nafter_untrusted = 'allow'\n";
 
 struct Session {
@@ -192,7 +192,7 @@ fn nothing_is_remembered_beyond_what_the_policy_lets_be() {
     let mut session = Session::new(&format!("{TRUSTING}{rule}"));
     let fetch = named("web_fetch");
     let asked = r#"{"command":"make"}"#;
-    // All calls of a tool that may destroy something is too much to say.
+    // Remembering all calls of a tool that may destroy something would cover too much.
     assert_eq!(
         session.remember(&named("run_command"), asked, GrantScope::Tool),
         Err(GrantError::NotAllowed)
@@ -390,13 +390,13 @@ fn no_promise_is_offered_that_the_call_itself_would_break() {
             Err(GrantError::NotAllowed)
         );
     }
-    // What brings nothing of strangers is asked about once.
+    // A tool that returns no third-party content asks only once.
     assert!(
         !session
             .choices(&named("write_file"), r#"{"path":"a"}"#)
             .is_empty()
     );
-    // Where strangers' words make nothing ask again, the promise can be kept.
+    // If third-party content makes nothing ask again, the promise can be kept.
     session.decision = offering_all(&session.policy, &Mode::EXPLORATORY, &Channel::CODE_TASK);
     let in_exploratory = session.choices(&named("run_command"), r#"{"command":"cargo test"}"#);
     assert!(!in_exploratory.is_empty());
@@ -441,7 +441,7 @@ fn a_session_remembers_a_bounded_number_of_answers() {
         session.remember(&write, arguments, GrantScope::Tool),
         Err(GrantError::TooMany)
     );
-    // Nothing more can be promised about another tool either.
+    // No more can be promised about another tool either.
     let (patch, text) = (named("apply_patch"), JsonText::from_text("{}"));
     let call = Call::new(&patch, &text);
     let offered = |call: &Call<'_>| session.policy.grant_choices(&session.decision, call);
@@ -455,7 +455,7 @@ fn serde_json(remembered: &Remembered) -> String {
     JsonText::encode(remembered).unwrap().to_string()
 }
 
-/// A host, as the answer names it.
+/// A host, in the form of the answer.
 fn host(name: &str) -> GrantScope {
     GrantScope::Host {
         pattern: name.to_owned(),
@@ -488,7 +488,7 @@ fn a_host_to_read_from_is_remembered_whatever_was_read_before() {
             "{elsewhere}"
         );
     }
-    // It can be asked for there, too, and then again.
+    // The user may also be offered to remember this host.
     let other = r#"{"url":"https://other.example/"}"#;
     assert_eq!(session.choices(&fetch, other), [host("other.example")]);
 }
@@ -506,7 +506,7 @@ fn after_untrusted_content_no_pattern_of_hosts_counts_and_nothing_for_what_chang
     let mut posting = named("web_fetch");
     posting.class = neuraxis_core::ToolClass::Irreversible;
     assert!(session.choices(&posting, page).is_empty());
-    // Nor where the mode lets nothing be remembered.
+    // Nothing is offered either if the mode permits remembering nothing.
     session = Session::new("[modes.moderate]\nremember = 'never'\n");
     assert!(session.choices(&fetch, page).is_empty());
 }

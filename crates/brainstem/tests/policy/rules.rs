@@ -1,4 +1,4 @@
-//! How rules match calls: by command, path, host and value, each part of a command on its own.
+//! How rules match calls: by command, path, host and value, with each part of a command judged separately.
 
 use std::fmt::Write;
 
@@ -348,7 +348,7 @@ fn a_folder_to_run_in_leads_the_paths_of_named_arguments_elsewhere_too() {
             "allow",
         ),
     ] {
-        // The one asks in this mode unless a rule allows it, the other runs unless a rule denies it.
+        // In this mode, the first asks unless a rule allows it, and the second runs unless a rule denies it.
         for (policy, tool, expected) in [
             (&allowing, "github__create_issue", allowed),
             (&denying, "find_order", denied),
@@ -379,7 +379,7 @@ fn urls_are_judged_by_the_host_that_is_connected_to() {
         let verdict = judge_in(&policy, &Mode::MODERATE, "web_fetch", &arguments);
         assert_eq!(word(&verdict), expected, "{url}: {verdict:?}");
     }
-    // Exploratory mode lets web_fetch run, but not where nobody can tell where it goes.
+    // Exploratory mode lets web_fetch run, but not if its target is unknown.
     let verdict = judge_in(
         &policy,
         &Mode::EXPLORATORY,

@@ -11,7 +11,8 @@ fn judge(policy: &Policy, decision: &Decision, tool: &ToolSpec) -> Verdict {
     policy.judge(decision, &Call::new(tool, &JsonText::from_text("{}")))
 }
 
-/// Decides about a chat request and then offers the tool whatever the policy decided, so that judging is all that counts.
+/// Decides about a chat request and then offers the tool regardless of the policy, so that only the judgment of calls
+/// matters.
 fn decision_offering(policy: &Policy, mode: &Mode, tool: &ToolSpec) -> Decision {
     let mut decision = policy
         .evaluate_request(&Request::new(mode, &Channel::CHAT, "Hello"))
@@ -69,7 +70,7 @@ fn a_tool_that_the_decision_does_not_offer_is_denied_however_harmless() {
             rule: None,
         }
     );
-    // Where the mode is why, what it is about the tool that the mode denies is said.
+    // If the mode is the reason, the message names the property of the tool that the mode denies.
     let reaching = open_world(tool("read_file", ToolClass::ReadOnly));
     let text = "[modes.exploratory.tools]\nopen_world = 'deny'";
     let Verdict::Deny { reason, .. } = judge(&layered(text), &decision, &reaching) else {
@@ -174,7 +175,7 @@ fn a_rule_about_what_is_in_a_folder_holds_for_the_folder_itself_and_for_globs_th
     ] {
         assert_eq!(judged("search_files", arguments), "deny", "{arguments}");
     }
-    // What lies above is not told by the arguments alone: `cautions_about_tools` says so.
+    // Whether a search from above reads the folder is unknown from the arguments: `cautions_about_tools` warns about it.
     for arguments in [
         "{}",
         r#"{"path":"src","glob":"*.rs"}"#,
@@ -184,7 +185,7 @@ fn a_rule_about_what_is_in_a_folder_holds_for_the_folder_itself_and_for_globs_th
     ] {
         assert_eq!(judged("search_files", arguments), "allow", "{arguments}");
     }
-    // What allows is about what it names alone.
+    // A rule that allows is only about what it names.
     for arguments in [r#"{"path":"notes"}"#, r#"{"path":"x","glob":"notes/**"}"#] {
         assert_eq!(judged("write_file", arguments), "ask", "{arguments}");
     }
@@ -233,7 +234,7 @@ fn a_rule_that_asks_or_denies_holds_however_accents_are_written_and_one_that_all
 
 #[test]
 fn a_rule_that_denies_holds_in_upper_and_lower_case_for_both_sigmas() {
-    // As `str::to_lowercase` has it: a sigma at the end of a word is another one.
+    // As in `str::to_lowercase`, a sigma at the end of a word is a different letter.
     let upper = "\u{39b}\u{39f}\u{393}\u{39f}\u{3a3}";
     let lower = upper.to_lowercase();
     for (written, led) in [(upper, &*lower), (&*lower, upper)] {
