@@ -47,7 +47,7 @@ pub struct Discovery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Choice {
-    /// They are configured.
+    /// The configuration names them.
     Configured,
     /// Nothing is configured, and the key of this provider is in its usual variable.
     Key(FoundKey),

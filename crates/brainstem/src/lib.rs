@@ -19,7 +19,7 @@
 //! use neuraxis_brainstem::{Call, Policy, PolicyConfig, Request};
 //! use neuraxis_core::{Channel, JsonText, Mode, Role, ToolAnnotations, ToolClass, ToolKind, ToolSpec, Verdict};
 //!
-//! // A deployment gives runs a little more time than the built-in policy does, and adds a channel of its own.
+//! // A deployment gives runs a little more time than the built-in policy does, and adds its own channel.
 //! let policy = Policy::layered(PolicyConfig::from_toml(
 //!     r#"
 //!     [modes.moderate]

@@ -18,7 +18,7 @@ pub struct DriverConfig {
     pub restate: RestateConfig,
 }
 
-/// What drives runs.
+/// The process that drives runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -37,7 +37,7 @@ impl Positions {
         self.0.get(names).map(|position| position.key)
     }
 
-    /// Returns where a value is. For something without a position of its own, such as an entry of a list, returns that
+    /// Returns where a value is. For something without its own position, such as an entry of a list, returns that
     /// of its parent.
     pub(super) fn value(&self, names: &[String]) -> Option<Position> {
         let mut above = (1..=names.len()).rev().filter_map(|end| names.get(..end));

@@ -73,7 +73,7 @@ pub enum Obstacle {
         /// The HTTP status, if any.
         status: Option<u16>,
     },
-    /// It is overloaded.
+    /// The server is overloaded.
     Busy,
     /// It accepts connections and sends nothing.
     Silent,
