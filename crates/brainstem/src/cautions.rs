@@ -9,9 +9,9 @@ use crate::rules::{Arguments, COMMANDS, CommandPattern, GLOBS, Names, ToolAnswer
 
 impl Policy {
     /// Returns warnings about rules for commands: patterns that allow programs which write or read elsewhere or run
-    /// others, and patterns with a word that is only a word if quoted. Each is a pair of the key it is about and the text.
-    /// A warning about several patterns is given once: it covers all patterns of one rule, and later rules refer to the
-    /// key where it was given.
+    /// others, and patterns with a word that is only a word if quoted. Each warning is a pair of the key that it is
+    /// about and the text. A warning about several patterns is given once: it covers all patterns of one rule, and
+    /// later rules refer to the key where it was given.
     #[must_use]
     pub fn cautions(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
@@ -36,7 +36,7 @@ impl Policy {
     }
 
     /// Returns warnings about rules for the given tools: rules about paths or hosts that see less of a tool than they
-    /// seem to, and rules that allow what their modes deny. Each is a pair of the key it is about and the
+    /// seem to, and rules that allow what their modes deny. Each warning is a pair of the key that it is about and the
     /// text.
     #[must_use]
     pub fn cautions_about_tools(&self, tools: &[ToolSpec]) -> Vec<(String, String)> {

@@ -157,8 +157,8 @@ impl Policy {
     /// alias. So the price of the model that `replied` applies first, also without the date of its version, then that
     /// of the model that was `asked`, and only then that of the provider's other models.
     ///
-    /// With a price that the deployment sets, the cost is as reliable as the token counts. With a price of the [list of
-    /// public prices](crate::PriceList), it is an estimate. Cached tokens and tokens written to a cache are part of the
+    /// With a price that the deployment sets, the cost is as reliable as the token counts. With a price of the
+    /// [list of public prices](crate::PriceList), it is an estimate. Cached tokens and tokens written to a cache are part of the
     /// prompt, and reasoning is part of the completion; each has its own price.
     #[must_use]
     pub fn cost(&self, usage: &Usage, replied: &ModelRef, asked: &ModelRef) -> Option<Cost> {

@@ -25,8 +25,8 @@ const MAX_NAME_BYTES: usize = 64;
 /// The rules that the user allowed for one folder, the folder of the file tools. Each change rereads them and writes
 /// them immediately.
 ///
-/// They apply to all further work in that folder until they are revoked, and override no more than any rule that allows.
-/// They are found by the folder's real path.
+/// They apply to all further work in that folder until they are revoked, and override no more than any rule that
+/// allows. They are found by the folder's real path.
 #[derive(Debug, Clone)]
 pub struct FolderRules {
     file: PathBuf,

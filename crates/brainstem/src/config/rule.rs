@@ -40,8 +40,8 @@ section! {
         pub cwd: Option<Vec<String>>,
         /// What a command may request of the sandbox. A rule that allows commands allows only what it lists.
         pub access: Option<Vec<Access>>,
-        /// Patterns for the values of other arguments, by argument name. `"> 100"`, `">= 100"`, `"< 100"` and `"<=
-        /// 100"` compare numbers.
+        /// Patterns for the values of other arguments, by argument name. Numbers are compared by `"> 100"`,
+        /// `">= 100"`, `"< 100"` and `"<= 100"`.
         pub values: Option<BTreeMap<String, Vec<String>>>,
         /// A function of the embedding program that must confirm the call. Examples and cases run without the program:
         /// an example treats the function as confirming, and a case asks.

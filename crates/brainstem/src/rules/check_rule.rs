@@ -186,8 +186,8 @@ fn conditions(
 }
 
 /// Returns the conditions on where a command runs, and on what it requests of the sandbox. A rule that allows commands
-/// applies only at the root unless it names folders. For a rule that allows, the sandbox access is not a condition here,
-/// because it limits every such rule anyway.
+/// applies only at the root unless it names folders. For a rule that allows, the sandbox access is not a condition
+/// here, because it limits every such rule anyway.
 fn surroundings(
     at: &str,
     answer: Permission,

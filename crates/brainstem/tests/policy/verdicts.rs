@@ -175,7 +175,8 @@ fn a_rule_about_what_is_in_a_folder_holds_for_the_folder_itself_and_for_globs_th
     ] {
         assert_eq!(judged("search_files", arguments), "deny", "{arguments}");
     }
-    // Whether a search from above reads the folder is unknown from the arguments: `cautions_about_tools` warns about it.
+    // Whether a search from above reads the folder is unknown from the arguments; `cautions_about_tools` warns about
+    // it.
     for arguments in [
         "{}",
         r#"{"path":"src","glob":"*.rs"}"#,
