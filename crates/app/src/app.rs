@@ -55,7 +55,7 @@ fn has_nowhere(config: &Config) -> bool {
     config.origin("store.url") == Origin::Default && config.store().is_in_memory()
 }
 
-/// Returns a warning if there is nowhere to keep sessions, although keeping none was not configured.
+/// Returns a warning if there is nowhere to keep sessions, unless the configuration says to keep none.
 #[must_use]
 pub fn nowhere_to_keep(config: &Config, environment: &Environment) -> Option<String> {
     if !has_nowhere(config) {
@@ -254,8 +254,8 @@ impl<'a> AppBuilder<'a> {
         self
     }
 
-    /// Drives runs as the section `[driver]` says, for programs that accept requests of others. Otherwise this process
-    /// drives its runs, as workers and short-lived programs require.
+    /// Drives runs as the section `[driver]` says, for programs that accept requests from clients. Otherwise this
+    /// process drives its runs, as workers and short-lived programs require.
     #[must_use]
     pub const fn driven_as_configured(mut self) -> Self {
         self.driving = Driving::AsConfigured;

@@ -250,8 +250,8 @@ impl Config {
     }
 
     /// Returns the rules that the user allowed for the folder of the tools by answering a question, and where more of
-    /// them can be kept. `None` if such rules do not apply: unless the [`Sources`] enable them, if these name a file,
-    /// and for a user without a data folder.
+    /// them can be kept. `None` if such rules do not apply: if the [`Sources`] do not enable them or name a file, or if
+    /// the user has no data folder.
     #[must_use]
     pub const fn folder_rules(&self) -> Option<&FolderRules> {
         self.folder_rules.as_ref()

@@ -95,7 +95,7 @@ impl CaseFile {
         "prompts",
     ];
 
-    /// Reads a file. Messages call it `source`.
+    /// Reads a file; `source` is its name in messages.
     ///
     /// # Errors
     ///

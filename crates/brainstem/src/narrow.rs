@@ -6,7 +6,7 @@ use crate::agents::{drop_impossible_choices, fitting_opening};
 
 /// Narrows an agent that another agent starts to what the decision allows and what its parent has: its tools, roles,
 /// limits, length of replies, and what may be stored. Call it for every agent that a tool of the run starts, before
-/// that agent starts; the root agent is built from the decision and does not need it.
+/// the run starts; the root agent is built from the decision and does not need it.
 ///
 /// Tools that the request does not offer are removed. An agent may use offered tools that its parent does not have,
 /// since each call is judged separately. A role that may not serve is replaced by the decision's role, and the tighter

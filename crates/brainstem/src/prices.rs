@@ -158,8 +158,8 @@ impl Policy {
     /// of the model that was `asked`, and only then that of the provider's other models.
     ///
     /// With a price that the deployment sets, the cost is as reliable as the token counts. With a price of the
-    /// [list of public prices](crate::PriceList), it is an estimate. Cached tokens and tokens written to a cache are part of the
-    /// prompt, and reasoning is part of the completion; each has its own price.
+    /// [list of public prices](crate::PriceList), it is an estimate. Cached tokens and tokens written to a cache are part
+    /// of the prompt, and reasoning is part of the completion; each has its own price.
     #[must_use]
     pub fn cost(&self, usage: &Usage, replied: &ModelRef, asked: &ModelRef) -> Option<Cost> {
         let counted = usage.prompt.label.max(usage.completion.label);

@@ -72,8 +72,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Sets the requested role. If policy allows it, it serves: no router is asked for another role, and the role
-    /// neither has its drafts checked by another role nor escalates to itself.
+    /// Sets the requested role. If policy allows it, it serves: no router is asked for another role, it checks
+    /// its own drafts, and it does not escalate to itself.
     #[must_use]
     pub const fn with_role(mut self, role: &'a Role) -> Self {
         self.role = Some(role);

@@ -94,7 +94,7 @@ pub enum BuildError {
         /// What is wrong with it.
         fault: Box<ConfigFault>,
     },
-    /// Other processes should drive runs that only this process knows.
+    /// Other processes should drive the runs, but only this process knows them.
     #[error(
         "{at:#}: driver.kind: workers take runs up from a store that they share, and memory: is this process's own; set store.url"
     )]

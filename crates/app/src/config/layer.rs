@@ -247,8 +247,8 @@ impl Layer {
         sections.map_err(|error| self.blame(&error))
     }
 
-    /// Checks a layer that is no longer text, except its model settings. Also applies the strict parsing that files get
-    /// from their text.
+    /// Checks a layer from its parsed content, except its model settings. Also applies the strict parsing that files
+    /// get from their text.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         self.sections()?;
         let strict = Sections::deserialize(self.table.clone());
@@ -258,7 +258,7 @@ impl Layer {
         })
     }
 
-    /// Checks a layer that never was a text of its own.
+    /// Checks a layer that was not parsed from the text of a file.
     fn check_all(&self, providers: &Providers) -> Result<(), ConfigError> {
         self.check()?;
         self.check_models(providers)

@@ -161,7 +161,7 @@ fn connect(
     })
 }
 
-/// Makes a client serve that needs no key.
+/// Returns the endpoint of a client that needs no key.
 fn keyless<P: neuraxis_ports::Provider>(
     client: Arc<impl LlmClient + ModelSource>,
     address: Option<String>,
