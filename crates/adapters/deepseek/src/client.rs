@@ -17,17 +17,17 @@ use crate::shape::RequestShape;
 /// The provider's name in records and messages.
 pub(crate) const PROVIDER: &str = "deepseek";
 
-/// What the service's errors mean, besides what holds everywhere; the first rule that fits counts. Type and code tell
-/// nothing: both are `invalid_request_error` for all of it.
+/// Maps the service's errors to their meanings, in addition to the rules that apply to every provider; the first
+/// matching rule applies. Type and code don't help: both are always `invalid_request_error`.
 const RULES: [ErrorRule; 3] = [
     ErrorRule::message("model not exist", Meaning::ModelNotFound),
     ErrorRule::message("content exists risk", Meaning::ContentFiltered),
     ErrorRule::message("insufficient balance", Meaning::QuotaExhausted),
 ];
 
-/// The client of one of DeepSeek's models.
+/// A client of one DeepSeek model.
 ///
-/// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection.
+/// Makes one attempt per call. Cancelling or dropping a call closes its connection.
 #[derive(Debug)]
 pub struct DeepSeekClient {
     chat: ChatClient,
@@ -37,8 +37,8 @@ pub struct DeepSeekClient {
 }
 
 impl DeepSeekClient {
-    /// Prepares a client of a model, with the key in the environment variable `DEEPSEEK_API_KEY` and, where it is set, the
-    /// address in `DEEPSEEK_BASE_URL`.
+    /// Creates a client of a model, with the key from the environment variable `DEEPSEEK_API_KEY` and, if it is set,
+    /// the address from `DEEPSEEK_BASE_URL`.
     ///
     /// ```no_run
     /// use neuraxis_deepseek::DeepSeekClient;
@@ -49,16 +49,16 @@ impl DeepSeekClient {
     ///
     /// # Errors
     ///
-    /// A [`ConnectError`] that names the variable, if it holds no key; otherwise as [`new`](Self::new).
+    /// A [`ConnectError`] that names the variable if it holds no key; otherwise the same errors as [`new`](Self::new).
     pub fn from_env(model: impl Into<String>) -> Result<Self, ConnectError> {
         Ok(Self::new(DeepSeekConfig::from_env(model)?)?)
     }
 
-    /// Prepares a client. Nothing is sent yet.
+    /// Creates a client. Sends nothing yet.
     ///
     /// # Errors
     ///
-    /// [`EndpointError`], when the address cannot be used or TLS cannot be set up.
+    /// [`EndpointError`] if the address cannot be used or TLS cannot be set up.
     pub fn new(config: DeepSeekConfig) -> Result<Self, EndpointError> {
         let shape = RequestShape::new(&config);
         let context_tokens = config.context_tokens();
@@ -88,26 +88,27 @@ impl DeepSeekClient {
         })
     }
 
-    /// Lists the models that the key may ask, within a time.
+    /// Lists the models that the key can use, within the given time.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`], when the service cannot be reached, wants another key, or is no model service.
+    /// An [`LlmError`] if the service cannot be reached, rejects the key, or is not a model service.
     pub async fn models(&self, within: Duration) -> Result<Vec<String>, LlmError> {
         neuraxis_wire::models(&self.endpoint, &self.endpoint.route("models"), within).await
     }
 }
 
-/// Returns the dialect of Chat Completions that a model is asked in.
+/// Returns the dialect of Chat Completions for the configured model.
 fn dialect(config: &DeepSeekConfig) -> Dialect {
     let mut dialect = Dialect::standard(PROVIDER);
     dialect.max_tokens_field = "max_tokens";
     dialect.reasoning_echo = config.echo();
-    // Once a conversation has calls, a reply without the field is refused, whoever gave that reply.
+    // Once a conversation has tool calls, the service refuses any reply without this field, no matter which model
+    // produced the reply.
     dialect.missing_reasoning = MissingReasoning::Empty;
     dialect.late_system = LateSystem::Auto;
-    // An assistant message that stands last is one to be gone on with, and wants a mark that only the test version of
-    // the service knows.
+    // The service treats a trailing assistant message as one to continue, and requires a marker that only its test
+    // version supports.
     dialect.trailing_assistant = TrailingAssistant::Prompted;
     dialect.arguments = Arguments::MadeWhole;
     dialect.media = config.media_types();

@@ -1,4 +1,4 @@
-//! How DeepSeek is reached and what is asked of it.
+//! How to reach DeepSeek and what to ask of it.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::thinking::{ReasoningEffort, Thinking, default_echo};
 
-/// The model that is asked if none is named: the one name without a version.
+/// The model that is used if none is named: the only name without a version.
 pub(crate) const DEFAULT_MODEL: &str = "deepseek-flash";
 
-/// How DeepSeek is reached and what is asked of it: a section such as `[models.reasoning]`.
+/// How to reach DeepSeek and what to ask of it: a section such as `[models.reasoning]`.
 ///
 /// ```
 /// use neuraxis_deepseek::{DeepSeekConfig, Thinking};
@@ -31,39 +31,39 @@ pub(crate) const DEFAULT_MODEL: &str = "deepseek-flash";
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct DeepSeekConfig {
-    /// The service's address, with or without a slash at its end. `https://api.deepseek.com`; with `/beta` at its end
-    /// it is the service's test version.
+    /// The service's address, with or without a trailing slash. Default: `https://api.deepseek.com`; with `/beta`
+    /// appended, it is the service's test version.
     pub base_url: String,
-    /// The model's name there. Names change often: `neuraxis models` lists those of today. `deepseek-flash`, the one
-    /// name without a version.
+    /// The model's name at the service. Names change often; `neuraxis models` lists the current ones. Default:
+    /// `deepseek-flash`, the only name without a version.
     pub model: String,
-    /// The context size in tokens. The service does not tell it: if nothing is said, it is that of today's models,
-    /// 1,000,000, on DeepSeek's own service, and not known elsewhere.
+    /// The context size in tokens. The service does not report it. Default: 1,000,000 for the current models on
+    /// DeepSeek's own service, and unknown elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// Whether the model thinks before it answers: `on`, `off` or `model_default`. `model_default`, but for replies of at most
-    /// 1,024 tokens, which leave it no room to.
+    /// Whether the model thinks before it answers: `on`, `off` or `model_default`. Default: `model_default`, except for
+    /// replies of at most 1,024 tokens, which leave no room for thinking.
     pub thinking: Thinking,
-    /// How hard it thinks: `low`, `high` or `max`. As the service has it.
+    /// How much the model thinks: `low`, `high` or `max`. Default: the service's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// Which reasoning of earlier replies is sent back: `always`, `same_turn` or `never`. As the model demands, by its
-    /// name: `never` for R1, `same_turn` for V3.2, `always` for all others.
+    /// Which reasoning of earlier replies is sent back: `always`, `same_turn` or `never`. Default: what the model
+    /// requires, judged by its name: `never` for R1, `same_turn` for V3.2, `always` for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub echo_reasoning: Option<ReasoningEcho>,
-    /// How many replies may come in at the same time. Any number if nothing is said.
+    /// The maximum number of replies that may be in progress at the same time. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<MaxConcurrent>,
-    /// A file of certificates in PEM form that are trusted besides the machine's own.
+    /// A PEM file of certificates to trust in addition to the machine's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// The address of a proxy, without a password. What `HTTPS_PROXY` and its kin name if nothing is said.
+    /// The address of a proxy, without a password. Default: what `HTTPS_PROXY` and the related variables name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
-    /// How long each part of an exchange may take. The service sends keep-alive lines while a request waits for its
-    /// turn: `timeouts.output` is what limits that.
+    /// How long each part of an exchange may take. The service sends keep-alive lines while a request is queued;
+    /// `timeouts.output` limits that wait.
     pub timeouts: Timeouts,
-    /// The key. Never part of a file: it is set by whoever reads the configuration.
+    /// The API key. Never part of a file: the code that reads the configuration sets it.
     #[serde(skip)]
     pub api_key: Option<Secret>,
 }
@@ -87,7 +87,7 @@ impl Default for DeepSeekConfig {
 }
 
 impl DeepSeekConfig {
-    /// Describes a model by its name, on DeepSeek's own service.
+    /// Creates a configuration for the named model on DeepSeek's own service.
     pub fn new(model: impl Into<String>) -> Self {
         Self {
             model: model.into(),
@@ -95,8 +95,8 @@ impl DeepSeekConfig {
         }
     }
 
-    /// Describes a model by its name, with the key in the environment variable `DEEPSEEK_API_KEY` and, where it is set, the
-    /// address in `DEEPSEEK_BASE_URL`.
+    /// Creates a configuration for the named model, with the key from the environment variable `DEEPSEEK_API_KEY` and,
+    /// if it is set, the address from `DEEPSEEK_BASE_URL`.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl DeepSeekConfig {
         Ok(config)
     }
 
-    /// Returns the context size, as far as it is known (api-docs.deepseek.com/quick_start/pricing).
+    /// Returns the context size if it is known (api-docs.deepseek.com/quick_start/pricing).
     pub(crate) fn context_tokens(&self) -> Option<u64> {
         const OF_TODAY: u64 = 1_000_000;
         let is_of_today = ["deepseek-flash", "deepseek-pro", "deepseek-v4"]
@@ -117,7 +117,7 @@ impl DeepSeekConfig {
         self.context_tokens.or_else(|| known.then_some(OF_TODAY))
     }
 
-    /// Returns which media the model takes: the flash models see images, and the pro models read text alone
+    /// Returns the media types the model accepts: the flash models accept images, and the pro models accept only text
     /// (api-docs.deepseek.com/quick_start/pricing).
     pub(crate) fn media_types(&self) -> MediaTypes {
         const SEEN: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/gif"];

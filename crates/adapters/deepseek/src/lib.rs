@@ -1,15 +1,16 @@
 //! DeepSeek's language models: an adapter of the `LlmClient` port.
 //!
-//! **For** the models of DeepSeek's own service, and for hosts that serve them under the same protocol.
-//! [`DeepSeekClient`] asks one model, whole or streamed; [`DeepSeekConfig`] says which, whether it thinks first, and
-//! which of its reasoning it is sent again. [`DeepSeekClient::models`] lists what a key may ask.
+//! **For** the models of DeepSeek's own service, and for hosts that serve them with the same protocol.
+//! [`DeepSeekClient`] calls one model, with whole or streamed replies; [`DeepSeekConfig`] names the model and sets
+//! whether it thinks first and which of its earlier reasoning is sent back. [`DeepSeekClient::models`] lists the models
+//! that a key can use.
 //!
-//! What is special about these models stays in here: parameters that thinking does not go with, reasoning without
-//! which a conversation with tools is refused, and calls that a model writes into its text, which are never shown but
-//! made the calls they were meant to be.
+//! This crate handles what is special about these models: request parameters that cannot be combined with thinking,
+//! reasoning that must be sent back in conversations with tools, and tool calls that a model writes into its text. Such
+//! calls are never shown as text; they are turned into real tool calls.
 //!
-//! **Not for** repeating what failed, which the engine does, nor for DeepSeek's models on a llama-server or a vLLM,
-//! whose protocol differs: that is the adapter `neuraxis-llama`.
+//! **Not for** retrying failed calls, which the engine does, nor for DeepSeek's models on a llama-server or vLLM, which
+//! use another protocol: use the adapter `neuraxis-llama` for those.
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -1,16 +1,17 @@
-//! Takes tool calls out of a text that a model wrote them into.
+//! Extracts tool calls that a model wrote into its text.
 //!
-//! DeepSeek's models write a call in a markup of their own, which the service reads. Now and then it fails to, and what
+//! DeepSeek's models write a call in a markup of their own, which the service parses. Occasionally it fails to, and
+//! what should have been a call arrives as text:
 //! should have been a call arrives as text:
 //!
 //! ```text
 //! <｜DSML｜tool_calls><｜DSML｜invoke name="look"><｜DSML｜parameter name="at" string="true">sky</｜DSML｜parameter>…
 //! ```
 //!
-//! [`MarkupFilter`] stands between the stream and whoever reads along. It lets text through at once, but for an end that
-//! may be the beginning of a tag: at most 18 bytes, until what follows tells. From a tag on, the text is kept back,
-//! and at its end becomes the calls that were meant, or an error that may be retried. Pure: how the stream was cut makes
-//! no difference.
+//! [`MarkupFilter`] sits between the stream and its consumers. It passes text through immediately, except for a
+//! trailing part that may be the start of a tag: it holds back at most 18 bytes until the next text decides. From the
+//! first tag on, it keeps the text back, and at the end of the reply turns it into the intended calls or into an error
+//! that may be retried. The filter is pure: the way the stream was split makes no difference.
 
 mod parse;
 mod scan;
@@ -25,17 +26,17 @@ use neuraxis_wire::reply::ReplyFilter;
 use self::parse::WrittenCalls;
 use self::scan::TagMatch;
 
-/// The most bytes that are kept back: far more than any calls need.
+/// The maximum number of bytes that are kept back: far more than any calls need.
 const MAX_WRITTEN: usize = 1024 * 1024;
 
-/// Takes tool calls out of the text of one reply, as it streams in.
+/// Extracts tool calls from the text of one reply as it streams in.
 #[derive(Debug, Default)]
 pub(crate) struct MarkupFilter {
-    /// The end of the text, which may be the beginning of a tag.
+    /// The trailing part of the text, which may be the start of a tag.
     held: Option<Piece>,
-    /// The text from its first tag on.
+    /// The text from its first tag onward.
     written: Option<Piece>,
-    /// The first number that no block has.
+    /// The lowest block number that is not in use.
     free: BlockIndex,
     has_text: bool,
     has_calls: bool,
@@ -151,7 +152,7 @@ impl MarkupFilter {
         Ok(())
     }
 
-    /// Hands on the calls that the model wrote into its text.
+    /// Emits the calls that the model wrote into its text.
     fn make_calls(
         &mut self,
         written: &Piece,
@@ -159,7 +160,7 @@ impl MarkupFilter {
         out: &mut VecDeque<ReplyDelta>,
     ) -> Result<(), &'static str> {
         if self.has_calls {
-            // They may be the same calls once more, and nobody wants an effect twice.
+            // They may be the same calls repeated, and an effect must not happen twice.
             return Err("the model wrote a tool call as text, and made calls besides");
         }
         let bytes = written.text.len();
@@ -195,7 +196,8 @@ impl MarkupFilter {
     }
 }
 
-/// Returns the part of a completion that its written calls are: by their share of the bytes that are no reasoning.
+/// Returns how many of a completion's tokens its written calls account for, estimated by their share of the bytes that
+/// are not reasoning.
 fn action(usage: &Usage, written: usize, shown: usize) -> TokenCount {
     let said = usage.completion;
     if said.label == TokenCount::UNKNOWN.label {

@@ -1,4 +1,4 @@
-//! DeepSeek as a provider that a configuration can name.
+//! DeepSeek as a provider that configuration can name.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Turns a request into one that the model takes.
+//! Turns a request into one that the model accepts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,11 +10,11 @@ use serde_json::json;
 use crate::config::DeepSeekConfig;
 use crate::thinking::{ReasoningEffort, Thinking};
 
-/// The most tokens of a reply that leave no room to think: what is thought counts toward them, and an answer about a role or
-/// a summary would never be reached.
+/// The largest reply limit, in tokens, that leaves no room to think: thinking counts toward the limit, so an answer
+/// about a role or a summary would never be reached.
 const NO_ROOM_TO_THINK: u32 = 1_024;
 
-/// Turns requests into ones that a model takes. What it cannot take is left out, and said once.
+/// Turns requests into ones that a model accepts. What the model cannot accept is left out, with one warning each.
 #[derive(Debug)]
 pub(crate) struct RequestShape {
     thinking: Thinking,
@@ -35,7 +35,7 @@ impl RequestShape {
         }
     }
 
-    /// Returns what is sent for a request, and what is added to it that only this service has.
+    /// Returns the request to send, and the extra fields that only this service has.
     pub(crate) fn of(&self, request: &ModelRequest) -> (ModelRequest, ExtraFields) {
         // Messages, tools and schema are shared, not copied.
         let mut request = request.clone();
@@ -48,14 +48,14 @@ impl RequestShape {
         (request, extra)
     }
 
-    /// Tells whether the reply has no room for thinking, and nobody wants it all the same.
+    /// Returns whether the reply has no room for thinking and the configuration does not demand thinking anyway.
     fn is_short(&self, request: &ModelRequest) -> bool {
         let most = request.max_output_tokens;
         self.thinking == Thinking::ModelDefault && most.is_some_and(|most| most <= NO_ROOM_TO_THINK)
     }
 
-    /// Tells whether a call is demanded. A model that thinks does not take that, so it does not think this time: which
-    /// tool is called matters more to whoever asks than how it was thought about.
+    /// Returns whether the request demands a tool call. A model that thinks does not accept that, so thinking is turned
+    /// off for this request: which tool is called matters more to the caller than the thinking before it.
     fn is_forced(&self, request: &ModelRequest) -> bool {
         let is_forced = matches!(
             request.tool_choice,
@@ -69,7 +69,7 @@ impl RequestShape {
         is_forced
     }
 
-    /// The service would ignore it without a word.
+    /// Removes the temperature, which the service would ignore silently.
     fn leave_temperature_out(&self, request: &mut ModelRequest) {
         if request.temperature.take().is_some()
             && !self.said_temperature.swap(true, Ordering::Relaxed)
@@ -83,7 +83,7 @@ impl RequestShape {
     fn fields(&self, thinks: bool) -> ExtraFields {
         let extra = ExtraFields::default();
         if !thinks {
-            // Nothing need be said to one that does not think by itself.
+            // A model that does not think by default needs no setting.
             let is_said = self.thinks || self.thinking == Thinking::Off;
             return match is_said {
                 true => extra.with("thinking", &json!({"type": "disabled"})),
@@ -101,8 +101,8 @@ impl RequestShape {
     }
 }
 
-/// Asks for JSON where a schema is to be kept. The service knows no schemas, only that it is to be JSON: the model is told
-/// the schema.
+/// Asks for JSON if the reply must fit a schema. The service knows no schemas, only that the reply must be JSON, so a
+/// message tells the model the schema.
 fn ask_for_json(request: &mut ModelRequest, extra: ExtraFields) -> ExtraFields {
     let ReplyFormat::JsonSchema { name, schema } = std::mem::take(&mut request.reply_format) else {
         return extra;

@@ -10,15 +10,14 @@ use serde::{Deserialize, Serialize};
 pub enum Thinking {
     /// The request enables thinking: reasoning comes before the answer.
     On,
-    /// The request disables thinking: the answer comes at once.
+    /// The request disables thinking: the answer comes immediately.
     Off,
-    /// As the service has it when nothing is said, which is that it does
-    /// (<https://api-docs.deepseek.com/guides/thinking_mode>).
+    /// The service's default, which is to think (<https://api-docs.deepseek.com/guides/thinking_mode>).
     #[default]
     ModelDefault,
 }
 
-/// How hard a model thinks.
+/// How much a model thinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -27,26 +26,26 @@ pub enum ReasoningEffort {
     Low,
     /// Much.
     High,
-    /// As much as it can.
+    /// As much as the model can.
     Max,
 }
 
 impl Thinking {
-    /// Tells whether a model thinks.
+    /// Returns whether a model thinks.
     pub(crate) fn is_on_for(self, model: &str) -> bool {
         match self {
             Self::On => true,
             Self::Off => false,
-            // The names of models that never did, as some hosts still have them.
+            // Models that never thought; some hosts still offer them under these names.
             Self::ModelDefault => !model.to_ascii_lowercase().contains("chat"),
         }
     }
 }
 
-/// Returns which reasoning a model is sent again unless it is configured.
+/// Returns which reasoning is sent back to a model unless the configuration says otherwise.
 ///
-/// The rule changed with the models. R1 refused all of it; V3.2 wants that of the turn under way; those after it want
-/// that of every reply that called tools, for as long as the conversation lasts, and do not mind the rest.
+/// The rule has changed with the models. R1 refuses all reasoning; V3.2 requires that of the current turn; later models
+/// require the reasoning of every reply that called tools, for as long as the conversation lasts, and accept the rest.
 pub(crate) fn default_echo(model: &str) -> ReasoningEcho {
     let model = model.to_ascii_lowercase();
     let is_one_of = |names: &[&str]| names.iter().any(|name| model.contains(name));

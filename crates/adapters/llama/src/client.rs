@@ -16,22 +16,22 @@ use crate::probe::{self, Probe};
 use crate::server::{RULES, Server};
 use crate::shape::RequestShape;
 
-/// What a model is called whose name nobody said. A llama-server that serves one model takes any name.
+/// The model name that is sent when none is known. A llama-server that serves one model accepts any name.
 pub(crate) const UNNAMED: &str = "default";
 
-/// How long an unused connection is kept: llama-server closes it after five seconds.
+/// How long an idle connection is kept: llama-server closes it after five seconds.
 const KEEP_IDLE: Duration = Duration::from_secs(4);
 
-/// The pauses between two questions whether a server is ready.
+/// The pauses between checks whether a server is ready.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a server may take to say whether it is ready.
+/// How long a server may take to answer a readiness check.
 const HEALTH_WITHIN: Duration = Duration::from_secs(5);
 
-/// The client of one model on a llama-server, or a server like it.
+/// A client of one model on a llama-server or a similar server.
 ///
-/// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection, at which the server stops.
+/// Makes one attempt per call. Cancelling or dropping a call closes its connection, which makes the server stop.
 #[derive(Debug)]
 pub struct LlamaClient {
     chat: ChatClient,
@@ -43,11 +43,11 @@ pub struct LlamaClient {
 }
 
 impl LlamaClient {
-    /// Prepares a client. Nothing is sent yet.
+    /// Creates a client. Sends nothing yet.
     ///
     /// # Errors
     ///
-    /// [`EndpointError`], when the address cannot be used or TLS cannot be set up.
+    /// [`EndpointError`] if the address cannot be used or TLS cannot be set up.
     pub fn new(config: LlamaConfig) -> Result<Self, EndpointError> {
         let shape = RequestShape::new(&config);
         let mut endpoint = EndpointConfig::new(config.root());
@@ -82,25 +82,25 @@ impl LlamaClient {
         })
     }
 
-    /// Asks the server what it is and has to offer, within a time.
+    /// Asks the server what it is and what it offers, within the given time.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`], when there is no server, it wants another key, or it is no model server. One that is still
-    /// loading is no error.
+    /// An [`LlmError`] if there is no server, the server rejects the key, or it is not a model server. A server that is
+    /// still loading is not an error.
     pub async fn probe(&self, within: Duration) -> Result<Probe, LlmError> {
         probe::probe(&self.endpoint, self.server, within).await
     }
 
-    /// Lets the server count the prompt tokens of a request, within a time.
+    /// Has the server count the prompt tokens of a request, within the given time.
     ///
-    /// A llama-server and a vLLM count exactly what they would read. The count is labelled estimated where a
-    /// llama-server cannot write the conversation as its model reads it, or where the conversation has images, and
+    /// A llama-server and a vLLM count exactly what they would read. The count is labelled estimated if a llama-server
+    /// cannot render the conversation with its model's template, or if the conversation has images. It is labelled
     /// unknown on Ollama and LM Studio, which do not count.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`], when the request cannot be expressed or the server cannot be asked.
+    /// An [`LlmError`] if the request cannot be expressed or the server cannot be asked.
     pub async fn count_tokens(
         &self,
         request: &ModelRequest,
@@ -111,11 +111,12 @@ impl LlamaClient {
         count::count(&self.endpoint, self.server, &request, body, within).await
     }
 
-    /// Waits until the server can answer: one that was just started takes connections late and loads its model first.
+    /// Waits until the server can answer: a server that was just started does not accept connections at first, and then
+    /// loads its model.
     ///
     /// # Errors
     ///
-    /// The last [`LlmError`], when the patience is used up, and at once any that waiting does not help against.
+    /// The last [`LlmError`] when `patience` has elapsed. Errors that waiting cannot resolve are returned immediately.
     pub async fn wait_until_ready(&self, patience: Duration) -> Result<(), LlmError> {
         let path = match self.server {
             Server::LlamaServer => "health",
@@ -143,7 +144,7 @@ impl LlamaClient {
         }
     }
 
-    /// Returns the tools of a request whose names the server spells in its own way: none, where it does not.
+    /// Returns the tools of a request if the server changes the spelling of their names, and otherwise none.
     fn respelled(&self, request: &ModelRequest) -> Offered {
         match self.server {
             Server::LmStudio => Offered::new(Arc::clone(&request.tools)),

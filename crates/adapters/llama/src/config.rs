@@ -1,4 +1,4 @@
-//! How a server is reached and what is known of it.
+//! How to reach a server and what is known about it.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::probe::Probe;
 use crate::server::Server;
 use crate::shape::ReasoningFormat;
 
-/// How a server is reached and what is known of it: a section such as `[models.reasoning]`.
+/// How to reach a server and what is known about it: a section such as `[models.reasoning]`.
 ///
 /// ```
 /// use neuraxis_llama::{LlamaConfig, Server};
@@ -29,42 +29,43 @@ use crate::shape::ReasoningFormat;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct LlamaConfig {
-    /// The server's address, with or without `/v1` at its end. `http://127.0.0.1:8080`.
+    /// The server's address, with or without a trailing `/v1`. Default: `http://127.0.0.1:8080`.
     pub base_url: String,
-    /// Which program answers there. `llama-server`.
+    /// Which program answers there. Default: `llama-server`.
     pub server: Server,
-    /// The model's name there. A llama-server that serves one model needs none.
+    /// The model's name on the server. A llama-server that serves one model needs none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The context size in tokens. What the server says, if nothing is said: it is asked before the first run.
+    /// The context size in tokens. Default: what the server reports when it is asked before the first run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// Which reasoning of earlier replies is sent back: `always`, `same_turn` or `never`. `same_turn`, that since the last
-    /// user message: that of earlier messages would fill a small context, and the chat templates of many models drop it.
+    /// Which reasoning of earlier replies is sent back: `always`, `same_turn` or `never`. Default: `same_turn`, which
+    /// is the reasoning since the last user message: older reasoning would fill a small context, and the chat templates
+    /// of many models drop it.
     pub echo_reasoning: ReasoningEcho,
-    /// What is sent for a system message that is not the first message: `system`, `user`, or `auto`, which is `system`
-    /// until the server's chat template refuses that. `auto`.
+    /// The role that is sent for a system message that is not the first message: `system`, `user`, or `auto`, which is
+    /// `system` until the server's chat template refuses that. Default: `auto`.
     pub late_system: LateSystem,
-    /// Where a llama-server puts what the model thinks: `auto`, `none`, `deepseek` or `deepseek-legacy`. As the server
-    /// was started. Other servers are not told.
+    /// Where a llama-server puts a model's thinking: `auto`, `none`, `deepseek` or `deepseek-legacy`. Default: as the
+    /// server was started. Not sent to other servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_format: Option<ReasoningFormat>,
-    /// A grammar in llama.cpp's own notation that replies have to keep. It is not sent where tools are offered, which
-    /// the server refuses, nor where a reply has to fit a JSON Schema, nor to other servers.
+    /// A grammar in llama.cpp's notation that replies must follow. It is not sent with tools, a combination that the
+    /// server refuses, nor when a reply must fit a JSON Schema, nor to other servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grammar: Option<String>,
-    /// How many replies may come in at the same time. Any number if nothing is said.
+    /// The maximum number of replies that may be in progress at the same time. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<MaxConcurrent>,
-    /// A file of certificates in PEM form that are trusted besides the machine's own.
+    /// A PEM file of certificates to trust in addition to the machine's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// The address of a proxy, without a password. What `HTTPS_PROXY` and its kin name if nothing is said.
+    /// The address of a proxy, without a password. Default: what `HTTPS_PROXY` and the related variables name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
     /// How long each part of an exchange may take.
     pub timeouts: Timeouts,
-    /// The key, where the server wants one. Never part of a file: it is set by whoever reads the configuration.
+    /// The API key, if the server requires one. Never part of a file: the code that reads the configuration sets it.
     #[serde(skip)]
     pub api_key: Option<Secret>,
 }
@@ -90,7 +91,7 @@ impl Default for LlamaConfig {
 }
 
 impl LlamaConfig {
-    /// Describes a llama-server of which only the address is known.
+    /// Creates a configuration for a llama-server of which only the address is known.
     pub fn new(base_url: impl Into<String>) -> Self {
         Self {
             base_url: base_url.into(),
@@ -98,7 +99,7 @@ impl LlamaConfig {
         }
     }
 
-    /// Returns where servers usually are on this machine: llama-server, Ollama and LM Studio.
+    /// Returns the usual addresses of servers on this machine: llama-server, Ollama and LM Studio.
     #[must_use]
     pub fn usual_places() -> [Self; 3] {
         [
@@ -113,8 +114,8 @@ impl LlamaConfig {
         })
     }
 
-    /// Fills in from what a server said whatever is left open, but for the context: the client asks for that itself, again where
-    /// the server was started anew.
+    /// Fills in open settings from what a server reported, except the context size: the client asks for that itself,
+    /// and asks again if the server may have been restarted.
     #[must_use]
     pub fn informed_by(mut self, probe: &Probe) -> Self {
         self.model = self.model.or_else(|| probe.models.first().cloned());
@@ -124,7 +125,7 @@ impl LlamaConfig {
         self
     }
 
-    /// Returns the address that routes are added to.
+    /// Returns the base address to which routes are appended.
     pub(crate) fn root(&self) -> &str {
         let url = self.base_url.trim().trim_end_matches('/');
         url.strip_suffix("/v1").unwrap_or(url)

@@ -1,7 +1,8 @@
-//! How much context a model has and what it sees and hears, as its server tells: asked when it is first needed, and again
-//! before something is refused for it, since a server may be started anew with more.
+//! The size of a model's context and the media it accepts, as reported by the server. The server is asked when the
+//! answer is first needed, and again before a request is refused because of it, since a server may be restarted with
+//! more.
 //!
-//! What a server was built or started for counts, not what its model was trained for.
+//! What counts is how the server was built or started, not what its model was trained for.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,27 +16,28 @@ use tokio::time::Instant;
 use crate::questions::{Listed, Modalities, Questions};
 use crate::server::Server;
 
-/// How long a server may take to tell: somebody waits for an answer.
+/// How long a server may take to answer: a caller is waiting.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long a server that does not tell is not asked again.
+/// How long to wait before asking a server again that did not answer the question.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// The context of a model, once it is known.
+/// The context of a model, once known.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     /// In tokens; 0 until it is known.
     tokens: AtomicU64,
-    /// Whether the server tells it where it is asked.
+    /// Whether the server reports its context size when asked.
     is_told: AtomicBool,
-    /// When the server was asked in vain.
+    /// When the server was last asked without success.
     asked: Mutex<Option<Instant>>,
-    /// When the server was asked in vain what the model takes besides text.
+    /// When the server was last asked without success which media the model accepts.
     asked_media: Mutex<Option<Instant>>,
 }
 
-/// What a llama-server takes with a projector that sees, that hears, and with one that does both
-/// (github.com/ggml-org/llama.cpp/blob/master/docs/multimodal.md). It reads images with stb_image, which knows no WebP.
+/// The media types that a llama-server accepts with a projector for images, with one for audio, and with one for both
+/// (github.com/ggml-org/llama.cpp/blob/master/docs/multimodal.md). It decodes images with stb_image, which does not
+/// support WebP.
 const SEES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/bmp"];
 const HEARS: &[&str] = &["audio/wav", "audio/x-wav", "audio/mpeg"];
 const SEES_AND_HEARS: &[&str] = &[
@@ -53,8 +55,8 @@ impl Context {
         Some(self.tokens.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0)
     }
 
-    /// Takes note that a request exceeds the context: a server that tells how much it has may have been started anew, with less,
-    /// and is asked again. Of another it is what it names now.
+    /// Records that a request exceeded the context. A server that reports its context size may have been restarted with
+    /// a smaller one, so it is asked again. For any other server, the limit named in the error becomes the known size.
     pub(crate) fn note(&self, error: &LlmError) {
         if let LlmErrorKind::ContextOverflow {
             limit: Some(limit @ 1..),
@@ -69,12 +71,13 @@ impl Context {
         }
     }
 
-    /// Asks the server what its model takes besides text, unless it was asked in vain a moment ago. Only a llama-server tells.
+    /// Asks the server which media its model accepts besides text, unless it was recently asked without success. Only a
+    /// llama-server reports this.
     pub(crate) async fn learn_media(&self, endpoint: &Endpoint, server: Server, chat: &ChatClient) {
         let known = chat.media();
         let mut asked = self.asked_media.lock().await;
         let in_vain = asked.is_some_and(|at| at.elapsed() < ASKED_AGAIN_AFTER);
-        // It may have been asked by another run meanwhile.
+        // Another run may have asked in the meantime.
         if in_vain || chat.media() != known || server != Server::LlamaServer {
             return;
         }
@@ -88,12 +91,12 @@ impl Context {
         }
     }
 
-    /// Asks the server, unless it was asked in vain a moment ago.
+    /// Asks the server, unless it was recently asked without success.
     pub(crate) async fn learn(&self, endpoint: &Endpoint, server: Server, chat: &ChatClient) {
         let known = self.known();
         let mut asked = self.asked.lock().await;
         let in_vain = asked.is_some_and(|at| at.elapsed() < ASKED_AGAIN_AFTER);
-        // It may have been asked by another run meanwhile.
+        // Another run may have asked in the meantime.
         if in_vain || self.known() != known {
             return;
         }
@@ -103,7 +106,7 @@ impl Context {
                 self.tokens.store(tokens, Ordering::Relaxed);
                 self.is_told.store(true, Ordering::Relaxed);
             }
-            // It tells when it is there.
+            // It can answer once it is up.
             Err(error)
                 if matches!(error.kind, LlmErrorKind::Loading | LlmErrorKind::Connection) => {}
             untold => {
@@ -132,7 +135,8 @@ async fn ask(
     }
 }
 
-/// What a slot of a llama-server has. What the server says on the way of what its model takes is noted.
+/// Returns the context of a llama-server's slot. Also stores the media types that the server reports in the same
+/// answer.
 async fn of_slot(questions: &Questions<'_>, chat: &ChatClient) -> Result<Option<u64>, LlmError> {
     let Some(props) = questions.props().await? else {
         return Ok(None);
@@ -143,7 +147,7 @@ async fn of_slot(questions: &Questions<'_>, chat: &ChatClient) -> Result<Option<
     Ok(props.context_tokens())
 }
 
-/// What a list of models says of this one, or of the only one.
+/// Returns the context that a list of models gives for this model, or for the only listed one.
 async fn of_list(
     questions: &Questions<'_>,
     path: &str,
@@ -159,7 +163,8 @@ async fn of_list(
     Ok(listed.and_then(Listed::context_tokens))
 }
 
-/// What Ollama gave a model that it has loaded. Of others it does not tell: that depends on the machine.
+/// Returns the context that Ollama has allocated to a loaded model. Ollama does not report it for other models: it
+/// depends on the machine.
 async fn of_loaded(questions: &Questions<'_>, model: &str) -> Result<Option<u64>, LlmError> {
     let loaded: Loaded = questions.get("api/ps").await?;
     let mut models = loaded.models.iter();

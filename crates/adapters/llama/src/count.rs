@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::questions::Questions;
 use crate::server::Server;
 
-/// Counts the tokens of a request, which is encoded in `body`.
+/// Counts the tokens of a request whose encoding is `body`.
 pub(crate) async fn count(
     endpoint: &Endpoint,
     server: Server,
@@ -30,7 +30,7 @@ pub(crate) async fn count(
     }
 }
 
-/// Lets the server write the conversation as its model reads it, and then count that.
+/// Has the server render the conversation with its model's template, and then count the result.
 async fn ask_llama_server(
     questions: &Questions<'_>,
     request: &ModelRequest,
@@ -39,14 +39,14 @@ async fn ask_llama_server(
     let prompt: Prompt = match questions.post("apply-template", body.clone()).await {
         Ok(answer) => answer,
         Err(error) if is_no_template(&error) => {
-            // The request itself is a little more than the prompt that is made of it.
+            // The request itself is slightly longer than the prompt that is built from it.
             let text = String::from_utf8_lossy(&body);
             return Ok(TokenCount::estimated(tokens(questions, &text).await?));
         }
         Err(error) => return Err(error),
     };
     let tokens = tokens(questions, &prompt.prompt).await?;
-    // An image is a short mark in the prompt, and many tokens to the model.
+    // An image is a short marker in the prompt, but many tokens to the model.
     Ok(match has_media(request) {
         true => TokenCount::estimated(tokens),
         false => TokenCount::measured(tokens),
@@ -67,7 +67,7 @@ async fn tokens(questions: &Questions<'_>, content: &str) -> Result<u64, LlmErro
     Ok(answer.tokens.len() as u64)
 }
 
-/// Tells whether a server has no such route, or a template that does not take the conversation.
+/// Returns whether a server has no such route, or has a template that does not accept the conversation.
 const fn is_no_template(error: &LlmError) -> bool {
     matches!(
         error.kind,
@@ -87,9 +87,9 @@ fn has_media(request: &ModelRequest) -> bool {
 #[derive(Serialize)]
 struct Text<'a> {
     content: &'a str,
-    /// Counts what the server itself puts in front of a prompt.
+    /// Includes what the server itself puts in front of a prompt.
     add_special: bool,
-    /// Takes the marks between messages for what they are.
+    /// Treats the markers between messages as special tokens.
     parse_special: bool,
 }
 
@@ -103,7 +103,7 @@ struct Tokens {
     tokens: Vec<IgnoredAny>,
 }
 
-/// The reply of vLLM's `/tokenize`: the number of tokens, whose list is not read.
+/// The reply of vLLM's `/tokenize`: the number of tokens. The list of tokens is not read.
 #[derive(Deserialize)]
 struct Counted {
     count: u64,

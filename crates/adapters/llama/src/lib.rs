@@ -1,11 +1,11 @@
-//! Language models behind a llama-server, or a server like it: an adapter of the `LlmClient` port.
+//! Language models behind a llama-server or a similar server: an adapter of the `LlmClient` port.
 //!
-//! **For** models on machines of one's own. [`LlamaClient`] asks one model at one address, whole or streamed; [`Server`]
-//! says which program answers there, since Ollama, LM Studio and vLLM speak dialects of the same protocol.
-//! [`LlamaClient::probe`] tells what a server has to offer, [`LlamaClient::wait_until_ready`] waits while it loads,
-//! [`LlamaClient::count_tokens`] lets it count a request without answering it.
+//! **For** models on your own machines. [`LlamaClient`] calls one model at one address, with whole or streamed replies;
+//! [`Server`] selects which program answers there, since Ollama, LM Studio and vLLM speak dialects of the same
+//! protocol. [`LlamaClient::probe`] reports what a server offers, [`LlamaClient::wait_until_ready`] waits while it
+//! loads, and [`LlamaClient::count_tokens`] has it count a request's tokens without answering it.
 //!
-//! **Not for** repeating what failed, which the engine does, nor for starting a server.
+//! **Not for** retrying failed calls, which the engine does, nor for starting a server.
 //!
 //! ```no_run
 //! use std::time::Duration;

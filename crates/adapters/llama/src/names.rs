@@ -1,4 +1,4 @@
-//! Gives calls back the names of the tools that were offered.
+//! Restores the names of the offered tools in calls.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use neuraxis_core::{LlmError, ReplyDelta, ToolName, ToolSpec};
 use neuraxis_wire::reply::ReplyFilter;
 
-/// The tools that were offered to a server that spells their names in its own way: LM Studio tells the model names in
-/// lower case with underscores (<https://lmstudio.ai/docs/developer/api-changelog>, 0.3.23), and nothing says that it
-/// turns back what the model then calls.
+/// The tools that were offered to a server that changes the spelling of their names: LM Studio gives the model names in
+/// lower case with underscores (<https://lmstudio.ai/docs/developer/api-changelog>, 0.3.23), and does not document that
+/// it converts them back in the model's calls.
 #[derive(Debug, Default)]
 pub(crate) struct Offered(Arc<[ToolSpec]>);
 
@@ -17,7 +17,8 @@ impl Offered {
         Self(tools)
     }
 
-    /// Returns the name that is meant, if the one given is no tool's, and one tool's alone when spelling does not count.
+    /// Returns the intended name, if the given name is not a tool's and matches exactly one tool when spelling is
+    /// ignored.
     fn restored(&self, name: &str) -> Option<&ToolName> {
         if self.0.iter().any(|tool| tool.name.as_str() == name) {
             return None;
@@ -49,7 +50,7 @@ impl ReplyFilter for Offered {
     }
 }
 
-/// What is left of a name when its spelling does not count.
+/// Returns the characters of a name that remain when spelling is ignored.
 fn letters(name: &str) -> impl Iterator<Item = char> {
     name.chars()
         .filter(|letter| letter.is_alphanumeric())

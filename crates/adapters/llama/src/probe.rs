@@ -1,4 +1,4 @@
-//! What a server says of itself.
+//! What a server reports about itself.
 
 use std::time::Duration;
 
@@ -9,31 +9,31 @@ use serde::de::IgnoredAny;
 use crate::questions::{Listed, Questions};
 use crate::server::Server;
 
-/// How many models of a server are listed.
+/// The maximum number of a server's models that are listed.
 const MAX_MODELS: usize = 1_000;
 
-/// A short conversation with a system message where some chat templates refuse one.
+/// A short conversation with a system message in a place where some chat templates refuse it.
 const LATE_SYSTEM: &str = r#"{"messages":[{"role":"system","content":"a"},{"role":"user","content":"b"},{"role":"assistant","content":"c"},{"role":"user","content":"d"},{"role":"system","content":"e"}]}"#;
 
-/// What a server says of itself.
+/// What a server reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Probe {
-    /// Whether it can answer yet.
+    /// Whether the server can answer yet.
     pub state: ServerState,
-    /// The names of its models, those that only embed texts last. Empty while it loads, or when it has none.
+    /// The names of its models; embedding-only models come last. Empty while the server loads, or if it has none.
     pub models: Vec<String>,
     /// The context size of one conversation, in tokens.
     pub context_tokens: Option<u64>,
-    /// How many requests it works on at once.
+    /// The number of requests the server processes at the same time.
     pub slots: Option<u64>,
     /// The program's version.
     pub build: Option<String>,
-    /// Whether its chat template knows tools.
+    /// Whether its chat template supports tools.
     pub supports_tools: Option<bool>,
-    /// Whether its chat template knows several calls in one reply.
+    /// Whether its chat template supports several calls in one reply.
     pub supports_parallel_calls: Option<bool>,
-    /// Whether its chat template takes a system message that is not the first message.
+    /// Whether its chat template accepts a system message that is not the first message.
     pub accepts_late_system: Option<bool>,
 }
 
@@ -43,7 +43,7 @@ pub struct Probe {
 pub enum ServerState {
     /// The model is loaded, and requests are served.
     Ready,
-    /// It is still loading its model.
+    /// The server is still loading its model.
     Loading,
 }
 
@@ -83,7 +83,7 @@ pub(crate) async fn probe(
     Ok(probe)
 }
 
-/// Asks what only a llama-server tells. One that keeps it to itself is asked no further.
+/// Asks what only a llama-server reports. If the server withholds its properties, no further questions are asked.
 async fn ask_llama_server(questions: &Questions<'_>, probe: &mut Probe) -> Result<(), LlmError> {
     let Some(props) = questions.props().await? else {
         return Ok(());
@@ -100,7 +100,7 @@ async fn ask_llama_server(questions: &Questions<'_>, probe: &mut Probe) -> Resul
     Ok(())
 }
 
-/// Lets the server write a conversation in its own form, which it refuses if its chat template does.
+/// Has the server render a conversation with its chat template, which fails if the template refuses the conversation.
 async fn accepts_late_system(questions: &Questions<'_>) -> Option<bool> {
     let answer = questions.post::<IgnoredAny>("apply-template", LATE_SYSTEM.into());
     match answer.await {
@@ -110,7 +110,7 @@ async fn accepts_late_system(questions: &Questions<'_>) -> Option<bool> {
     }
 }
 
-/// Returns the names of models, those last that by their name are no models to talk to.
+/// Returns the names of models; those whose names suggest that they are not chat models come last.
 fn names(models: Vec<Listed>) -> Vec<String> {
     let names = models.into_iter().map(|model| model.id);
     let mut names: Vec<String> = names

@@ -1,4 +1,4 @@
-//! A llama-server, or one like it, as a provider that a configuration can name.
+//! A llama-server, or a similar server, as a provider that configuration can name.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl ModelSource for LlamaClient {
         Ok(offer)
     }
 
-    /// A llama-server that serves one model takes any name for it.
+    /// A llama-server that serves one model accepts any name for it.
     fn is_asked(&self, asked: &str, offered: &str) -> bool {
         asked == UNNAMED || is_asked_model(asked, offered)
     }

@@ -1,4 +1,4 @@
-//! Questions to a server about itself, and the forms of what it says.
+//! Questions to a server about itself, and the formats of its answers.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-/// The longest that a server is waited for, whatever the caller says.
+/// The upper limit on how long a server is waited for, whatever the caller allows.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
-/// The questions to one server, which all together have to be answered in time.
+/// Questions to one server, which share one time limit.
 pub(crate) struct Questions<'a> {
     endpoint: &'a Endpoint,
     until: Instant,
@@ -24,7 +24,7 @@ impl<'a> Questions<'a> {
         Self { endpoint, until }
     }
 
-    /// Asks a llama-server what it is; nothing if it keeps that to itself.
+    /// Asks a llama-server for its properties. Returns `None` if it withholds them.
     pub(crate) async fn props(&self) -> Result<Option<Props>, LlmError> {
         match self.get("props").await {
             Ok(props) => Ok(Some(props)),
@@ -33,7 +33,7 @@ impl<'a> Questions<'a> {
         }
     }
 
-    /// Asks for the list of models that stands at a path.
+    /// Asks for the list of models at a path.
     pub(crate) async fn models(&self, path: &str) -> Result<Vec<Listed>, LlmError> {
         let list: List = self.get(path).await?;
         Ok(list.data.unwrap_or_default())
@@ -62,7 +62,7 @@ impl<'a> Questions<'a> {
 
 fn read<T: DeserializeOwned>(path: &str, answer: &[u8]) -> Result<T, LlmError> {
     serde_json::from_slice(answer).map_err(|error| {
-        // Of what an unknown server wrote only the place is told.
+        // Only the position is reported, not what the unknown server wrote.
         let (line, column) = (error.line(), error.column());
         let said = format!(
             "what stands at /{path} is not what a model server says, at line {line}, column {column}"
@@ -71,7 +71,7 @@ fn read<T: DeserializeOwned>(path: &str, answer: &[u8]) -> Result<T, LlmError> {
     })
 }
 
-/// What a llama-server says of itself.
+/// The properties that a llama-server reports.
 #[derive(Deserialize)]
 pub(crate) struct Props {
     #[serde(default)]
@@ -86,7 +86,7 @@ pub(crate) struct Props {
     pub(crate) chat_template_caps: Option<TemplateCaps>,
 }
 
-/// What a llama-server was started with a projector for.
+/// The media for which a llama-server was started with a projector.
 #[derive(Deserialize)]
 pub(crate) struct Modalities {
     #[serde(default)]
@@ -105,7 +105,7 @@ pub(crate) struct TemplateCaps {
 
 #[derive(Deserialize)]
 struct List {
-    /// Null where there is none; but what has no list at all is no model server.
+    /// Null if there are no models; but a reply without this field does not come from a model server.
     #[serde(deserialize_with = "Option::deserialize")]
     data: Option<Vec<Listed>>,
 }
@@ -116,10 +116,10 @@ pub(crate) struct Listed {
     pub(crate) id: String,
     #[serde(default)]
     meta: Option<Meta>,
-    /// What vLLM calls the context size.
+    /// vLLM's name for the context size.
     #[serde(default)]
     max_model_len: Option<u64>,
-    /// What LM Studio calls it, of a model that is loaded.
+    /// LM Studio's name for the context size of a loaded model.
     #[serde(default)]
     loaded_context_length: Option<u64>,
 }
@@ -131,7 +131,8 @@ struct Meta {
 }
 
 impl Props {
-    /// Returns the context of a slot. A llama-server that chooses among models has none of its own and says 0.
+    /// Returns the context of a slot. A llama-server that routes among several models has no context of its own and
+    /// reports 0.
     pub(crate) fn context_tokens(&self) -> Option<u64> {
         let settings = self.default_generation_settings.as_ref();
         settings

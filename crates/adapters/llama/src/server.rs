@@ -1,4 +1,4 @@
-//! The programs that may answer, and how they differ.
+//! The programs that may answer, and their differences.
 
 use neuraxis_wire::{
     Arguments, Dialect, ErrorRule, LateSystem, Meaning, ParallelCalls, ReasoningEcho, ToolChoices,
@@ -6,7 +6,7 @@ use neuraxis_wire::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The provider's name in records and messages, whichever program it is.
+/// The provider's name in records and messages, for all of these programs.
 pub(crate) const PROVIDER: &str = "llama";
 
 /// A program that serves models.
@@ -16,7 +16,7 @@ pub(crate) const PROVIDER: &str = "llama";
 pub enum Server {
     /// The server of llama.cpp.
     LlamaServer,
-    /// Ollama. A prompt that is too long loses its oldest messages there without a word, so its context size should be
+    /// Ollama. It silently drops the oldest messages of a prompt that is too long, so its context size should be
     /// configured.
     Ollama,
     /// LM Studio.
@@ -33,11 +33,11 @@ impl Server {
         late_system: LateSystem,
     ) -> Dialect {
         let mut dialect = Dialect::standard(PROVIDER);
-        // The one name that all of them know.
+        // The only name that all of them accept.
         dialect.max_tokens_field = "max_tokens";
         dialect.reasoning_echo = reasoning_echo;
         dialect.late_system = late_system;
-        // All of them parse the arguments of earlier calls, and fail where they cannot.
+        // All of them parse the arguments of earlier calls, and fail if they cannot.
         dialect.arguments = Arguments::MadeWhole;
         dialect.trailing_assistant = TrailingAssistant::Prompted;
         match self {
@@ -63,10 +63,11 @@ impl Server {
     }
 }
 
-/// What the errors of these programs mean, besides what holds everywhere; the first rule that fits counts.
+/// Maps these programs' errors to their meanings, in addition to the rules that apply to every provider; the first
+/// matching rule applies.
 ///
-/// llama-server answers a history that it cannot read with status 500, as it does a model that writes what it cannot
-/// parse. The first will fail forever, the second may pass: only the words tell.
+/// llama-server answers status 500 both to a history that it cannot read and to model output that it cannot parse. The
+/// first fails every time, the second may pass on a retry: only the message tells them apart.
 pub(crate) const RULES: [ErrorRule; 10] = [
     ErrorRule::message("loading model", Meaning::Loading).with_status(503),
     ErrorRule::message("does not match the expected", Meaning::InvalidResponse),
@@ -82,7 +83,7 @@ pub(crate) const RULES: [ErrorRule; 10] = [
         "loaded with context length of only",
         Meaning::ContextOverflow,
     ),
-    // A llama-server that chooses among models.
+    // A llama-server that routes among several models.
     ErrorRule::message("' not found", Meaning::ModelNotFound).with_status(400),
     ErrorRule::message("model is not loaded", Meaning::ModelNotFound).with_status(400),
     ErrorRule::message("model name is missing", Meaning::ModelNotFound).with_status(400),

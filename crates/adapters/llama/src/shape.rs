@@ -1,4 +1,4 @@
-//! What is added to a request that the protocol has no field for, or that servers of this kind have in another form.
+//! Request fields that the protocol lacks, or that these servers expect in another form.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,32 +10,32 @@ use serde::{Deserialize, Serialize};
 use crate::config::LlamaConfig;
 use crate::server::Server;
 
-/// So many tokens, which a summary may have, or fewer leave a model no room to think: what is thought counts toward them, and
-/// the text or an answer about a role would never be reached.
+/// A reply limit of this many tokens (which a summary may have) or fewer leaves a model no room to think: thinking
+/// counts toward the limit, so the summary, or an answer about a role, would never be reached.
 const NO_ROOM_TO_THINK: u32 = 1_024;
 
-/// What the chat templates of many models take for a word not to think; others do not look at it.
+/// The setting by which the chat templates of many models turn thinking off; other templates ignore it.
 const NOT_TO_THINK: &str = r#"{"enable_thinking":false}"#;
 
-/// Where a llama-server puts what a model thinks.
+/// Where a llama-server puts a model's thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ReasoningFormat {
-    /// Where it fits the model.
+    /// Where it suits the model.
     Auto,
     /// In the text, as the model wrote it.
     None,
-    /// Apart from the text.
+    /// Separate from the text.
     Deepseek,
-    /// Apart from the text, and streamed in it all the same.
+    /// Separate from the text, but streamed within it as well.
     DeepseekLegacy,
 }
 
-/// Adds to requests what one server has to be told.
+/// Adds to requests the fields that a server needs.
 #[derive(Debug)]
 pub(crate) struct RequestShape {
-    /// Of every request.
+    /// Fields of every request.
     always: ExtraFields,
     grammar: Option<String>,
     is_llama_server: bool,
@@ -57,7 +57,7 @@ impl RequestShape {
         }
     }
 
-    /// Returns what is sent for a request, and what is added to it.
+    /// Returns the request to send, and the fields to add to it.
     pub(crate) fn of<'a>(&self, request: &'a ModelRequest) -> (Cow<'a, ModelRequest>, ExtraFields) {
         let mut extra = self.always.clone();
         let most = request.max_output_tokens;
@@ -85,7 +85,7 @@ impl RequestShape {
         (Cow::Owned(plain), extra)
     }
 
-    /// A model that is held to a schema cannot call a tool.
+    /// Warns, once, that the reply format is left out: a model that is held to a schema cannot call a tool.
     fn leave_format_out(&self) {
         if !self.said_format.swap(true, Ordering::Relaxed) {
             tracing::warn!(

@@ -1,12 +1,12 @@
-//! A session store in memory: an adapter of the `SessionStore` port; and one of the `LiveFeed` port, between engines of one
-//! process.
+//! A session store in memory: an adapter of the `SessionStore` port. Also an adapter of the `LiveFeed` port, between
+//! engines of one process.
 //!
-//! **For** embedding, for tests, and for a deployment that needs nothing to outlive its process. It is the fastest
-//! store there is: records and messages are shared, never copied or encoded.
+//! **For** embedding, for tests, and for deployments in which nothing needs to outlive the process. It is the fastest
+//! store: records and messages are shared, never copied or encoded.
 //!
-//! **Not for** keeping anything: what it holds is gone with the process. A run is bounded by [`RunBounds`](neuraxis_ports::RunBounds), by an
-//! estimate of its bytes; how many there are is up to the callers. Deleting a session frees all that belongs to it.
-//!
+//! **Not for** persistence: its contents are lost when the process ends. [`RunBounds`](neuraxis_ports::RunBounds)
+//! limits the size of each run by an estimate of its bytes; callers decide how many runs there are. Deleting a session
+//! frees everything that belongs to it.
 //! ```
 //! use neuraxis_core::jiff::Timestamp;
 //! use neuraxis_memory::MemoryStore;

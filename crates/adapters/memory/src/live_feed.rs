@@ -7,13 +7,13 @@ use neuraxis_ports::{LiveFeed, LiveFeedError, LiveInbox, LiveNews, LiveRecipient
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-/// How long a message may be, in bytes.
+/// The maximum length of a message, in bytes.
 const MAX_MESSAGE: usize = 16 * 1024;
 
-/// How many messages an inbox holds that nobody has read.
+/// The maximum number of unread messages in an inbox.
 const INBOX_SIZE: usize = 256;
 
-/// Passes messages between engines of one process, as if each were in a process of its own.
+/// Passes messages between engines of one process as if each ran in a process of its own.
 ///
 /// ```
 /// use neuraxis_memory::MemoryLiveFeed;
@@ -36,22 +36,22 @@ pub struct MemoryLiveFeed {
     inboxes: broadcast::Sender<LiveNews>,
 }
 
-/// All feeds that hear one another.
+/// All feeds that receive each other's messages.
 #[derive(Debug, Default)]
 struct Members {
     inboxes: HashMap<String, broadcast::Sender<LiveNews>>,
-    /// How many there ever were, for their addresses.
+    /// How many feeds have ever joined; used for their addresses.
     joined: u64,
 }
 
 impl MemoryLiveFeed {
-    /// Makes a feed that hears only itself, and [others](Self::another) that are made of it.
+    /// Creates a feed that receives only its own messages and those of [others](Self::another) created from it.
     #[must_use]
     pub fn new() -> Self {
         Self::among(Arc::default())
     }
 
-    /// Makes another feed, at an address of its own, which hears this one and is heard by it.
+    /// Creates another feed with its own address. The two receive each other's messages.
     #[must_use]
     pub fn another(&self) -> Self {
         Self::among(Arc::clone(&self.shared))
@@ -99,7 +99,7 @@ impl LiveFeed for MemoryLiveFeed {
             return Err(LiveFeedError::TooLong { length, most });
         }
         let news = LiveNews::Message(message.into());
-        // Where nobody listens it goes nowhere.
+        // A message without listeners is dropped.
         let pass = |inboxes: &broadcast::Sender<LiveNews>| drop(inboxes.send(news.clone()));
         let members = locked(&self.shared);
         match to {

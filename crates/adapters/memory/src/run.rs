@@ -19,35 +19,35 @@ use neuraxis_ports::{
 pub(crate) struct Run {
     id: RunId,
     session: SessionId,
-    /// Whose its session is.
+    /// The owner of its session.
     owner: Option<String>,
     token: u64,
-    /// When the lease runs out; `None` if nobody holds it.
+    /// When the lease expires; `None` if no process holds it.
     lease: Option<LeaseEnd>,
     records: Vec<Arc<Record>>,
-    /// How many records it had when it was last looked whether it waits, and whether it did.
+    /// The number of records when it was last checked whether the run waits, and the result of that check.
     waited: (usize, bool),
     bytes: u64,
     inbox: Vec<Posted>,
     /// The long outputs of its calls.
     outputs: BTreeMap<ToolCallId, LongOutput>,
-    /// It was imported, and nobody has begun it again since.
+    /// Whether the run was imported and has not been begun again since.
     imported: bool,
-    /// The request that it was begun for, where that had a key.
+    /// The request that began the run, if it had a key.
     request: Option<KeyedRequest>,
 }
 
-/// When a lease runs out.
+/// When a lease expires.
 #[derive(Debug, Clone, Copy)]
 struct LeaseEnd {
-    /// By the clock that is never set.
+    /// On the monotonic clock.
     at: Instant,
-    /// What others are told.
+    /// The time that other processes are given.
     told: Timestamp,
 }
 
 impl LeaseEnd {
-    /// The end of a lease that begins now; `None` if it is beyond all time.
+    /// Returns the end of a lease that begins now; `None` if the time is out of range.
     fn after(lease: Duration) -> Option<Self> {
         let now = Timestamp::UNIX_EPOCH.checked_add(UNIX_EPOCH.elapsed().ok()?);
         Some(Self {
@@ -61,7 +61,7 @@ impl LeaseEnd {
     }
 }
 
-/// An inbox entry. Once it was taken only what it takes to recognize it is left.
+/// An inbox entry. Once taken, only what is needed to recognize it again remains.
 #[derive(Debug)]
 struct Posted {
     id: InputId,
@@ -87,7 +87,7 @@ impl Run {
         }
     }
 
-    /// Says whose its session is.
+    /// Sets the owner of its session.
     pub(crate) fn owned_by(&mut self, owner: Option<String>) {
         self.owner = owner;
     }
@@ -96,7 +96,7 @@ impl Run {
         self.id
     }
 
-    /// Returns the number of its last lease.
+    /// Returns the token of its latest lease.
     pub(crate) const fn token(&self) -> u64 {
         self.token
     }
@@ -114,31 +114,31 @@ impl Run {
         self.records.get(start..).unwrap_or_default()
     }
 
-    /// Tells whether its records come from elsewhere: it was imported, and nobody has begun it again since.
+    /// Returns whether its records come from elsewhere: the run was imported and has not been begun again since.
     pub(crate) const fn is_imported(&self) -> bool {
         self.imported
     }
 
-    /// Gives the run to a new holder.
+    /// Leases the run to a new holder.
     pub(crate) fn lease_to(&mut self, token: u64, lease: Duration, imported: bool) {
         self.token = token;
         self.lease = LeaseEnd::after(lease);
         self.imported = imported;
     }
 
-    /// Tells whether a filter shows it, but for its session.
+    /// Returns whether a filter shows the run, apart from the filter's session and owner.
     pub(crate) fn is_shown(&self, filter: &RunFilter) -> bool {
         filter.shows(self.id, self.request.as_ref())
     }
 
-    /// Tells whether it was begun for a request with a key, given as its hash.
+    /// Returns whether the run was begun for a request with the key that has this hash.
     pub(crate) fn holds(&self, key: ContentHash) -> bool {
         self.request
             .as_ref()
             .is_some_and(|request| request.key == key)
     }
 
-    /// Begins the time of the lease anew.
+    /// Restarts the lease's time.
     pub(crate) fn renew(&mut self, lease: Duration) -> Result<(), StoreError> {
         if self.lease.is_none() || self.has_ended() {
             return Err(StoreError::Stale(self.id));
@@ -155,17 +155,17 @@ impl Run {
         self.lease = self.lease.and_then(|_| LeaseEnd::after(Duration::ZERO));
     }
 
-    /// Tells whether the lease is the newest one of this run.
+    /// Returns whether the lease is the latest one of this run.
     pub(crate) fn is_leased_by(&self, lease: &RunLease) -> bool {
         self.session == lease.session && self.token == lease.token
     }
 
-    /// Tells whether nobody drives the run any more.
+    /// Returns whether the run has not ended and no process drives it.
     pub(crate) fn is_left(&self) -> bool {
         !self.has_ended() && self.lease.is_none_or(|lease| lease.is_over())
     }
 
-    /// Tells whether it can go on at once. While it waits, which may be for long, its records are read once and no more.
+    /// Returns whether the run can continue now. While it waits, which may take long, its records are read only once.
     pub(crate) fn is_due(&mut self) -> bool {
         if self.has_mail() {
             return true;
@@ -189,7 +189,7 @@ impl Run {
         last.is_some_and(|last| last.ends_the_run() && last.at < time)
     }
 
-    /// Appends records, all or none, and tells whether the run has ended with them.
+    /// Appends all of the records or none, and returns whether they end the run.
     pub(crate) fn commit(
         &mut self,
         records: &[Arc<Record>],
@@ -209,7 +209,7 @@ impl Run {
         let weight = records.iter().map(|record| record.weight()).sum();
         let before = self.size();
         let after = before.with(records.len().try_into().unwrap_or(u64::MAX), weight);
-        // What comes from elsewhere may have taken the room for its end there.
+        // An imported log may already have used the room that is reserved for its end.
         let room = match self.imported {
             true => Ending::Ends,
             false => ending,
@@ -232,12 +232,12 @@ impl Run {
         }
     }
 
-    /// Tells whether exactly these records were kept last: the commit is repeated because its answer was lost.
+    /// Returns whether exactly these records were appended last: the commit is repeated because its answer was lost.
     fn has_just_kept(&self, records: &[Arc<Record>]) -> bool {
         !records.is_empty() && self.records.ends_with(records)
     }
 
-    /// Tells whether the records are the next ones.
+    /// Returns whether the records directly follow those that are stored.
     fn is_followed_by(&self, records: &[Arc<Record>]) -> bool {
         let mut last = self
             .records
@@ -289,7 +289,8 @@ impl Run {
             .for_each(|posted| posted.entry = None);
     }
 
-    /// Takes the entries that records hold; all of them once the run has ended, since nobody else will.
+    /// Removes the inbox entries that the records contain, or all entries once the run has ended, since they will not
+    /// be handled any more.
     fn take(&mut self, records: &[Arc<Record>], ending: Ending) {
         if self.inbox.is_empty() {
             return;
@@ -306,7 +307,7 @@ impl Run {
         self.settle(&taken);
     }
 
-    /// Keeps the long output of a call, if there is room for it.
+    /// Stores the long output of a call if there is room for it.
     pub(crate) fn keep_output(
         &mut self,
         output: &LongOutput,
@@ -332,7 +333,7 @@ impl Run {
         self.outputs.values().map(LongOutput::head).collect()
     }
 
-    /// Returns the long output of a call. Its text is shared.
+    /// Returns the long output of a call. The text is shared, not copied.
     pub(crate) fn output(&self, call: &ToolCallId) -> Result<LongOutput, StoreError> {
         let found = self.outputs.get(call).cloned();
         found.ok_or_else(|| StoreError::NoSuchOutput {
@@ -341,7 +342,7 @@ impl Run {
         })
     }
 
-    /// Tells whether something waits in its inbox.
+    /// Returns whether its inbox has an entry.
     pub(crate) fn has_mail(&self) -> bool {
         self.inbox.iter().any(|posted| posted.entry.is_some())
     }
@@ -361,7 +362,7 @@ impl Run {
         summary
     }
 
-    /// Adds what was used since a time.
+    /// Adds what was used since the given time.
     pub(crate) fn add_usage(&self, used: &mut SessionMetrics, since: Timestamp) {
         let mut meter = RunMeter::since(since);
         self.records.iter().for_each(|record| meter.read(record));

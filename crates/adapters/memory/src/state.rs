@@ -1,4 +1,4 @@
-//! What is kept, and the rules by which it changes: sessions, their runs, and which run holds each.
+//! The stored data and the rules by which it changes: sessions, their runs, and the run that holds each session.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -20,10 +20,11 @@ use crate::run::Run;
 /// All sessions and runs.
 #[derive(Debug)]
 pub(crate) struct State {
-    // Boxed, because a map that grows moves what it holds.
+    // Boxed, because a map moves its values when it grows.
     sessions: HashMap<SessionId, Box<Conversation>>,
     runs: HashMap<RunId, Box<Run>>,
-    /// Counts leases over all sessions, so that a token never comes back, not even with a session deleted and made anew.
+    /// The number of leases ever given, over all sessions. A token is therefore never reused, even if a session is
+    /// deleted and created again.
     leases_given: u64,
     /// How long a lease lasts.
     lease: Duration,
@@ -33,16 +34,16 @@ pub(crate) struct State {
 struct Conversation {
     session: Session,
     runs: Vec<RunId>,
-    /// The run at work.
+    /// The run that is in progress.
     holder: Option<RunId>,
-    /// What ended runs added, as far as somebody asked for it. Kept, so that reading it costs the same however long the
-    /// conversation is.
+    /// What the ended runs added, as far as it has been requested. Cached, so that the cost of reading it does not
+    /// depend on the length of the conversation.
     history: Transcript,
-    /// How many of the runs have been read into the history.
+    /// The number of runs that have been read into the history.
     read: usize,
-    /// What the records of its runs say that it carries.
+    /// What the session carries according to the records of its runs.
     carried: Carried,
-    /// The numbers of the permissions that were taken back.
+    /// The numbers of the grants that were revoked.
     revoked: BTreeSet<u32>,
 }
 
@@ -110,7 +111,7 @@ impl State {
             .collect())
     }
 
-    /// Removes a session if its chain ends where it did when somebody read it.
+    /// Removes a session if the head of its chain is still the one that the caller read.
     pub(crate) fn delete_session_at(
         &mut self,
         id: &SessionId,
@@ -123,7 +124,8 @@ impl State {
         }
     }
 
-    /// Removes the sessions in which nothing has happened since, and returns the runs of each, for the caller to free.
+    /// Removes the sessions in which nothing has happened since the given time, and returns the runs of each for the
+    /// caller to free.
     pub(crate) fn prune(&mut self, before: Timestamp) -> Vec<Vec<Run>> {
         let old = self.idle(before, usize::MAX);
         old.iter()
@@ -131,7 +133,7 @@ impl State {
             .collect()
     }
 
-    /// Returns the sessions in which nothing has happened since a time, the oldest first.
+    /// Returns the sessions in which nothing has happened since the given time, oldest first.
     pub(crate) fn idle(&self, before: Timestamp, most: usize) -> Vec<SessionId> {
         let is_old = |conversation: &Conversation| {
             let mut runs = self.runs_of(conversation);
@@ -148,8 +150,8 @@ impl State {
             .collect()
     }
 
-    /// Returns the history, after reading the runs that ended since it was last asked for: most sessions have one run and
-    /// are never asked for it again.
+    /// Returns the history, after reading the runs that ended since the last call. It is not read earlier because most
+    /// sessions have one run and are never asked for their history again.
     pub(crate) fn history(&mut self, id: &SessionId) -> Result<Transcript, StoreError> {
         let Some(conversation) = self.sessions.get_mut(id) else {
             return Err(StoreError::NoSuchSession(id.clone()));
@@ -163,14 +165,15 @@ impl State {
         Ok(conversation.history.clone())
     }
 
-    /// Returns what the next run of a session goes on from.
+    /// Returns what the next run of a session continues from.
     pub(crate) fn standing(&mut self, id: &SessionId) -> Result<Standing, StoreError> {
         let history = self.history(id)?;
         let last_run = self.conversation(id)?.last_ended();
         Ok(Standing::new(last_run, history, self.carried(id)?))
     }
 
-    /// Returns the history as a run found it, read anew from the runs before it: seldom asked for, so nothing is kept.
+    /// Returns the history as a run found it, reread from the runs before it. This is rarely requested, so nothing is
+    /// cached.
     pub(crate) fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
         let known = self.runs.get(&run).ok_or(StoreError::NoSuchRun(run))?;
         let conversation = self.conversation(known.session())?;
@@ -182,7 +185,7 @@ impl State {
         }))
     }
 
-    /// Begins a run; everything is checked before anything changes.
+    /// Begins a run. Checks everything before it changes anything.
     pub(crate) fn begin(
         &mut self,
         start: &RunStart,
@@ -213,7 +216,8 @@ impl State {
         Ok(lease)
     }
 
-    /// Goes on with a run that has not ended. Of one that has, the caller may not have heard that it began.
+    /// Begins a run again that has not ended. If the run has ended, returns its last lease: the caller may not have
+    /// learned that it began.
     fn begin_again(&mut self, start: &RunStart) -> Result<RunLease, StoreError> {
         self.check_key(start)?;
         let is_held = self.conversation_for(start)?.holder == Some(start.run);
@@ -236,7 +240,7 @@ impl State {
         Ok(RunLease::new(session, start.run, token, self.lease))
     }
 
-    /// Returns the session of a run that is to begin, if no other one is at work in it.
+    /// Returns the session of a run that is about to begin, if no other run is in progress in it.
     fn conversation_for(&mut self, start: &RunStart) -> Result<&mut Conversation, StoreError> {
         let Some(conversation) = self.sessions.get_mut(&start.session) else {
             return Err(StoreError::NoSuchSession(start.session.clone()));
@@ -245,7 +249,7 @@ impl State {
         Ok(conversation)
     }
 
-    /// Makes sure that no other run of the session was begun under the key of a request.
+    /// Checks that no other run of the session was begun under the same request key.
     fn check_key(&self, start: &RunStart) -> Result<(), StoreError> {
         let Some(request) = &start.request else {
             return Ok(());
@@ -273,7 +277,7 @@ impl State {
         Ok(())
     }
 
-    /// Returns the run of a lease, if the lease is the newest one of that run.
+    /// Returns the run of a lease, if the lease is the latest one of that run.
     pub(crate) fn leased(&mut self, lease: &RunLease) -> Result<&mut Run, StoreError> {
         let run = self.runs.get_mut(&lease.run);
         run.map(Box::as_mut)
@@ -281,13 +285,13 @@ impl State {
             .ok_or(StoreError::Stale(lease.run))
     }
 
-    /// Begins the time of a lease anew.
+    /// Restarts a lease's time.
     pub(crate) fn renew(&mut self, lease: &RunLease) -> Result<(), StoreError> {
         let time = self.lease;
         self.leased(lease)?.renew(time)
     }
 
-    /// Appends records to a run, all or none.
+    /// Appends all of the records to a run, or none.
     pub(crate) fn commit(
         &mut self,
         lease: &RunLease,
@@ -300,8 +304,8 @@ impl State {
         Ok(())
     }
 
-    /// Takes what a session carries out of the new records of a run. Most say nothing of it. What a log from elsewhere allows
-    /// counts for nothing. A run that has ended frees its session, unless another run has it by now.
+    /// Updates what the session carries from the new records of a run; most records don't affect it. Grants from an
+    /// imported log are revoked. A run that has ended frees its session, unless another run holds it by now.
     fn took(&mut self, lease: &RunLease, records: &[Arc<Record>], ending: Ending) {
         let run = self.runs.get(&lease.run);
         let is_imported = run.is_some_and(|run| run.is_imported());
@@ -353,7 +357,7 @@ impl State {
         unfinished.into_iter().map(Run::summary).collect()
     }
 
-    /// Returns those of them that can go on at once.
+    /// Returns the unfinished runs that can continue now.
     pub(crate) fn due(&mut self) -> Vec<RunSummary> {
         let mut due = Vec::new();
         for held in self.sessions.values().filter_map(|it| it.holder) {
@@ -368,13 +372,13 @@ impl State {
         due
     }
 
-    /// Returns runs that have not ended and have something in their inboxes.
+    /// Returns runs that have not ended and have entries in their inboxes.
     pub(crate) fn mailed(&self) -> Vec<RunId> {
         let mailed = self.held().filter(|run| run.has_mail()).map(Run::id);
         mailed.take(RunFilter::MAX_LIMIT).collect()
     }
 
-    /// Returns the runs at work.
+    /// Returns the runs in progress.
     fn held(&self) -> impl Iterator<Item = &Run> {
         let held = self.sessions.values().filter_map(|it| it.holder);
         held.filter_map(|run| self.runs.get(&run).map(Box::as_ref))
@@ -391,11 +395,11 @@ impl State {
         let mut shown: Vec<_> = runs.filter(|run| run.is_shown(filter)).collect();
         shown.sort_by_key(|run| Reverse(run.id()));
         shown.truncate(filter.limit.min(RunFilter::MAX_LIMIT));
-        // Only of those that are shown the records are read.
+        // Records are read only for the runs that are shown.
         shown.into_iter().map(Run::summary).collect()
     }
 
-    /// Returns the runs of a session, the oldest first.
+    /// Returns the runs of a session, oldest first.
     pub(crate) fn session_runs(
         &self,
         id: &SessionId,
@@ -424,7 +428,7 @@ impl State {
         Ok(used)
     }
 
-    /// Adds up the runs that a filter counts, one after the other.
+    /// Adds up the runs that a filter counts.
     pub(crate) fn stats(&self, filter: &StatsFilter) -> Stats {
         let mut stats = filter.begun();
         let sessions = self.sessions.values();
@@ -449,7 +453,7 @@ impl State {
         Ok(ChainHead::start(&conversation.session).with_records(records.map(AsRef::as_ref)))
     }
 
-    /// Follows the chain, and looks for a head that was noted elsewhere.
+    /// Recomputes the chain, and checks that it contains the head that was noted elsewhere, if one is given.
     pub(crate) fn verify(
         &self,
         id: &SessionId,
@@ -481,12 +485,12 @@ impl State {
 }
 
 impl Conversation {
-    /// Returns the last run, unless it is at work.
+    /// Returns the last run, unless a run is in progress.
     fn last_ended(&self) -> Option<RunId> {
         self.runs.last().copied().filter(|_| self.holder.is_none())
     }
 
-    /// Checks that no other run than the given one is at work.
+    /// Checks that no run except the given one is in progress.
     fn free_for(&self, run: Option<RunId>) -> Result<(), StoreError> {
         match self.holder {
             Some(holder) if run != Some(holder) => Err(StoreError::SessionBusy {

@@ -19,12 +19,12 @@ use neuraxis_ports::{
 use crate::run::Run;
 use crate::state::State;
 
-/// How long a lease lasts unless told otherwise.
+/// How long a lease lasts by default.
 const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
 /// Keeps sessions in memory.
 ///
-/// Cancel safe without exception: no method ever waits, so that none can be dropped midway.
+/// Every method is cancel safe: none ever waits, so none can be dropped midway.
 #[derive(Debug)]
 pub struct MemoryStore {
     state: Mutex<State>,
@@ -34,7 +34,7 @@ pub struct MemoryStore {
 
 type Listener = dyn Fn(&[Arc<Record>]) + Send + Sync;
 
-/// Who hears of each commit.
+/// The listener that is called on each commit.
 struct OnCommit(Box<Listener>);
 
 impl fmt::Debug for OnCommit {
@@ -44,13 +44,13 @@ impl fmt::Debug for OnCommit {
 }
 
 impl MemoryStore {
-    /// Makes an empty store, whose leases last 30 seconds.
+    /// Creates an empty store whose leases last 30 seconds.
     #[must_use]
     pub fn new() -> Self {
         Self::with_lease(DEFAULT_LEASE)
     }
 
-    /// Makes an empty store, whose leases last so long.
+    /// Creates an empty store whose leases last for the given time.
     #[must_use]
     pub fn with_lease(lease: Duration) -> Self {
         Self {
@@ -60,23 +60,23 @@ impl MemoryStore {
         }
     }
 
-    /// Lets runs become so long at the most.
+    /// Sets the limits on the size of each run.
     #[must_use]
     pub const fn bounded(mut self, bounds: RunBounds) -> Self {
         self.bounds = bounds;
         self
     }
 
-    /// Hands the records of each commit over once it is made, in the order of the commits: for a copy of the log, which
-    /// outlives this store. Nobody else reaches the store until this has returned, so it has to be quick. A commit that is
-    /// repeated is handed over again.
+    /// Calls `heard` with the records of each commit after it is made, in the order of the commits. Use it to copy the
+    /// log to a place that outlives this store. The store is locked until `heard` returns, so it must be quick. A
+    /// repeated commit is passed again.
     #[must_use]
     pub fn on_commit(mut self, heard: impl Fn(&[Arc<Record>]) + Send + Sync + 'static) -> Self {
         self.on_commit = Some(OnCommit(Box::new(heard)));
         self
     }
 
-    /// Hands what was committed over.
+    /// Passes committed records to the listener.
     fn tell(&self, records: &[Arc<Record>]) {
         if let Some(OnCommit(heard)) = &self.on_commit
             && !records.is_empty()
@@ -85,8 +85,8 @@ impl MemoryStore {
         }
     }
 
-    /// Locks the data, for no longer than a few lookups; never across an `await`. What is behind the lock stays whole
-    /// even if its holder panics, since every change checks first and then only adds or removes.
+    /// Locks the data for no longer than a few lookups, and never across an `await`. The data stays consistent even if
+    /// the holder of the lock panics, since every change checks first and then only adds or removes.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -168,7 +168,7 @@ impl RunOutputs for MemoryStore {
         from: OutputPlace,
         most: usize,
     ) -> Result<OutputPage, StoreError> {
-        // Nobody waits for the page to be cut but who asked for it.
+        // The page is cut after the lock is released, so only the caller waits for it.
         let output = self.state().run(run)?.output(call)?;
         Ok(output.page(from, most))
     }
@@ -189,7 +189,7 @@ impl SessionIndex for MemoryStore {
     }
 
     async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError> {
-        // What is deleted may be large: it is freed after the lock is.
+        // Deleted data may be large: it is freed after the lock is released.
         let deleted = self.state().delete_session(id)?;
         drop(deleted);
         Ok(())

@@ -1,4 +1,4 @@
-//! Reads the markup of tool calls.
+//! Parses the markup of tool calls.
 //!
 //! A block holds calls, a call holds parameters:
 //!
@@ -11,24 +11,24 @@
 //! </｜DSML｜tool_calls>
 //! ```
 //!
-//! A parameter is a text as it stands, or JSON. The block is called `function_calls` by older models. Whatever is not
-//! whole is no call: half of one must never be run.
+//! A parameter is either literal text or JSON. Older models name the block `function_calls`. Anything incomplete is not
+//! a call: half of a call must never be run.
 
 use neuraxis_core::JsonText;
 use neuraxis_wire::reply::MAX_CALLS;
 
 use super::scan::{self, BARS, Opening, TagMatch};
 
-/// The most parameters of a call.
+/// The maximum number of parameters in a call.
 const MAX_PARAMETERS: usize = 256;
 
-/// The most bytes of a name.
+/// The maximum length of a name, in bytes.
 const MAX_NAME: usize = 300;
 
-/// The calls that a text holds.
+/// The calls in a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WrittenCalls {
-    /// In the order of the text; at least one.
+    /// In the order of the text. Never empty.
     pub(super) calls: Vec<WrittenCall>,
     /// The text around them.
     pub(super) rest: String,
@@ -38,11 +38,11 @@ pub(super) struct WrittenCalls {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WrittenCall {
     pub(super) name: String,
-    /// The JSON object of the parameters, in their order.
+    /// The parameters as a JSON object, in their order.
     pub(super) arguments: String,
 }
 
-/// Reads all calls of a text.
+/// Parses all calls in a text.
 pub(super) fn calls(text: &str) -> Result<WrittenCalls, &'static str> {
     let mut reader = Reader { text };
     let mut calls = Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn calls(text: &str) -> Result<WrittenCalls, &'static str> {
         match (tag.is_closing, tag.name) {
             (false, "tool_calls" | "function_calls") if block.is_none() => block = Some(tag.name),
             (true, name) if block == Some(name) => block = None,
-            // The tag that begins the block is the one that gets lost.
+            // The tag that begins the block is the one that tends to get lost.
             (true, "tool_calls" | "function_calls") if block.is_none() && !calls.is_empty() => {}
             (false, "invoke") => calls.push(reader.call(&tag)?),
             _ => return Err("the model wrote a tool call as text, with tags in the wrong places"),
@@ -86,7 +86,7 @@ impl<'a> Tag<'a> {
         named.next().map(|(_, value)| *value)
     }
 
-    /// Returns what the tag names.
+    /// Returns the name that the tag carries.
     fn subject(&self) -> Result<&'a str, &'static str> {
         self.attribute("name")
             .filter(|name| !name.is_empty() && name.len() <= MAX_NAME)
@@ -94,13 +94,13 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// What is left to be read.
+/// The unread part of the markup.
 struct Reader<'a> {
     text: &'a str,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads up to the next tag. Inside a block there may be nothing but space.
+    /// Reads up to the next tag. Inside a block, only whitespace may come before it.
     fn text_before_tag(&mut self, is_in_block: bool) -> Result<&'a str, &'static str> {
         let end = match scan::find(self.text) {
             TagMatch::Tag(at) => at,
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a tag; nothing at the end of the text.
+    /// Reads a tag. Returns `None` at the end of the text.
     fn tag(&mut self) -> Result<Option<Tag<'a>>, &'static str> {
         const UNREADABLE: &str =
             "the model wrote a tool call as text, with a tag that cannot be read";
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// Reads a call, whose first tag was read.
+    /// Reads a call whose opening tag has been read.
     fn call(&mut self, first: &Tag<'a>) -> Result<WrittenCall, &'static str> {
         let name = first.subject()?.to_owned();
         let mut fields: Vec<(&str, String)> = Vec::new();
@@ -177,7 +177,7 @@ impl<'a> Reader<'a> {
         Ok(WrittenCall { name, arguments })
     }
 
-    /// Reads the value of a parameter, as JSON, and the tag that ends it.
+    /// Reads the value of a parameter as JSON, and the tag that ends it.
     fn value(&mut self, first: &Tag<'a>) -> Result<String, &'static str> {
         let written = self.text_before_tag(false)?;
         let end = self.tag()?;
@@ -191,13 +191,13 @@ impl<'a> Reader<'a> {
             Some(_) => {
                 Err("the model wrote a tool call as text, with a parameter that is not JSON")
             }
-            // Not said which it is: what is no JSON can only be a text.
+            // The tag does not say which it is: a value that is not JSON can only be text.
             None => Ok(JsonText::string(written).as_str().to_owned()),
         }
     }
 }
 
-/// Reads the attributes of a tag, and returns what follows it.
+/// Reads the attributes of a tag, and returns them with the rest of the text.
 fn attributes(mut text: &str) -> Option<(Vec<(&str, &str)>, &str)> {
     let mut attributes = Vec::new();
     loop {

@@ -1,26 +1,26 @@
-//! Finds the first tag of the markup in a text, or an end that may be the beginning of one.
+//! Finds the first tag of the markup in a text, or a trailing part that may be the start of one.
 
-/// What stands on both sides of the name in every tag: the models' own character, and what becomes of it on its way
-/// through other programs.
+/// The characters that surround the name in every tag: the one the models use, and those that other programs replace it
+/// with.
 pub(super) const BARS: [char; 3] = ['｜', '|', '‖'];
 
-/// The most bars on one side: some programs double them.
+/// The maximum number of bars on one side: some programs double them.
 const MAX_BARS: usize = 4;
 
 const NAME: &str = "DSML";
 
-/// What a text has of the markup.
+/// What a text contains of the markup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TagMatch {
-    /// Nothing, however it goes on.
+    /// No tag, whatever text comes next.
     Nothing,
-    /// At its end what may be the beginning of a tag, from this place on.
+    /// A possible start of a tag that runs to the end of the text. Holds the position where it begins.
     Perhaps(usize),
-    /// A tag that begins at this place.
+    /// A tag. Holds the position where it begins.
     Tag(usize),
 }
 
-/// Looks for the first tag in a text.
+/// Finds the first tag in a text.
 pub(super) fn find(text: &str) -> TagMatch {
     for (at, _) in text.match_indices('<') {
         match opening(text.get(at..).unwrap_or_default()) {
@@ -37,7 +37,7 @@ pub(super) fn find(text: &str) -> TagMatch {
 pub(super) enum Opening<'a> {
     /// The opening of a tag, up to the bars after the markup's name.
     Whole(Tag<'a>),
-    /// All that there is of the text may be the opening of a tag.
+    /// The whole text may be the beginning of a tag's opening.
     Begun,
     /// Something else.
     None,
@@ -46,9 +46,9 @@ pub(super) enum Opening<'a> {
 /// The opening of a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tag<'a> {
-    /// It ends what another began.
+    /// Whether the tag closes another.
     pub(super) is_closing: bool,
-    /// What follows the first bar after the markup's name.
+    /// The text after the first bar that follows the markup's name.
     pub(super) rest: &'a str,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn opening(text: &str) -> Opening<'_> {
         Some(rest) => (true, rest),
         None => (false, rest),
     };
-    // Looks at a few characters only: a text may be nothing but beginnings.
+    // Looks at only a few characters: a text may consist entirely of possible tag starts.
     let bars = rest.chars().take(MAX_BARS + 1);
     let bars = bars.take_while(|letter| BARS.contains(letter)).count();
     if bars > MAX_BARS || (bars == 0 && !rest.is_empty()) {

@@ -1,4 +1,4 @@
-//! Tests of the filter: what it lets through, what it makes of the rest, and that cuts make no difference.
+//! Tests of the filter: what it passes through, what it turns the rest into, and that splits make no difference.
 
 mod properties;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The most bytes that are kept back before it is known that there is a tag: `</`, four bars, the name.
+/// The maximum number of bytes that are kept back before a tag is recognized: `</`, four bars, the name.
 const LONGEST_OPENING: usize = 2 + 4 * '｜'.len_utf8() + 4;
 
 const LEAK: &str = "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"look\">\n<｜DSML｜parameter name=\"at\" string=\"true\">the sky</｜DSML｜parameter>\n<｜DSML｜parameter name=\"depth\" string=\"false\">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>";
@@ -32,7 +32,7 @@ fn end() -> ReplyDelta {
     end_of(ReplyFinish::Stop, Usage::default())
 }
 
-/// What the filter hands on of a reply.
+/// Returns what the filter emits for a reply.
 fn filtered(deltas: impl IntoIterator<Item = ReplyDelta>) -> Result<Vec<ReplyDelta>, LlmError> {
     let mut filter = MarkupFilter::default();
     let mut out = VecDeque::new();
@@ -54,7 +54,7 @@ fn reply(pieces: &[&str]) -> Result<Reply, LlmError> {
     assembled(pieces.iter().map(|piece| text(piece)).chain([end()]))
 }
 
-/// The text and the calls of a reply of one piece.
+/// Returns the text and the calls of a reply that arrives in one piece.
 fn read(written: &str) -> (String, Vec<(String, Value)>) {
     let reply = reply(&[written]).unwrap();
     let calls = reply.calls().map(|call| {
@@ -122,7 +122,7 @@ fn several_calls_keep_their_order_and_their_values_their_type() {
     });
     let expected = [("one".to_owned(), values), ("two".to_owned(), json!({}))];
     assert_eq!(calls, expected);
-    // The tag that begins the block is the one that gets lost.
+    // The tag that begins the block is the one that tends to get lost.
     let (_, calls) = read(&format!("{written}</｜DSML｜tool_calls>"));
     assert_eq!(calls.len(), 2);
 }
@@ -190,7 +190,7 @@ fn markup_without_end_is_cut_off() {
 
 #[test]
 fn a_text_made_to_take_long_does_not() {
-    // Looking at all that follows each beginning would take hours.
+    // Scanning the rest of the text from each possible start would take hours.
     for hostile in ["<", "<|", "<||||||||", "<|DSML", "</"] {
         let text = hostile.repeat(4 * 1024 * 1024 / hostile.len());
         assert_eq!(reply(&[&text]).unwrap().text().len(), text.len());

@@ -1,10 +1,10 @@
-//! What holds for any text, however it is cut.
+//! Properties that hold for any text, however it is split.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Texts of the markup's own parts, and of anything.
+/// Generates texts made of the markup's own parts and of arbitrary characters.
 fn scraps() -> impl Strategy<Value = String> {
     let scrap = prop_oneof![
         prop::sample::select(vec![
@@ -37,7 +37,7 @@ fn scraps() -> impl Strategy<Value = String> {
     prop::collection::vec(scrap, 0..12).prop_map(|scraps| scraps.concat())
 }
 
-/// Cuts a text into pieces, as deltas.
+/// Splits a text into deltas.
 fn cut(written: &str, cuts: &[prop::sample::Index]) -> Vec<ReplyDelta> {
     let chars: Vec<char> = written.chars().collect();
     let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(chars.len() + 1)).collect();
@@ -84,13 +84,13 @@ proptest! {
             filter.push(delta, &mut out).unwrap();
             let shown = shown(out.make_contiguous());
             let held = came.strip_prefix(&shown).unwrap();
-            // What is held is what some continuation would make a tag of, and nothing else.
+            // The held part is exactly what some continuation would turn into a tag.
             let could_be = held.is_empty() || ["｜DSML｜", "DSML｜", "SML｜", "ML｜", "L｜", "｜"]
                 .iter()
                 .any(|rest| scan::find(&format!("{held}{rest}")) == TagMatch::Tag(0));
             prop_assert!(could_be && held.len() <= LONGEST_OPENING, "{:?}", held);
         }
-        // A reply of nothing is an error.
+        // An empty reply is an error.
         if !written.trim().is_empty() {
             filter.push(end(), &mut out).unwrap();
             prop_assert_eq!(shown(out.make_contiguous()), written);
@@ -114,7 +114,7 @@ proptest! {
                 prop_assert!(!matches!(scan::find(text), TagMatch::Tag(_)), "{}", text);
             }
         }
-        // Where nothing was taken out of the middle, neither do the pieces add up to one.
+        // If no calls were extracted, the emitted pieces don't add up to a tag either.
         if !out.iter().any(|delta| matches!(delta, ReplyDelta::ToolCall { .. })) {
             let shown = shown(out.make_contiguous());
             prop_assert!(!matches!(scan::find(&shown), TagMatch::Tag(_)), "{}", shown);
