@@ -1,4 +1,4 @@
-//! From a request to an answer: which tools to call, or what to say.
+//! Turns a request into an answer: which tools to call, or what to say.
 
 use neuraxis_core::{
     JsonText, LlmError, LlmErrorKind, Message, ModelRequest, Part, RequestedCall, ToolChoice,
@@ -9,20 +9,20 @@ use crate::question::Question;
 use crate::rules::{self, Rule};
 use crate::{help, named, report};
 
-/// The most calls of one answer.
+/// The maximum number of calls in one answer.
 const MAX_CALLS: usize = 8;
 
-/// How many earlier messages are looked at for what a question goes on from.
+/// The maximum number of earlier messages that are searched for the question that a follow-up refers to.
 const MAX_LOOKED_BACK: usize = 16;
 
-/// What lets the draft of an answer stand (`SelfCheck::read` in `neuraxis-core`): rules have nothing to say against it.
+/// The reply that accepts the draft of an answer (`SelfCheck::read` in `neuraxis-core`): rules have no objection to it.
 const ACCEPT: &str = "ACCEPT";
 
-/// What a request is answered with.
+/// The response to a request.
 pub(crate) enum Response {
-    /// A text, which ends the run.
+    /// Text that ends the run.
     Text(String),
-    /// No rule fits: what can be asked instead, and how to get a model. It answers nothing.
+    /// No rule matches: what can be asked instead, and how to get a model. Not an answer.
     Help(String),
     /// Calls of offered tools, at most [`MAX_CALLS`].
     Calls(Vec<Call>),
@@ -46,17 +46,17 @@ impl From<Call> for RequestedCall {
     }
 }
 
-/// Tells whether the loop asks what is to be said of a draft, instead of a person asking something.
+/// Returns whether the loop asks for a check of a draft, rather than a user asking a question.
 fn is_asked_to_check(request: &ModelRequest) -> bool {
     let last = request.messages.messages().last().map(AsRef::as_ref);
     matches!(last, Some(Message::System { text }) if text.contains("reply with exactly ACCEPT"))
 }
 
-/// Answers a request by its last message, and by the results of calls since then.
+/// Answers a request by its last user message and the results of calls since then.
 ///
 /// # Errors
 ///
-/// [`LlmErrorKind::BadRequest`] if a tool must be called that the request does not offer.
+/// [`LlmErrorKind::BadRequest`] if the request demands a call of a tool that it does not offer.
 pub(crate) fn answer(request: &ModelRequest) -> Result<Response, LlmError> {
     if is_asked_to_check(request) {
         return Ok(Response::Text(ACCEPT.to_owned()));
@@ -66,7 +66,7 @@ pub(crate) fn answer(request: &ModelRequest) -> Result<Response, LlmError> {
     match &request.tool_choice {
         ToolChoice::Named(name) => forced(&question, offered(request, name)?),
         ToolChoice::Required => required(&question, request),
-        // What was gathered is told; with it, nothing is left to be called.
+        // Results are reported, and no further tools are called.
         ToolChoice::Auto | ToolChoice::None if !results.is_empty() => {
             Ok(Response::Text(report::report(&results)))
         }
@@ -84,7 +84,7 @@ fn question(request: &ModelRequest) -> Question {
     Question::new(last.map(|message| said(message)).unwrap_or_default())
 }
 
-/// Returns what a person says in a message: the files that go with it are texts of their own, and ask for nothing.
+/// Returns the user's own words in a message. Attached files are separate text parts, and ask for nothing.
 fn said(message: &Message) -> String {
     let Message::User { parts } = message else {
         return message.text();
@@ -110,7 +110,7 @@ fn results(request: &ModelRequest) -> Vec<&ToolMessage> {
     results
 }
 
-/// Chooses calls: of tools that the message names, otherwise of those whose rules it fits.
+/// Chooses calls: those of tools that the message names, otherwise those of tools whose rules it matches.
 fn chosen(question: &Question, request: &ModelRequest) -> Vec<Call> {
     let tools = &request.tools;
     let mut calls: Vec<_> = tools
@@ -129,8 +129,8 @@ fn chosen(question: &Question, request: &ModelRequest) -> Vec<Call> {
     calls
 }
 
-/// Returns the rules that a question asks for: those that fit it, or for one that goes on, as in "And in New York?", those of
-/// what it goes on from.
+/// Returns the rules that a question matches. A follow-up such as "And in New York?" that matches none uses those of
+/// the question it refers to.
 fn asked_for(question: &Question, request: &ModelRequest) -> Vec<&'static Rule> {
     let fitting = rules::fitting(question);
     if !fitting.is_empty() || !question.goes_on() {
@@ -149,7 +149,7 @@ fn required(question: &Question, request: &ModelRequest) -> Result<Response, Llm
     if !calls.is_empty() {
         return Ok(Response::Calls(calls));
     }
-    // Nothing fits, yet something must be called: what does no harm and needs no arguments comes first.
+    // Nothing matches, but a call is required: prefer read-only tools, then those with the fewest required arguments.
     let harm = |tool: &&ToolSpec| {
         (
             tool.class != ToolClass::ReadOnly,

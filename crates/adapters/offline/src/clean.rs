@@ -1,12 +1,13 @@
-//! Makes text of strangers fit for a terminal: no escape sequences, no control characters, no overlong lines.
+//! Makes untrusted text safe for a terminal: no escape sequences, no control characters, no overlong lines.
 
 use anstream::adapter::strip_str;
 use neuraxis_core::is_invisible;
 
-/// The most characters of one line.
+/// The maximum number of characters in a line.
 const MAX_LINE_CHARS: usize = 500;
 
-/// How much of a line is looked at: room for escape sequences beside its characters.
+/// The number of bytes of a line that are examined, which leaves room for escape sequences in addition to its
+/// characters.
 const MAX_LINE_BYTES: usize = 16 * MAX_LINE_CHARS;
 
 /// Cleans a text and puts it on one line, with single spaces.
@@ -18,7 +19,7 @@ pub(crate) fn line(text: &str) -> String {
     )
 }
 
-/// Cleans one line, keeping how far it is indented.
+/// Cleans one line and keeps its indentation.
 pub(crate) fn indented_line(line: &str) -> String {
     cut(&printable(line).replace('\t', "    "), line)
 }
@@ -33,7 +34,7 @@ fn printable(text: &str) -> String {
         .collect()
 }
 
-/// Cuts a cleaned line, and shows it if anything of the original is missing at its end.
+/// Cuts a cleaned line to the maximum length, and adds an ellipsis if anything of the original is missing at its end.
 fn cut(line: &str, original: &str) -> String {
     let line = line.trim_end();
     let end = line.char_indices().nth(MAX_LINE_CHARS).map(|(end, _)| end);

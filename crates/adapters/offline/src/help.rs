@@ -5,7 +5,7 @@ use neuraxis_core::ToolSpec;
 use crate::question::Question;
 use crate::{clean, rules};
 
-/// The most tools that are listed.
+/// The maximum number of tools that are listed.
 const MAX_TOOLS: usize = 40;
 
 const NO_MODEL: &str =
@@ -14,7 +14,7 @@ const NO_MODEL: &str =
 const HOW_TO_CONFIGURE: &str = "For real answers: export OPENAI_API_KEY=… (or DEEPSEEK_API_KEY, or ANTHROPIC_API_KEY), \
     or run `neuraxis setup`.";
 
-/// Says that there is no model, what can be asked instead, and how to get one.
+/// Says that there is no model, what can be asked instead, and how to get a model.
 pub(crate) fn help(question: &Question, tools: &[ToolSpec]) -> String {
     let mut paragraphs = vec![NO_MODEL.to_owned()];
     paragraphs.extend(not_offered(question, tools));
@@ -26,7 +26,7 @@ pub(crate) fn help(question: &Question, tools: &[ToolSpec]) -> String {
     paragraphs.join("\n\n")
 }
 
-/// Names the tools that would have fitted.
+/// Names the tools that would have matched but are not offered.
 fn not_offered(question: &Question, tools: &[ToolSpec]) -> Option<String> {
     let offered = |name: &str| tools.iter().any(|tool| tool.name.as_str() == name);
     let missing = rules::fitting(question)

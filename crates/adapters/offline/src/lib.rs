@@ -1,10 +1,12 @@
 //! Answers without any language model: an adapter of the `LlmClient` port.
 //!
-//! **For** the first minute, and for whoever has no model: fixed rules look for keywords in the last user message, call
-//! the offered tools that fit, and report what those returned in plain language. A tool can also be called by its name,
-//! with its arguments as JSON. Nothing is sent anywhere, no key is needed, and every answer says how it came about.
+//! **For** trying the product out, and for users without a model: fixed rules look for keywords in the last user
+//! message, call the offered tools that match, and report their results in plain language. A tool can also be called by
+//! its name, with its arguments as JSON. Nothing is sent anywhere, no key is needed, and every answer says that fixed
+//! rules produced it.
 //!
-//! **Not for** understanding anything: what no rule fits gets a list of what can be asked, and how to configure a model.
+//! **Not for** understanding language: a message that no rule matches gets a list of what can be asked, and how to
+//! configure a model.
 //!
 //! ```
 //! use neuraxis_core::{Message, ModelRequest, ReplyFormat, ToolChoice};

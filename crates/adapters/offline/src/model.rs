@@ -1,4 +1,4 @@
-//! The model that is none: answers by rules, whole or word by word; and how a configuration chooses it.
+//! The model that is not one: answers by rules, whole or word by word. Also its entry in the configuration.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,25 +18,26 @@ use crate::answer::{Response, answer};
 /// The provider's name in configuration and records.
 const PROVIDER: &str = "offline";
 
-/// The name of what replies where a rule fitted.
+/// The model name in replies to messages that a rule matched.
 const RULES: &str = "rules";
 
-/// The name of what replies where none did.
+/// The model name in replies to messages that no rule matched.
 const NO_RULE: &str = "no-rule";
 
-/// Answers by rules, at once, with nothing but the request. Its usage is zero tokens, measured: no model ran.
+/// Answers by rules, immediately, from the request alone. Its usage is zero tokens, labelled measured, because no model
+/// ran.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OfflineModel;
 
 impl OfflineModel {
-    /// Makes the model, which has no settings.
+    /// Creates the model, which has no settings.
     #[must_use]
     pub const fn new() -> Self {
         Self
     }
 
-    /// Tells whether a reply only says that no rule fits and how to get a model: it answers nothing, and programs should not
-    /// take it for an answer. Its [`model`](Reply::model) says so, so that a record of it does.
+    /// Returns whether a reply only says that no rule matched and how to get a model: it is not an answer, and programs
+    /// should not treat it as one. The reply's [`model`](Reply::model) marks it, so its record does too.
     #[must_use]
     pub fn is_no_answer(reply: &Reply) -> bool {
         reply.model == ModelRef::new(PROVIDER, NO_RULE)
@@ -94,7 +95,7 @@ impl LlmClient for OfflineModel {
     }
 }
 
-/// Gives a text word by word, as a model would.
+/// Splits a text into words, as a model would stream it.
 fn words(delta: ReplyDelta) -> Vec<ReplyDelta> {
     let ReplyDelta::Text { block, text } = delta else {
         return vec![delta];
@@ -103,7 +104,7 @@ fn words(delta: ReplyDelta) -> Vec<ReplyDelta> {
     words.map(|text| ReplyDelta::Text { block, text }).collect()
 }
 
-/// The table of rules: it has no keys but those that every table has.
+/// The configuration table of the offline model: it has only the keys that every table has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]

@@ -8,8 +8,9 @@ use crate::answer::Call;
 use crate::question::Question;
 use crate::rules;
 
-/// Makes the call of a tool that the message names. Its arguments are, in this order: the JSON object that follows the
-/// name; what the rule of the tool reads from the message; the text that follows, where the tool needs just one.
+/// Builds the call of a tool that the message names. The arguments are the first of these: the JSON object that follows
+/// the name; what the tool's rule reads from the message; the text that follows the name, if the tool needs exactly
+/// one.
 pub(crate) fn call(question: &Question, tool: &ToolSpec) -> Option<Call> {
     let rest = after_name(&question.text, tool.name.as_str())?;
     let arguments = match (json(rest), rules::of(tool.name.as_str())) {
@@ -23,7 +24,7 @@ pub(crate) fn call(question: &Question, tool: &ToolSpec) -> Option<Call> {
     })
 }
 
-/// Returns what follows the name, if the name stands by itself.
+/// Returns the text after the name, if the name appears as a separate word.
 fn after_name<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let goes_on = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     text.match_indices(name).find_map(|(start, _)| {
@@ -35,8 +36,8 @@ fn after_name<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// Returns the JSON object at the beginning of a text. One that is broken is returned as it stands, up to the end: the
-/// error about it is then the same as for any model's arguments.
+/// Returns the JSON object at the beginning of a text. A malformed object is returned unchanged, up to the end of the
+/// text: it then causes the same error as any model's arguments.
 fn json(rest: &str) -> Option<JsonText> {
     let rest = rest
         .trim_start_matches(['`', '"', '\'', ':', '('])

@@ -4,24 +4,25 @@ mod word;
 
 pub(crate) use word::{Word, is_among};
 
-/// A message taken apart.
+/// A parsed message.
 #[derive(Debug)]
 pub(crate) struct Question {
-    /// The message as it came.
+    /// The message, unchanged.
     pub(crate) text: String,
-    /// The beginning of it, which alone is searched for keywords.
+    /// Its beginning, the only part that is searched for keywords.
     head: String,
-    /// The words of the beginning without the punctuation around them.
+    /// The words of the beginning, without surrounding punctuation.
     pub(crate) words: Vec<Word>,
 }
 
-/// How much of a message is searched for keywords: nobody asks for longer, and what is pasted must not cost time.
+/// The number of bytes of a message that are searched for keywords: no question is longer, and pasted text must not
+/// cost time.
 const MAX_HEAD_BYTES: usize = 8 * 1024;
 
-/// Words that lead from a preposition to the place it is about.
+/// Words between a preposition and the place it refers to.
 const BEFORE_PLACE: &str = "the a an my our this folder directory file files";
 
-/// Places that are no path but everything there is.
+/// Words that mean everything rather than a path.
 const EVERYWHERE: &str = "project repo repository code codebase workspace here there it all any every current machine \
     computer everything total detail";
 
@@ -33,22 +34,22 @@ impl Question {
         Self { text, head, words }
     }
 
-    /// Tells whether it goes on with an earlier one: "And in New York?".
+    /// Returns whether the message follows up on an earlier one: "And in New York?".
     pub(crate) fn goes_on(&self) -> bool {
         self.words.first().is_some_and(|word| word.is_among("and"))
     }
 
-    /// Tells whether one of the words of a list stands in the message.
+    /// Returns whether the message contains a word of the list.
     pub(crate) fn has_any(&self, list: &str) -> bool {
         self.words.iter().any(|word| word.is_among(list))
     }
 
-    /// Returns the place of the first word that stands in a list.
+    /// Returns the position of the first word that is in the list.
     pub(crate) fn position(&self, list: &str) -> Option<usize> {
         self.words.iter().position(|word| word.is_among(list))
     }
 
-    /// Returns the first text between quotation marks.
+    /// Returns the first text in quotation marks.
     pub(crate) fn quoted(&self) -> Option<&str> {
         self.head.char_indices().find_map(|(place, mark)| {
             let closing = match mark {
@@ -57,7 +58,7 @@ impl Question {
                 _ => return None,
             };
             let before = self.head.get(..place)?.chars().next_back();
-            // An apostrophe within a word opens nothing.
+            // An apostrophe within a word does not open a quotation.
             let opens = before.is_none_or(|c| c.is_whitespace() || matches!(c, '(' | ':' | ','));
             let inside = self.head.get(place + mark.len_utf8()..).filter(|_| opens)?;
             let (inside, _) = inside.split_once(closing)?;
@@ -71,7 +72,7 @@ impl Question {
         Some(&word.text)
     }
 
-    /// Returns the folder or file that one of the given prepositions points out; of several the last.
+    /// Returns the folder or file that one of the given prepositions points to; if there are several, the last.
     pub(crate) fn place_after(&self, prepositions: &str) -> Option<&str> {
         let mut places = self.words.iter().enumerate().filter_map(|(index, word)| {
             let rest = self

@@ -1,4 +1,4 @@
-//! Tells what tools returned, in plain language.
+//! Describes tool results in plain language.
 
 mod lines;
 mod value;
@@ -9,10 +9,10 @@ use serde_json::Value;
 use self::lines::Lines;
 use crate::clean;
 
-/// How every answer ends.
+/// The last line of every answer.
 pub(crate) const CLOSING: &str = "(Answered offline by fixed rules, without a language model.)";
 
-/// Tells results, in the order of their calls.
+/// Describes results in the order of their calls.
 pub(crate) fn report(results: &[&ToolMessage]) -> String {
     let mut paragraphs: Vec<String> = results
         .iter()
@@ -36,14 +36,14 @@ fn tell(result: &ToolMessage, among_others: bool) -> String {
     }
 }
 
-/// Tells what should be JSON and is not.
+/// Describes a result that should be JSON but is not.
 fn not_json(result: &ToolMessage) -> Lines {
     let mut lines = Lines::default();
     lines.text(result.content.as_str(), "");
     lines
 }
 
-/// Returns the message of a result that is nothing but an error.
+/// Returns the error message of a result that contains only an error.
 fn failure(value: &Value) -> Option<&str> {
     let fields = value.as_object().filter(|fields| fields.len() == 1)?;
     fields.get("error")?.as_str()

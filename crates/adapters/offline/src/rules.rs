@@ -1,4 +1,4 @@
-//! The rules: which tool a question asks for, and with which arguments. One file a tool.
+//! The rules: which tool a question asks for, and with which arguments. One file per tool.
 
 mod current_time;
 mod list_files;
@@ -18,20 +18,20 @@ pub(crate) struct Rule {
     pub(crate) tool: &'static str,
     /// A channel that offers the tool by default.
     pub(crate) channel: &'static str,
-    /// Tells whether the question asks for it.
+    /// Returns whether the question asks for the tool.
     fits: fn(&Question) -> bool,
-    /// Reads its arguments from the question.
+    /// Reads the tool's arguments from the question.
     pub(crate) arguments: fn(&Question) -> Map<String, Value>,
 }
 
-/// Rules about files. Only the first that fits counts: a file may be named after anything, and so a question about one
-/// may hold any keyword of the others.
+/// Rules about files. Only the first match applies: a file can have any name, so a question about one may contain any
+/// keyword of the other rules.
 const ABOUT_FILES: [Rule; 3] = [search_files::RULE, list_files::RULE, read_file::RULE];
 
-/// Rules about this machine. All that fit count.
+/// Rules about this machine. Every match applies.
 const ABOUT_THE_MACHINE: [Rule; 2] = [current_time::RULE, system_health::RULE];
 
-/// Returns the rules that fit a question.
+/// Returns the rules that a question matches.
 pub(crate) fn fitting(question: &Question) -> Vec<&'static Rule> {
     let about_files = ABOUT_FILES.iter().find(|rule| (rule.fits)(question));
     match about_files {
@@ -51,24 +51,24 @@ pub(crate) fn of(tool: &str) -> Option<&'static Rule> {
         .find(|rule| rule.tool == tool)
 }
 
-/// Tells whether a word, in lower case, is one that points to a tool about this machine.
+/// Returns whether a lower-case word points to a tool about this machine.
 pub(crate) fn is_keyword(word: &str) -> bool {
     system_health::is_keyword(word) || is_among(word, current_time::KEYWORDS)
 }
 
-/// Tells whether a word names a time zone, which looks like a path and is none.
+/// Returns whether a word names a time zone, which looks like a path but is not one.
 pub(crate) fn is_time_zone(word: &str) -> bool {
     current_time::is_time_zone(word)
 }
 
-/// Makes arguments of those that are there.
+/// Builds arguments from the values that are present.
 fn arguments<const N: usize>(all: [(&str, Option<Value>); N]) -> Map<String, Value> {
     all.into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?)))
         .collect()
 }
 
-/// Encodes arguments without those that the tool does not know.
+/// Encodes arguments, without those that the tool does not have.
 pub(crate) fn known_arguments(mut arguments: Map<String, Value>, tool: &ToolSpec) -> JsonText {
     if let Some(Value::Object(known)) = parse(tool).get("properties") {
         arguments.retain(|name, _| known.contains_key(name));
@@ -76,7 +76,7 @@ pub(crate) fn known_arguments(mut arguments: Map<String, Value>, tool: &ToolSpec
     JsonText::from_text(Value::Object(arguments).to_string())
 }
 
-/// Returns the arguments that the tool cannot do without.
+/// Returns the tool's required arguments.
 pub(crate) fn required(tool: &ToolSpec) -> Vec<String> {
     let schema = parse(tool);
     let names = schema
@@ -87,7 +87,7 @@ pub(crate) fn required(tool: &ToolSpec) -> Vec<String> {
     names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Returns the argument that the tool cannot do without, if there is exactly one and it is a text.
+/// Returns the tool's required argument, if there is exactly one and it is a string.
 pub(crate) fn only_text(tool: &ToolSpec) -> Option<String> {
     let [name] = <[String; 1]>::try_from(required(tool)).ok()?;
     let is_text = parse(tool).get("properties")?.get(&name)?.get("type")? == "string";

@@ -2,30 +2,30 @@
 
 use crate::rules;
 
-/// A word without the punctuation around it.
+/// A word without surrounding punctuation.
 #[derive(Debug)]
 pub(crate) struct Word {
-    /// As it was written.
+    /// The word as it was written.
     pub(crate) text: String,
-    /// In lower case.
+    /// The word in lower case.
     pub(crate) lower: String,
 }
 
-/// Names of files without an extension that everybody knows.
+/// Well-known files without an extension.
 const KNOWN_FILES: &str =
     "readme license changelog contributing makefile dockerfile justfile procfile";
 
-/// Tells whether a word stands in a list: words in lower case, apart by spaces.
+/// Returns whether a word is in a list of lower-case words that are separated by spaces.
 pub(crate) fn is_among(word: &str, list: &str) -> bool {
     list.split_whitespace().any(|listed| listed == word)
 }
 
 impl Word {
-    /// Makes words of what stands between two spaces: none, one, or, of "CPU/memory", two.
+    /// Splits a whitespace-separated token into words: none, one, or, for "CPU/memory", two.
     pub(crate) fn of(raw: &str) -> Vec<Self> {
         let text = raw.trim_start_matches(|c| "\"'`“([{<".contains(c));
         let text = text.trim_end_matches(|c| "\"'`”)]}>,;:!?".contains(c));
-        // A full stop ends a sentence, unless the word is nothing else.
+        // A full stop ends a sentence, unless the word consists only of full stops.
         let only_stops = text.chars().all(|c| c == '.');
         let text = if only_stops {
             text
@@ -71,7 +71,7 @@ impl Word {
         })
     }
 
-    /// Tells whether a slash stands between two alternatives, as in "and/or" and "CPU/memory".
+    /// Returns whether a slash separates two alternatives, as in "and/or" and "CPU/memory".
     fn is_choice(&self) -> bool {
         let is_alternative = |part| is_among(part, "and or either") || rules::is_keyword(part);
         self.text.contains('/') && self.lower.split('/').all(is_alternative)

@@ -1,11 +1,11 @@
-//! The lines that are shown of one result: a limited number, the rest only counted.
+//! The lines that are shown of one result: a limited number, with the others only counted.
 
 use crate::clean;
 
-/// The most lines that are shown of one result.
+/// The maximum number of lines that are shown of one result.
 const MAX_LINES: usize = 200;
 
-/// Up to [`MAX_LINES`] lines, and how many more there were.
+/// Up to [`MAX_LINES`] lines, and the number of lines beyond them.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     lines: Vec<String>,
@@ -13,7 +13,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Adds a line, made only if there is room for it.
+    /// Adds a line. It is only built if there is room for it.
     pub(super) fn line(&mut self, line: impl FnOnce() -> String) {
         if self.lines.len() < MAX_LINES {
             self.lines.push(line());
@@ -33,12 +33,12 @@ impl Lines {
         self.lines.is_empty()
     }
 
-    /// Tells whether a line contains the text.
+    /// Returns whether a line contains the text.
     pub(super) fn contains(&self, text: &str) -> bool {
         self.lines.iter().any(|line| line.contains(text))
     }
 
-    /// Returns all lines, with a last one that says how many are missing.
+    /// Returns all lines, followed by one that gives the number of missing lines, if any.
     pub(super) fn into_text(self) -> String {
         let more = (self.more > 0).then(|| format!("… and {} more lines", self.more));
         self.lines

@@ -1,19 +1,19 @@
 //! Turns a result's JSON value into lines.
 //!
-//! A value that brings its own `summary` is shown as that, with its `warnings`, its `hint`, and the content that a summary
-//! cannot hold: `text`, `hits` and `entries`. Any other is shown field by field.
+//! A value with a `summary` is shown as that, with its `warnings`, its `hint`, and the content that a summary cannot
+//! hold: `text`, `hits` and `entries`. Any other value is shown field by field.
 
 use serde_json::{Map, Value};
 
 use super::lines::Lines;
 use crate::clean;
 
-/// The most items of a list, or fields of an object, that are shown on one line.
+/// The maximum number of list items, or object fields, that are shown on one line.
 const MAX_ITEMS: usize = 20;
-/// How deep fields stand one a line; what is deeper stands on one line together.
+/// The depth to which each field gets its own line; deeper values are shown on one line.
 const MAX_DEPTH: usize = 3;
 
-/// Returns the lines that show a value.
+/// Returns the lines that describe a value.
 pub(super) fn tell(value: &Value) -> Lines {
     let mut lines = Lines::default();
     match value {
@@ -56,7 +56,7 @@ fn tell_summarized(fields: &Map<String, Value>, lines: &mut Lines) {
     for hit in items("hits") {
         lines.line(|| self::hit(hit).unwrap_or_else(|| on_one_line(hit)));
     }
-    // A short list stands in the summary already.
+    // A short list is already part of the summary.
     let entry = |item: &Value| entry(item).unwrap_or_else(|| on_one_line(item));
     if items("entries").any(|item| !lines.contains(&entry(item))) {
         items("entries").for_each(|item| lines.line(|| entry(item)));
@@ -75,7 +75,7 @@ fn sentences<'a>(fields: &'a Map<String, Value>, name: &str) -> Vec<&'a str> {
     }
 }
 
-/// Tells a line of a file.
+/// Describes a line of a file.
 fn hit(hit: &Value) -> Option<String> {
     let (path, text) = (hit.get("path")?.as_str()?, hit.get("text")?.as_str()?);
     Some(format!(
@@ -86,14 +86,14 @@ fn hit(hit: &Value) -> Option<String> {
     ))
 }
 
-/// Tells a file or folder.
+/// Describes a file or folder.
 fn entry(entry: &Value) -> Option<String> {
     let path = clean::line(entry.get("path")?.as_str()?);
     let is_folder = entry.get("kind").and_then(Value::as_str) == Some("folder");
     Some(if is_folder { format!("{path}/") } else { path })
 }
 
-/// Tells a value whose lines are indented by its depth.
+/// Describes a value, with lines indented by its depth.
 fn tell_at(value: &Value, depth: usize, lines: &mut Lines) {
     let indent = "  ".repeat(depth);
     match value {

@@ -14,11 +14,11 @@ pub(super) const RULE: Rule = Rule {
 
 pub(super) const KEYWORDS: &str = "time date day clock weekday";
 
-/// The areas that names of time zones begin with.
+/// The areas with which names of time zones begin.
 const AREAS: &str =
     "Africa America Antarctica Arctic Asia Atlantic Australia Etc Europe Indian Pacific";
 
-/// Tells whether a word is a name such as `Europe/Berlin` or `UTC`.
+/// Returns whether a word is a name such as `Europe/Berlin` or `UTC`.
 pub(super) fn is_time_zone(word: &str) -> bool {
     let area = word.split_once('/').map(|(area, _)| area);
     area.is_some_and(|area| AREAS.split(' ').any(|known| known == area))
@@ -32,7 +32,7 @@ fn read(question: &Question) -> Map<String, Value> {
     arguments([("time_zone", zone.map(Value::from))])
 }
 
-/// Finds a place after "in", as in "the time in New York". Whether it has a time zone is for the tool to know.
+/// Finds a place after "in", as in "the time in New York". The tool decides whether the place has a time zone.
 fn place(question: &Question) -> Option<String> {
     let rest = question.words.get(question.position("in")? + 1..)?;
     // Many scripts have no upper case.

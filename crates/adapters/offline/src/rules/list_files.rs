@@ -1,4 +1,4 @@
-//! When to list files, and which.
+//! When to list files, and which files.
 
 use serde_json::{Map, Value};
 
@@ -17,7 +17,7 @@ const VERBS: &str =
 const NOUNS: &str = "files folder folders directory directories tree";
 const COMMANDS: &str = "ls dir tree";
 
-/// Words that may stand before "folder" without naming it.
+/// Words that may come before "folder" without naming it.
 const NO_NAMES: &str = "the a an my our this that each every current project and";
 
 fn fits(question: &Question) -> bool {
@@ -53,7 +53,7 @@ fn named(question: &Question) -> Option<&str> {
     })
 }
 
-/// Finds what a command is about, as in "ls src".
+/// Finds the operand of a command, as in "ls src".
 fn operand(question: &Question) -> Option<&str> {
     let second = question.words.get(1).filter(|_| is_command(question))?;
     let is_path = !second.text.starts_with('-') && !second.is_glob();

@@ -19,7 +19,7 @@ fn fits(question: &Question) -> bool {
     question.has_any(VERBS) && (question.file().is_some() || asks_for_quoted(question))
 }
 
-/// Tells whether it says what to read in quotation marks, as in `read "my notes"`.
+/// Returns whether the message gives the file to read in quotation marks, as in `read "my notes"`.
 fn asks_for_quoted(question: &Question) -> bool {
     let verb = question.words.first();
     verb.is_some_and(|verb| verb.is_among("read open cat")) && question.quoted().is_some()
@@ -35,7 +35,8 @@ fn read(question: &Question) -> Map<String, Value> {
     ])
 }
 
-/// Reads "line 5", "lines 10-20", "lines 10 to 20", "from line 10" and "first 20 lines": the first line and how many.
+/// Parses "line 5", "lines 10-20", "lines 10 to 20", "from line 10" and "first 20 lines" into the first line and the
+/// number of lines.
 fn lines(question: &Question) -> (Option<u64>, Option<u64>) {
     let Some(place) = question.position("line lines") else {
         return (None, None);

@@ -14,23 +14,23 @@ pub(super) const RULE: Rule = Rule {
 
 const VERBS: &str = "search find grep locate look";
 
-/// Words that lead to what is looked for.
+/// Words that introduce the search pattern.
 const MARKERS: &str = "for containing contain contains mentioning mention where";
 
-/// Words before what is looked for that are no part of it.
+/// Words before the search pattern that are not part of it.
 const FILLERS: &str = "the a an all any every text word phrase string pattern occurrences occurrence mentions uses usages \
     places of me is are where";
 
-/// Words that end what is looked for and lead to where.
+/// Words that end the search pattern and introduce the place to search.
 const ENDS: &str = "in under inside within below";
 
-/// Words that only say what became of what is looked for, as in "where is X defined".
+/// Participles that end the search pattern, as in "where is X defined".
 const PARTICIPLES: &str = "is are defined declared implemented used mentioned called";
 
 fn fits(question: &Question) -> bool {
     let asks = question.has_any(VERBS) || asks_where(question);
     let elsewhere = question.has_any("web internet online google");
-    // "Find all files" asks for names unless it says what they shall contain.
+    // "Find all files" asks for names unless it says what the files should contain.
     let names_only = question.has_any("files folders")
         && question.quoted().is_none()
         && !question.has_any(MARKERS);
@@ -53,7 +53,7 @@ fn read(question: &Question) -> Map<String, Value> {
             .is_none_or(|quoted| !quoted.contains(place))
     });
     let path = path.or_else(|| question.path_outside(pattern.as_deref().unwrap_or_default()));
-    // What stands in quotation marks is meant exactly so; elsewhere capitals may just begin a sentence.
+    // Quoted text is meant literally; elsewhere a capital letter may only begin a sentence.
     let case = question.quoted().is_none().then_some("insensitive");
     arguments([
         ("pattern", pattern.map(Value::from)),
@@ -79,7 +79,7 @@ fn pattern(question: &Question) -> Option<String> {
         .iter()
         .skip_while(|word| word.is_among(FILLERS));
     let words = words.take_while(|word| !(question.has_any("where") && word.is_among(PARTICIPLES)));
-    // The command takes one word, and after it a path.
+    // The command takes one word, followed by a path.
     let words = words
         .take(if is_grep { 1 } else { usize::MAX })
         .map(|word| word.text.as_str());
@@ -87,7 +87,7 @@ fn pattern(question: &Question) -> Option<String> {
     (!pattern.is_empty()).then_some(pattern)
 }
 
-/// Finds where what is looked for begins: after a marker that follows the verb, or else after the verb.
+/// Finds where the search pattern begins: after a marker that follows the verb, or else after the verb.
 fn begin(question: &Question) -> Option<usize> {
     if asks_where(question) {
         return Some(2);

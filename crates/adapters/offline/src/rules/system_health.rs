@@ -1,4 +1,4 @@
-//! When to look at the state of this machine, and at what.
+//! When to check the state of this machine, and which part of it.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
     arguments: read,
 };
 
-/// Words that ask for the machine as a whole.
+/// Words that ask for the whole machine.
 const AT_LARGE: &str = "health healthy slow sluggish machine computer laptop pc server host hardware system performance \
     diagnose";
 
@@ -45,7 +45,7 @@ fn fits(question: &Question) -> bool {
 fn read(question: &Question) -> Map<String, Value> {
     let named = SECTIONS.iter().filter(|(_, words)| question.has_any(words));
     let mut sections: Vec<&str> = named.map(|(section, _)| *section).collect();
-    // "Error" alone may mean anything; here it means the machine's.
+    // "Error" alone may mean anything; here it means the machine's errors.
     if fits(question) && question.has_any("error errors") && !sections.contains(&"errors") {
         sections.push("errors");
     }
