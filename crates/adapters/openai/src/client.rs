@@ -16,23 +16,24 @@ use crate::dialect::{PROVIDER, chat_dialect_for, responses_dialect_for, sent_med
 use crate::model::context_tokens;
 use crate::responses::ResponsesClient;
 
-/// The most tokens of a reply that leave no room to think: what is thought counts toward them, and an answer about a role or a
-/// summary would never be reached.
+/// The largest reply limit, in tokens, that leaves no room to think: thinking counts toward the limit, so an answer
+/// about a role or a summary would never be reached.
 const NO_ROOM_TO_THINK: u32 = 1_024;
 
-/// How many more are asked for then: GPT-5 thinks for more than a thousand before it answers in one sentence.
+/// The number of tokens that are added to the limit in that case: GPT-5 thinks for more than a thousand tokens before a
+/// one-sentence answer.
 const ROOM_TO_THINK: u32 = 4_096;
 
-/// Words about a request that is larger than what an account may use in a minute, in lower case.
+/// Lower-case words in the error about a request that exceeds the account's tokens per minute.
 const MORE_THAN_A_MINUTE_ALLOWS: &str = "request too large for";
 
-/// What errors mean, besides what holds everywhere; the first rule that fits counts. The codes are those of OpenAI's guide to errors
-/// (platform.openai.com/docs/guides/error-codes) and of the errors of a response in its published API description; inside
-/// a stream there is no status, so that the code alone tells.
+/// Maps errors to their meanings, in addition to the rules that apply to every provider; the first matching rule
+/// applies. The codes are from OpenAI's error guide (platform.openai.com/docs/guides/error-codes) and from the response
+/// errors in its published API description. An error inside a stream has no status, so only the code identifies it.
 const RULES: [ErrorRule; 28] = [
-    // Its code is that of a rate, but no wait makes it fit.
+    // Its code is that of a rate limit, but waiting never makes the request fit.
     ErrorRule::message(MORE_THAN_A_MINUTE_ALLOWS, Meaning::ContextOverflow),
-    // The type of an error about money may stand beside a code about rates: the code is right.
+    // A rate-limit code may come with a billing error type: the code is right.
     ErrorRule::code("rate_limit_exceeded", Meaning::RateLimited),
     ErrorRule::code("slow_down", Meaning::RateLimited),
     ErrorRule::code("billing_hard_limit_reached", Meaning::QuotaExhausted),
@@ -56,19 +57,19 @@ const RULES: [ErrorRule; 28] = [
     ErrorRule::code("unsupported_image_media_type", Meaning::BadRequest),
     ErrorRule::code("empty_image_file", Meaning::BadRequest),
     ErrorRule::code("image_file_not_found", Meaning::BadRequest),
-    // Groq's: the model wrote a call, or an answer, that the server cannot parse. The request is as it should be.
+    // Groq's codes: the model wrote a call or an answer that the server cannot parse. The request is valid.
     ErrorRule::code("tool_use_failed", Meaning::InvalidResponse),
     ErrorRule::code("json_validate_failed", Meaning::InvalidResponse),
-    // An item of the conversation that the server does not know, not a model.
+    // The server does not know an item of the conversation. This is not about the model.
     ErrorRule::message("items are not persisted", Meaning::BadRequest),
     ErrorRule::message("exceeds the context window", Meaning::ContextOverflow),
 ];
 
-/// The client of one model of OpenAI, or of a server that speaks its protocols.
+/// A client of one model of OpenAI, or of a server that speaks its protocols.
 ///
-/// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection, or its part of it over HTTP/2.
+/// Makes one attempt per call. Cancelling or dropping a call closes its connection, or its stream over HTTP/2.
 ///
-/// Where a request that was given room to think is refused as too large, it goes out again at once without that room.
+/// If a request that was given room to think is refused as too large, it is sent again immediately without that room.
 #[derive(Debug)]
 pub struct OpenAiClient {
     protocol: Protocol,
@@ -85,8 +86,8 @@ enum Protocol {
 }
 
 impl OpenAiClient {
-    /// Prepares a client of a model, with the key in the environment variable `OPENAI_API_KEY` and, where it is set, the
-    /// address in `OPENAI_BASE_URL`.
+    /// Creates a client of a model, with the key from the environment variable `OPENAI_API_KEY` and, if it is set, the
+    /// address from `OPENAI_BASE_URL`.
     ///
     /// ```no_run
     /// use neuraxis_openai::OpenAiClient;
@@ -97,16 +98,16 @@ impl OpenAiClient {
     ///
     /// # Errors
     ///
-    /// A [`ConnectError`] that names the variable, if it holds no key; otherwise as [`new`](Self::new).
+    /// A [`ConnectError`] that names the variable if it holds no key; otherwise the same errors as [`new`](Self::new).
     pub fn from_env(model: impl Into<String>) -> Result<Self, ConnectError> {
         Ok(Self::new(OpenAiConfig::from_env(model)?)?)
     }
 
-    /// Prepares a client. Nothing is sent yet.
+    /// Creates a client. Sends nothing yet.
     ///
     /// # Errors
     ///
-    /// [`OpenAiError`], when the configuration contradicts itself, the address cannot be used, or TLS cannot be set up.
+    /// [`OpenAiError`] if the configuration contradicts itself, the address cannot be used, or TLS cannot be set up.
     pub fn new(config: OpenAiConfig) -> Result<Self, OpenAiError> {
         config.check()?;
         let endpoint = Arc::new(Endpoint::new(endpoint_of(config.clone()))?);
@@ -140,11 +141,11 @@ impl OpenAiClient {
         })
     }
 
-    /// Asks the server for the names of its models, within a time.
+    /// Asks the server for the names of its models, within the given time.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`], when there is no server, it wants another key, or it lists no models.
+    /// An [`LlmError`] if there is no server, the server rejects the key, or it lists no models.
     ///
     /// # Cancel safety
     ///
@@ -153,7 +154,8 @@ impl OpenAiClient {
         models(&self.endpoint, &models_route(&self.endpoint), within).await
     }
 
-    /// Says which key of a table makes requests such as the server takes, as far as a refusal tells.
+    /// Returns which setting of a configuration table to change so that the server accepts such requests, as far as its
+    /// refusal tells.
     pub(crate) fn advice_on(&self, refusal: &str, table: &str) -> Option<String> {
         let names = |field: &str| refusal.contains(field);
         let is_chat = matches!(self.protocol, Protocol::Chat(_));
@@ -172,7 +174,7 @@ impl OpenAiClient {
         }
     }
 
-    /// Returns a request that leaves the model room to think, where it thinks and the request itself leaves none.
+    /// Returns a request that leaves the model room to think, if the model thinks and the request itself leaves none.
     fn with_room(&self, request: &ModelRequest) -> Option<ModelRequest> {
         let most = request.max_output_tokens?;
         (self.thinks && most <= NO_ROOM_TO_THINK).then(|| ModelRequest {
@@ -206,8 +208,8 @@ impl OpenAiClient {
         }
     }
 
-    /// Answers a request piece by piece, and fails with what the first piece fails with: within a stream, too, OpenAI says that
-    /// a request is too large.
+    /// Streams the answer to a request. If the first item of the stream is an error, returns that error: OpenAI may
+    /// also report inside a stream that a request is too large.
     async fn begun(
         &self,
         request: &ModelRequest,
@@ -223,7 +225,7 @@ impl OpenAiClient {
 impl LlmClient for OpenAiClient {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
         if let Some(roomy) = self.with_room(request) {
-            // Boxed: otherwise each request that waits keeps room for it, and few are such.
+            // Boxed, because otherwise every pending request would reserve space for this rarely used future.
             match Box::pin(async move { self.whole(&roomy, ctx).await }).await {
                 Err(error) if is_too_large(&error) => {}
                 outcome => return outcome,
@@ -238,7 +240,7 @@ impl LlmClient for OpenAiClient {
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
         if let Some(roomy) = self.with_room(request) {
-            // Boxed as above.
+            // Boxed for the same reason.
             match Box::pin(async move { self.begun(&roomy, ctx).await }).await {
                 Err(error) if is_too_large(&error) => {}
                 outcome => return outcome,
@@ -258,13 +260,13 @@ impl LlmClient for OpenAiClient {
     }
 }
 
-/// Tells whether a request was refused as too large, which it may no longer be without room to think.
+/// Returns whether a request was refused as too large. It may fit without room to think.
 const fn is_too_large(error: &LlmError) -> bool {
     matches!(error.kind, LlmErrorKind::ContextOverflow { .. })
 }
 
-/// Takes the longest reply out of what a request needed that is larger than what an account may use in a minute, where the
-/// reply is counted in, and says what can be done beside shortening the conversation.
+/// Adjusts the error about a request that exceeds the account's tokens per minute: subtracts the maximum reply, which
+/// that limit counts, from what the request needed, and adds what can be done other than shortening the conversation.
 pub(crate) fn without_reply(mut error: LlmError, most: Option<u32>) -> LlmError {
     if let LlmErrorKind::ContextOverflow { needed, .. } = &mut error.kind
         && error
@@ -281,12 +283,12 @@ pub(crate) fn without_reply(mut error: LlmError, most: Option<u32>) -> LlmError 
     error
 }
 
-/// Returns where the server lists its models.
+/// Returns the route where the server lists its models.
 pub(crate) fn models_route(endpoint: &Endpoint) -> Route {
     endpoint.route("models")
 }
 
-/// Returns how the server is reached.
+/// Returns the configuration of the server's endpoint.
 pub(crate) fn endpoint_of(config: OpenAiConfig) -> EndpointConfig {
     let mut endpoint = EndpointConfig::new(config.base_url);
     endpoint.api_key = config.api_key;

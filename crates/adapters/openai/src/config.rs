@@ -1,4 +1,4 @@
-//! How a server is reached and what is asked of it.
+//! How to reach a server and what to ask of it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::dialect::MaxTokensField;
 use crate::responses::ReasoningSummary;
 
-/// How the hosts of OpenAI and of Azure end, of whose clouds one is the government's.
+/// Suffixes of the hosts of OpenAI and of Azure, including Azure's government cloud.
 const FIRST_HAND: [&str; 7] = [
     ".openai.com",
     ".openai.azure.com",
@@ -23,7 +23,7 @@ const FIRST_HAND: [&str; 7] = [
     ".cognitiveservices.azure.us",
 ];
 
-/// How a server is reached and what is asked of it: a section such as `[models.reasoning]`.
+/// How to reach a server and what to ask of it: a section such as `[models.reasoning]`.
 ///
 /// ```
 /// use neuraxis_openai::{Api, OpenAiConfig};
@@ -45,114 +45,115 @@ const FIRST_HAND: [&str; 7] = [
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OpenAiConfig {
-    /// The address that `/responses` or `/chat/completions` is added to. `https://api.openai.com/v1`.
+    /// The address to which `/responses` or `/chat/completions` is appended. Default: `https://api.openai.com/v1`.
     pub base_url: String,
-    /// The protocol: `responses` or `chat`. `responses`.
+    /// The protocol: `responses` or `chat`. Default: `responses`.
     pub api: Api,
     /// The model's name.
     pub model: String,
-    /// The organization that pays, where the key belongs to several.
+    /// The organization to bill, if the key belongs to several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub organization: Option<String>,
-    /// The project that pays, where the key belongs to several.
+    /// The project to bill, if the key belongs to several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// What else is sent with each request and is no secret: names and values of headers.
+    /// Additional headers, by name, that are sent with every request and are not secret.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// What else is sent and is secret: names of headers, and the environment variables that hold their values.
+    /// Additional secret headers: header names, and the environment variables that hold their values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers_env: BTreeMap<String, String>,
-    /// What is added to each address as its query, such as Azure's `api-version`.
+    /// Query parameters that are added to every address, such as Azure's `api-version`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub query: BTreeMap<String, String>,
-    /// The header that the key is sent in as it is, such as `api-key`. As a bearer token if none is named.
+    /// The header in which the key is sent without a prefix, such as `api-key`. Default: the key is sent as a bearer
+    /// token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_header: Option<String>,
-    /// How hard the model is to think: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`, as far as the model
-    /// knows them. As it does by itself if nothing is said. One that thinks long and shows no summary needs a longer
+    /// How much the model thinks: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`, as far as the model
+    /// supports them. Default: the model's own. A model that thinks for long and shows no summary needs a longer
     /// `timeouts.output`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// How the model is to sum its reasoning up: `auto`, `concise` or `detailed`. Not at all if nothing is said. Only on
-    /// the Responses API.
+    /// How the model summarizes its reasoning: `auto`, `concise` or `detailed`. Default: no summary. Only on the
+    /// Responses API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_summary: Option<ReasoningSummary>,
-    /// Whether the server keeps the replies. Only on the Responses API. `false`.
+    /// Whether the server stores the replies. Only on the Responses API. Default: `false`.
     pub store: bool,
-    /// Whether tools are offered with strict schemas where their schemas allow it. At OpenAI and Azure, and nowhere else,
-    /// if nothing is said.
+    /// Whether tools are offered with strict schemas if their schemas allow it. Default: only at OpenAI and Azure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strict_tools: Option<bool>,
-    /// Whether several calls in one reply are welcome. As the server does by itself if nothing is said.
+    /// Whether the model may make several calls in one reply. Default: the server's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_tool_calls: Option<bool>,
-    /// How fast a request is worked on: `auto`, `default`, `flex`, `scale` or `priority`.
+    /// The priority with which requests are processed: `auto`, `default`, `flex`, `scale` or `priority`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_tier: Option<ServiceTier>,
-    /// What instructions are called: `developer` or `system`. By the model's name if nothing is said.
+    /// The role of instructions: `developer` or `system`. Default: chosen by the model's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_role: Option<SystemRole>,
-    /// Whether a temperature is `sent` or `left_out`. By the model's name if nothing is said: models that reason refuse
-    /// one.
+    /// Whether a temperature is `sent` or `left_out`. Default: chosen by the model's name, since models that reason
+    /// refuse a temperature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Temperature>,
-    /// The field that limits the tokens of a reply: `max_tokens` or `max_completion_tokens`. By the server and the model's
-    /// name if nothing is said: models that reason refuse the older `max_tokens`. Only on Chat Completions.
+    /// The field that limits the tokens of a reply: `max_tokens` or `max_completion_tokens`. Default: chosen by the
+    /// server and the model's name, since models that reason refuse the older `max_tokens`. Only on Chat Completions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens_field: Option<MaxTokensField>,
-    /// Whether a stream is asked for its token counts; without, they are unknown where the server does not give them by
-    /// itself. `true`. Only on Chat Completions: every server of the other protocol counts.
+    /// Whether streams are asked to include token counts; without them, the counts are unknown unless the server sends
+    /// them anyway. Default: `true`. Only on Chat Completions: every server of the other protocol sends counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_usage: Option<bool>,
-    /// How the form of a reply is asked for, where it must have one: `json_schema`, or, of a server that knows no schemas,
-    /// `json_object` or `ignored`, where the model is told the schema. `json_schema`. Only on Chat Completions.
+    /// How a required reply format is requested: `json_schema`, or, from a server that does not support schemas,
+    /// `json_object` or `ignored`, in which case the model is told the schema. Default: `json_schema`. Only on Chat
+    /// Completions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_form: Option<ReplyForm>,
-    /// Which reasoning of earlier replies is sent back: `always`, `same_turn` or `never`. `never`. Only on Chat Completions:
-    /// the other protocol carries it on by itself.
+    /// Which reasoning of earlier replies is sent back: `always`, `same_turn` or `never`. Default: `never`. Only on
+    /// Chat Completions: the other protocol carries reasoning automatically.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub echo_reasoning: Option<ReasoningEcho>,
-    /// What is sent for a system message that is not the first message: `system`, `user`, or `auto`, which is `system`
-    /// until the server refuses that. `auto`. Only on Chat Completions.
+    /// The role that is sent for a system message that is not the first message: `system`, `user`, or `auto`, which is
+    /// `system` until the server refuses that. Default: `auto`. Only on Chat Completions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_system: Option<LateSystem>,
-    /// How many replies may come in at the same time. Any number if nothing is said.
+    /// The maximum number of replies that may be in progress at the same time. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<MaxConcurrent>,
-    /// A file of certificates in PEM form that are trusted besides the machine's own.
+    /// A PEM file of certificates to trust in addition to the machine's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// The address of a proxy, without a password. What `HTTPS_PROXY` and its kin name if nothing is said.
+    /// The address of a proxy, without a password. Default: what `HTTPS_PROXY` and the related variables name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
     /// How long each part of an exchange may take.
     pub timeouts: Timeouts,
-    /// The context size in tokens. No server of this protocol tells it: if nothing is said, it is known of OpenAI's models,
-    /// on its own service and Azure's, whose names tell, and of no others.
+    /// The context size in tokens. No server of this protocol reports it. Default: known for OpenAI's models by their
+    /// names, on OpenAI's own service and Azure's; unknown for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// The key. Never part of a file: it is set by whoever reads the configuration.
+    /// The API key. Never part of a file: the code that reads the configuration sets it.
     #[serde(skip)]
     pub api_key: Option<Secret>,
-    /// The headers that [`headers_env`](Self::headers_env) names, with their values. Never part of a file:
+    /// The headers named by [`headers_env`](Self::headers_env), with their values. Never part of a file:
     /// [`read_secret_headers`](Self::read_secret_headers) sets them.
     #[serde(skip)]
     pub secret_headers: Vec<(String, Secret)>,
 }
 
-/// A protocol of OpenAI.
+/// One of OpenAI's protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Api {
-    /// The newer one, which carries the model's reasoning on between turns.
+    /// The newer protocol, which carries the model's reasoning from turn to turn.
     #[default]
     Responses,
-    /// The older one, which more servers know.
+    /// The older protocol, which more servers support.
     Chat,
 }
 
-/// Why a client cannot be made from a configuration.
+/// Why a client cannot be created from a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenAiError {
@@ -162,32 +163,32 @@ pub enum OpenAiError {
     /// No model is named.
     #[error("no model is named: set model")]
     NoModel,
-    /// Something is asked for that only the Responses API has.
+    /// The configuration uses a setting that only the Responses API has.
     #[error("{setting} is not part of Chat Completions: leave it out, or set api = \"responses\"")]
     OnlyResponses {
-        /// What is asked for.
+        /// The name of the setting.
         setting: &'static str,
     },
-    /// Something is asked for that only Chat Completions has.
+    /// The configuration uses a setting that only Chat Completions has.
     #[error("{setting} is part of Chat Completions alone: leave it out, or set api = \"chat\"")]
     OnlyChat {
-        /// What is asked for.
+        /// The name of the setting.
         setting: &'static str,
     },
-    /// A variable that is to hold a secret is not set.
+    /// The environment variable for a secret header is not set.
     #[error(
         "the environment variable {variable}, which is to hold the header {header}, is not set"
     )]
     NoVariable {
-        /// The variable.
+        /// The name of the variable.
         variable: String,
-        /// The header.
+        /// The name of the header.
         header: String,
     },
-    /// A secret header is named but was never read.
+    /// A secret header is named, but its value was never read.
     #[error("the secret header {header} was not read from its environment variable")]
     UnreadHeader {
-        /// The header.
+        /// The name of the header.
         header: String,
     },
 }
@@ -229,7 +230,7 @@ impl Default for OpenAiConfig {
 }
 
 impl OpenAiConfig {
-    /// Describes a model of OpenAI.
+    /// Creates a configuration for the named model at OpenAI.
     pub fn new(model: impl Into<String>) -> Self {
         Self {
             model: model.into(),
@@ -237,8 +238,8 @@ impl OpenAiConfig {
         }
     }
 
-    /// Describes a model by its name, with the key in the environment variable `OPENAI_API_KEY` and, where it is set, the
-    /// address in `OPENAI_BASE_URL`.
+    /// Creates a configuration for the named model, with the key from the environment variable `OPENAI_API_KEY` and, if
+    /// it is set, the address from `OPENAI_BASE_URL`.
     ///
     /// # Errors
     ///
@@ -249,7 +250,7 @@ impl OpenAiConfig {
         Ok(config)
     }
 
-    /// Reads the secret headers by looking their variables up.
+    /// Reads the values of the secret headers from their variables.
     ///
     /// # Errors
     ///
@@ -270,7 +271,7 @@ impl OpenAiConfig {
         Ok(())
     }
 
-    /// Refuses what contradicts itself.
+    /// Returns an error if the configuration contradicts itself.
     pub(crate) fn check(&self) -> Result<(), OpenAiError> {
         if self.model.trim().is_empty() {
             return Err(OpenAiError::NoModel);
@@ -301,7 +302,7 @@ impl OpenAiConfig {
         self.check_headers()
     }
 
-    /// Refuses secret headers that were never read.
+    /// Returns an error if secret headers are named but were never read.
     pub(crate) fn check_headers(&self) -> Result<(), OpenAiError> {
         let is_read = |header: &String| self.secret_headers.iter().any(|(name, _)| name == header);
         match self.headers_env.keys().find(|header| !is_read(header)) {
@@ -312,7 +313,7 @@ impl OpenAiConfig {
         }
     }
 
-    /// Tells whether the server is OpenAI's own, or Azure's, which know all that the protocols have.
+    /// Returns whether the server is OpenAI's own or Azure's; those support everything that the protocols have.
     #[must_use]
     pub fn is_first_hand(&self) -> bool {
         let url = self.base_url.trim().to_ascii_lowercase();
@@ -322,7 +323,7 @@ impl OpenAiConfig {
     }
 }
 
-/// Returns the first of some settings that is set.
+/// Returns the name of the first setting that is set.
 fn first_set(settings: &[(&'static str, bool)]) -> Option<&'static str> {
     let is_set = settings.iter().find(|(_, is_set)| *is_set);
     is_set.map(|(setting, _)| *setting)

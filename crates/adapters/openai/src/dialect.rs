@@ -1,4 +1,4 @@
-//! What is asked of a model, from its configuration and its name.
+//! What is asked of a model, according to its configuration and its name.
 
 use neuraxis_core::MediaTypes;
 use neuraxis_wire::{
@@ -11,10 +11,10 @@ use crate::config::{Api, OpenAiConfig};
 use crate::model::ModelTraits;
 use crate::responses::{EncryptedReasoning, ResponsesDialect, Store};
 
-/// The provider's name in records and messages, whichever server it is.
+/// The provider's name in records and messages, for every server.
 pub(crate) const PROVIDER: &str = "openai";
 
-/// What Chat Completions has a form for that all servers may know.
+/// The media that Chat Completions has a format for and that some server may accept.
 const SENT_OVER_CHAT: &[&str] = &[
     "image/*",
     "audio/wav",
@@ -24,19 +24,19 @@ const SENT_OVER_CHAT: &[&str] = &[
     "audio/mp3",
 ];
 
-/// What the Responses API has a form for.
+/// The media that the Responses API has a format for.
 const SENT_OVER_RESPONSES: &[&str] = &["image/*", "application/pdf"];
 
-/// The most bytes of the id of a call that Chat Completions takes.
+/// The maximum length of a call id that Chat Completions accepts, in bytes.
 const LONGEST_CHAT_CALL_ID: usize = 40;
 
 /// The field of Chat Completions that limits the tokens of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MaxTokensField {
-    /// The older one, which all servers know; only models of OpenAI that reason refuse it.
+    /// The older field, which all servers support; only OpenAI's reasoning models refuse it.
     MaxTokens,
-    /// The newer one.
+    /// The newer field.
     MaxCompletionTokens,
 }
 
@@ -49,7 +49,7 @@ impl MaxTokensField {
     }
 }
 
-/// Returns what is asked for over the Responses API; what a configuration leaves open goes by the model's name.
+/// Returns the dialect of the Responses API; settings that the configuration leaves open depend on the model's name.
 pub(crate) fn responses_dialect_for(config: &OpenAiConfig) -> ResponsesDialect {
     let shared = Shared::of(config);
     let reasons = shared.traits.reasons
@@ -77,13 +77,13 @@ pub(crate) fn responses_dialect_for(config: &OpenAiConfig) -> ResponsesDialect {
     }
 }
 
-/// Tells whether a model thinks before it answers, as far as its name tells.
+/// Returns whether a model thinks before it answers, as far as its name tells.
 pub(crate) fn thinks(config: &OpenAiConfig) -> bool {
     let is_told_not_to = config.reasoning_effort == Some(ReasoningEffort::None);
     ModelTraits::of(&config.model).reasons && !is_told_not_to
 }
 
-/// Returns which media a model takes. What a name tells of a model is told by OpenAI's own service alone.
+/// Returns the media types that a model accepts. A model's name says something about them only on OpenAI's own service.
 pub(crate) fn media_types(config: &OpenAiConfig) -> MediaTypes {
     match config.is_first_hand() {
         true => crate::model::media_types(&config.model),
@@ -91,7 +91,8 @@ pub(crate) fn media_types(config: &OpenAiConfig) -> MediaTypes {
     }
 }
 
-/// Returns which media a model may be sent: where nobody knows what it takes, all that its protocol has a form for.
+/// Returns the media types that may be sent to a model: if it is unknown what the model accepts, all that its protocol
+/// has a format for.
 pub(crate) fn sent_media_types(config: &OpenAiConfig) -> MediaTypes {
     match (media_types(config), config.api) {
         (MediaTypes::Unknown, Api::Chat) => MediaTypes::Only(SENT_OVER_CHAT),
@@ -100,7 +101,7 @@ pub(crate) fn sent_media_types(config: &OpenAiConfig) -> MediaTypes {
     }
 }
 
-/// Returns what is asked for over Chat Completions; what a configuration leaves open goes by the model's name.
+/// Returns the dialect of Chat Completions; settings that the configuration leaves open depend on the model's name.
 pub(crate) fn chat_dialect_for(config: &OpenAiConfig) -> Dialect {
     let shared = Shared::of(config);
     let mut dialect = Dialect::standard(PROVIDER);
@@ -112,8 +113,8 @@ pub(crate) fn chat_dialect_for(config: &OpenAiConfig) -> Dialect {
     dialect.service_tier = config.service_tier;
     dialect.longest_call_id = LONGEST_CHAT_CALL_ID;
     dialect.media = media_types(config);
-    // Models of any maker stand behind this protocol, at Azure as well, and the templates of many take no system message
-    // behind others. A server that takes one never refuses it, so that nothing changes there.
+    // Models of any maker are served with this protocol, also at Azure, and many of their templates accept a system
+    // message only as the first message. A server that accepts later ones never refuses them, so nothing changes there.
     dialect.late_system = config.late_system.unwrap_or(LateSystem::Auto);
     if config.stream_usage == Some(false) {
         dialect.stream_usage = StreamUsage::Unsaid;
@@ -123,7 +124,7 @@ pub(crate) fn chat_dialect_for(config: &OpenAiConfig) -> Dialect {
     }
     if let Some(echo) = config.echo_reasoning {
         dialect.reasoning_echo = echo;
-        // Servers that want it refuse a reply without the field, whoever gave that reply.
+        // Servers that require this field refuse any reply without it, no matter which model produced the reply.
         dialect.missing_reasoning = MissingReasoning::Empty;
     }
     let by_name = if shared.traits.reasons || config.is_first_hand() {
@@ -142,7 +143,7 @@ pub(crate) fn chat_dialect_for(config: &OpenAiConfig) -> Dialect {
     dialect
 }
 
-/// What both protocols have.
+/// Settings that both protocols have.
 struct Shared {
     traits: ModelTraits,
     temperature: Temperature,

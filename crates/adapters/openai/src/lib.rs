@@ -1,11 +1,13 @@
-//! OpenAI's language models, and others behind servers that speak its protocols: an adapter of the `LlmClient` port.
+//! OpenAI's language models, and other models behind servers that speak OpenAI's protocols: an adapter of the
+//! `LlmClient` port.
 //!
-//! **For** `api.openai.com` and what speaks like it at any other address: Azure, OpenRouter, Groq, vLLM and so on.
-//! [`OpenAiClient`] asks one model, whole or streamed, over the Responses API, which carries the model's reasoning on
-//! between turns, or over Chat Completions, which more servers know. What models differ in is known by their names, and
-//! configuration overrides it. The Responses API is spoken here alone, so its protocol lives in this crate.
+//! **For** `api.openai.com` and any other server that speaks its protocols: Azure, OpenRouter, Groq, vLLM and so on.
+//! [`OpenAiClient`] calls one model, with whole or streamed replies. It uses the Responses API, which carries the
+//! model's reasoning from turn to turn, or Chat Completions, which more servers support. Differences between models are
+//! known by the models' names, and configuration overrides them. This is the only crate that speaks the Responses API,
+//! so that protocol lives here.
 //!
-//! **Not for** repeating what failed, which the engine does, nor for OpenAI's built-in tools.
+//! **Not for** retrying failed calls, which the engine does, nor for OpenAI's built-in tools.
 //!
 //! ```
 //! use neuraxis_openai::{OpenAiClient, OpenAiConfig, Secret};

@@ -1,7 +1,7 @@
-//! What models differ in, as far as their names tell.
+//! The differences between models, as far as their names tell.
 //!
-//! After OpenAI's guides to reasoning (platform.openai.com/docs/guides/reasoning) and, for tools on Chat Completions,
-//! github.com/openai/openai-openapi/issues/541.
+//! Sources: OpenAI's guides to reasoning (platform.openai.com/docs/guides/reasoning) and, for tools on Chat
+//! Completions, github.com/openai/openai-openapi/issues/541.
 
 use neuraxis_core::MediaTypes;
 
@@ -11,17 +11,18 @@ const FIRST_TO_REFUSE_TOOLS: (u32, u32) = (5, 4);
 /// The first version of GPT that reasons.
 const FIRST_TO_REASON: (u32, u32) = (5, 0);
 
-/// What is known of a model.
+/// What is known about a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ModelTraits {
-    /// It reasons: it takes instructions as those of a developer, and refuses a temperature.
+    /// Whether the model reasons. If so, it takes instructions in the developer role, and refuses a temperature.
     pub(crate) reasons: bool,
-    /// On Chat Completions it takes no function tools while it reasons, as it does unless it is told not to.
+    /// Whether the model refuses function tools on Chat Completions while it reasons, which it does unless reasoning is
+    /// turned off.
     pub(crate) refuses_tools_on_chat: bool,
 }
 
 impl ModelTraits {
-    /// Returns what the name of a model tells. A name that tells nothing is that of a model which does not reason.
+    /// Returns the traits that a model's name implies. An unknown name is taken for a model that does not reason.
     pub(crate) fn of(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
         let name = name.rsplit_once('/').map_or(&*name, |(_, name)| name);
@@ -30,7 +31,7 @@ impl ModelTraits {
         let is_o = name
             .strip_prefix('o')
             .is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()));
-        // The models behind ChatGPT do not.
+        // The models behind ChatGPT do not reason.
         let is_chat = name.contains("-chat");
         let is_gpt = version.is_some_and(|version| version >= FIRST_TO_REASON) && !is_chat;
         Self {
@@ -41,10 +42,11 @@ impl ModelTraits {
     }
 }
 
-/// Returns the most tokens of a prompt to a model of OpenAI, by its name.
+/// Returns the maximum number of prompt tokens of an OpenAI model, by its name.
 ///
-/// After platform.openai.com/docs/models; of models that take a part of their context for the reply alone, what is left. A
-/// newer GPT than those it lists has no less than the newest of them, and a name that tells nothing tells no size.
+/// Source: platform.openai.com/docs/models. For models that reserve a part of their context for the reply, this is the
+/// remainder. A GPT newer than the listed ones is taken to have at least as much as the newest of them. An unknown name
+/// gives no size.
 pub(crate) fn context_tokens(name: &str) -> Option<u64> {
     let name = name.to_ascii_lowercase();
     let name = name
@@ -65,8 +67,8 @@ pub(crate) fn context_tokens(name: &str) -> Option<u64> {
     })
 }
 
-/// Images and documents, as OpenAI's guides name them (platform.openai.com/docs/guides/images-vision and
-/// /docs/guides/pdf-files): its models that see images read PDFs, too.
+/// Images and documents, as OpenAI's guides list them (platform.openai.com/docs/guides/images-vision and
+/// /docs/guides/pdf-files): its models that accept images also read PDFs.
 const SEEN: &[&str] = &[
     "image/png",
     "image/jpeg",
@@ -75,8 +77,8 @@ const SEEN: &[&str] = &[
     "application/pdf",
 ];
 
-/// Returns which media a model of OpenAI takes, by its name (platform.openai.com/docs/models). A newer GPT than those it lists
-/// sees what the newest of them do, and a name that tells nothing tells nothing of this.
+/// Returns the media types that an OpenAI model accepts, by its name (platform.openai.com/docs/models). A GPT newer
+/// than the listed ones is taken to accept what the newest of them do. An unknown name gives no answer.
 pub(crate) fn media_types(name: &str) -> MediaTypes {
     let name = name.to_ascii_lowercase();
     let name = name
@@ -94,12 +96,12 @@ pub(crate) fn media_types(name: &str) -> MediaTypes {
     }
 }
 
-/// Tells whether what follows the name of a family is that of a variant of it.
+/// Returns whether the text after a family's name is that of a variant.
 fn is_variant(rest: &str) -> bool {
     rest.starts_with('-')
 }
 
-/// Reads a version such as the one of `5.4-mini`.
+/// Parses a version such as the one in `5.4-mini`.
 fn version(text: &str) -> Option<(u32, u32)> {
     let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
     let number = text.get(..end.unwrap_or(text.len()))?;

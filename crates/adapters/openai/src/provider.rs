@@ -1,4 +1,4 @@
-//! OpenAI as a provider that a configuration can name.
+//! OpenAI as a provider that configuration can name.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

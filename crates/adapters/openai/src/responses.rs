@@ -1,7 +1,7 @@
-//! Responses, OpenAI's newer protocol: a reply is a list of items, which go back as they came.
+//! Responses, OpenAI's newer protocol: a reply is a list of items, which are sent back unchanged.
 //!
-//! What models and servers differ in is data, a [`ResponsesDialect`]. Nothing is kept on the server between requests unless the
-//! dialect says so: reasoning comes encrypted and is sent back with the next request.
+//! The differences between models and servers are data, a [`ResponsesDialect`]. The server stores nothing between
+//! requests unless the dialect says so: reasoning arrives encrypted and is sent back with the next request.
 
 mod client;
 mod dialect;

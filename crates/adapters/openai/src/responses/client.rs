@@ -1,4 +1,4 @@
-//! A client of Responses: one attempt a call, whole or streamed.
+//! A client of Responses: one attempt per call, with a whole or streamed reply.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::dialect::PROVIDER;
 
 /// A client of Responses, in the dialect of one server.
 ///
-/// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection, or its part of it over HTTP/2.
+/// Makes one attempt per call. Cancelling or dropping a call closes its connection, or its stream over HTTP/2.
 ///
-/// Where the service refuses what the model thought earlier in a conversation, since it was sealed for another organization or
-/// server, that conversation is sent without it, at once and from then on.
+/// If the service refuses earlier reasoning in a conversation because it was encrypted for another organization or
+/// server, the conversation is sent again immediately without that reasoning, and without it from then on.
 #[derive(Debug)]
 pub(crate) struct ResponsesClient {
     endpoint: Arc<Endpoint>,
@@ -29,7 +29,7 @@ pub(crate) struct ResponsesClient {
 }
 
 impl ResponsesClient {
-    /// Makes a client that asks `model` at a route of an endpoint.
+    /// Creates a client that calls `model` at a route of an endpoint.
     #[must_use]
     pub(crate) fn new(
         endpoint: Arc<Endpoint>,
@@ -48,7 +48,7 @@ impl ResponsesClient {
         }
     }
 
-    /// Answers a request whole.
+    /// Returns the whole answer to a request.
     ///
     /// # Errors
     ///
@@ -68,11 +68,11 @@ impl ResponsesClient {
         self.output(request).whole(&answer, self.endpoint.errors())
     }
 
-    /// Answers a request piece by piece.
+    /// Streams the answer to a request.
     ///
     /// # Errors
     ///
-    /// An [`LlmError`] for all that goes wrong before the first piece; what goes wrong later is an item of the stream.
+    /// An [`LlmError`] for anything that goes wrong before the first item; later errors are items of the stream.
     pub(crate) async fn stream(
         &self,
         request: &ModelRequest,

@@ -1,4 +1,4 @@
-//! What servers that speak Responses differ in.
+//! The differences between servers that speak Responses.
 
 use neuraxis_core::MediaTypes;
 use neuraxis_wire::{
@@ -9,47 +9,47 @@ use serde::{Deserialize, Serialize};
 /// What is asked of a server that speaks Responses, as data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ResponsesDialect {
-    /// What a system message that is not the first message is called. The first one is the instructions.
+    /// The role of a system message that is not the first message. The first one becomes the instructions.
     pub(crate) late_system: SystemRole,
-    /// Whether the server keeps the replies.
+    /// Whether the server stores the replies.
     pub(crate) store: Store,
-    /// Whether reasoning is asked for in a form that can be sent back.
+    /// Whether reasoning is requested in a form that can be sent back.
     pub(crate) encrypted_reasoning: EncryptedReasoning,
-    /// How hard the model is to think, where that is said.
+    /// How much the model should think, if that is set.
     pub(crate) reasoning_effort: Option<ReasoningEffort>,
-    /// How the model is to sum its reasoning up, where that is said.
+    /// How the model should summarize its reasoning, if that is set.
     pub(crate) reasoning_summary: Option<ReasoningSummary>,
     /// Whether tools are offered with strict schemas.
     pub(crate) strict_tools: StrictTools,
-    /// Whether a request says that several calls in one reply are welcome.
+    /// Whether the request says that the model may make several calls in one reply.
     pub(crate) parallel_calls: ParallelCalls,
     /// Whether the temperature is sent.
     pub(crate) temperature: Temperature,
-    /// How fast a request is worked on, where that is said.
+    /// The priority with which requests are processed, if that is set.
     pub(crate) service_tier: Option<ServiceTier>,
-    /// Which media the model takes, as far as that is known.
+    /// The media types that the model accepts, as far as they are known.
     pub(crate) media: MediaTypes,
 }
 
-/// Whether the server keeps the replies. It does unless it is told not to.
+/// Whether the server stores the replies, which it does by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Store {
-    /// It does, and knows their items by their ids.
+    /// The server stores them, and knows their items by their ids.
     Kept,
-    /// It does not: an item without content of its own is unknown to it.
+    /// The server does not store them: an item sent without its content is unknown to it.
     NotKept,
 }
 
-/// Whether reasoning is asked for in a form that can be sent back to a server that keeps nothing.
+/// Whether reasoning is requested in a form that can be sent back to a server that stores nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum EncryptedReasoning {
     /// The request includes `reasoning.encrypted_content`.
     Asked,
-    /// It is not: the model does not reason, or the server does not know the question.
+    /// Not requested: the model does not reason, or the server does not support the field.
     Unsaid,
 }
 
-/// How a model is to sum its reasoning up.
+/// How a model summarizes its reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -63,7 +63,7 @@ pub enum ReasoningSummary {
 }
 
 impl ReasoningSummary {
-    /// Returns the word that is sent.
+    /// Returns the value that is sent.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

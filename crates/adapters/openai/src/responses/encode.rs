@@ -1,5 +1,5 @@
-//! Encodes requests. No message is encoded twice: what a request shares with an earlier one is taken over as bytes, which
-//! also makes sure that a prompt's beginning stays the same byte for byte.
+//! Encodes requests. No message is encoded twice: messages that a request shares with an earlier one are reused as
+//! bytes, which also keeps the beginning of a prompt byte-for-byte identical.
 
 mod item;
 
@@ -16,11 +16,11 @@ use neuraxis_wire::{ParallelCalls, PropertyNames, ReasoningEffort, Temperature};
 use self::item::{Rules, has_form};
 use super::dialect::{EncryptedReasoning, ReasoningSummary, ResponsesDialect, Store};
 
-/// The fewest tokens that a reply may be limited to.
+/// The lowest limit on a reply's tokens that the service accepts.
 const FEWEST_TOKENS: u32 = 16;
 
-/// Words by which the service refuses sealed reasoning: it was sealed for another organization, or by another server behind
-/// the same address.
+/// Words in the service's refusal of encrypted reasoning: it was encrypted for another organization, or by another
+/// server behind the same address.
 const REFUSALS: [&str; 2] = ["invalid_encrypted_content", "encrypted content"];
 
 /// Encodes the requests to one model.
@@ -56,7 +56,7 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// [`BadRequest`](neuraxis_core::LlmErrorKind::BadRequest) for what this protocol cannot express.
+    /// [`BadRequest`](neuraxis_core::LlmErrorKind::BadRequest) if this protocol cannot express the request.
     pub(super) fn body(
         &self,
         request: &ModelRequest,
@@ -102,7 +102,7 @@ impl Encoder {
         Ok(body.into())
     }
 
-    /// Takes note of a service that refuses the reasoning in a request; any other error stays one.
+    /// Notes that the service refused the reasoning in a request; returns any other error.
     pub(super) fn learn(&self, error: LlmError, request: &ModelRequest) -> Result<(), LlmError> {
         self.refused.learn(error, request.messages.messages())
     }
@@ -184,7 +184,7 @@ impl Encoder {
     }
 }
 
-/// Writes a tool, with its function's fields beside the type. The protocol demands to be told whether it is strict.
+/// Writes a tool, with its function's fields at the same level as the type. The protocol requires the `strict` field.
 fn write_tool(tool: &ToolDefinition<'_>, json: &mut JsonWriter<'_>) {
     json.raw(r#"{"type":"function","#);
     tool.write_function(json);

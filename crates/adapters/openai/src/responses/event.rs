@@ -1,4 +1,4 @@
-//! What comes over the wire: events of a stream, and the response they lead to, which also comes whole.
+//! What the server sends: the events of a stream, and the response they lead to, which may also arrive whole.
 //!
 //! Items are decoded only where they are needed: the event that ends a stream repeats them all.
 
@@ -16,13 +16,13 @@ pub(super) struct Event<'a> {
     pub(super) kind: Option<Text<'a>>,
     #[serde(default)]
     pub(super) output_index: Option<usize>,
-    /// Which part of a message, or of the reasoning as it is.
+    /// The index of the part of a message, or of the raw reasoning.
     #[serde(default)]
     pub(super) content_index: Option<u32>,
-    /// Which part of the reasoning summed up.
+    /// The index of the part of the reasoning summary.
     #[serde(default)]
     pub(super) summary_index: Option<u32>,
-    /// A text, in the events that are known.
+    /// A text, in the events that this client handles.
     #[serde(borrow, default)]
     pub(super) delta: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -33,7 +33,7 @@ pub(super) struct Event<'a> {
     pub(super) error: Option<&'a RawValue>,
 }
 
-/// A response, as the event that ends a stream has it or as it comes whole.
+/// A response, as it arrives in the event that ends a stream, or whole.
 #[derive(Debug, Deserialize)]
 pub(super) struct Response<'a> {
     #[serde(borrow, default)]
@@ -56,7 +56,7 @@ pub(super) struct IncompleteDetails<'a> {
     pub(super) reason: Option<Text<'a>>,
 }
 
-/// Token counts. Signed, since servers write -1 for what they do not know.
+/// Token counts. Signed, since some servers write -1 for unknown counts.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct ResponseUsage {
     #[serde(default, deserialize_with = "written_count")]
@@ -85,14 +85,14 @@ struct CompletionDetails {
     reasoning_tokens: Option<i64>,
 }
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Debug, Deserialize)]
 pub(super) struct ItemKind<'a> {
     #[serde(borrow, rename = "type", default)]
     pub(super) kind: Option<Text<'a>>,
 }
 
-/// A message, a call or reasoning.
+/// A message, a call, or reasoning.
 #[derive(Debug, Deserialize)]
 pub(super) struct Item<'a> {
     #[serde(borrow, default)]
@@ -123,7 +123,7 @@ pub(super) struct ContentPart<'a> {
 }
 
 impl<'a> ContentPart<'a> {
-    /// Reads a list of parts; no list is an empty one.
+    /// Parses a list of parts; a missing list is empty.
     pub(super) fn list(field: Option<&'a RawValue>) -> Result<Vec<Self>, LlmError> {
         field.map_or(Ok(Vec::new()), |list| {
             parse::<Option<_>>(list.get()).map(Option::unwrap_or_default)
@@ -132,7 +132,8 @@ impl<'a> ContentPart<'a> {
 }
 
 impl ResponseUsage {
-    /// Returns what was counted. A server that counts but does not mention its cache has none, or nothing in it.
+    /// Returns the token counts. A server that counts tokens but does not mention its cache is taken to have read
+    /// nothing from a cache.
     pub(super) fn counts(&self) -> TokenCounts {
         let cached = |details: PromptDetails| details.cached_tokens;
         let written = |details: PromptDetails| details.cache_write_tokens;
@@ -148,12 +149,12 @@ impl ResponseUsage {
     }
 }
 
-/// Returns a text that may be missing, null or empty.
+/// Returns a text that may be missing, null, or empty.
 pub(super) fn text_of(field: Option<Text<'_>>) -> Cow<'_, str> {
     Text::of(field).unwrap_or_default()
 }
 
-/// Returns a value unless it is missing or stands for nothing.
+/// Returns a value unless it is missing, null, `false` or empty.
 pub(super) fn said(field: Option<&RawValue>) -> Option<&RawValue> {
     field.filter(|value| !matches!(value.get(), "null" | "false" | "\"\"" | "{}" | "[]"))
 }

@@ -1,7 +1,7 @@
-//! Turns the events of a stream, or a whole response, into the blocks of a reply, and refuses what contradicts itself.
+//! Turns the events of a stream, or a whole response, into the blocks of a reply, and refuses contradictory input.
 //!
-//! Each item of the response is one block, under the item's own number. Pieces of text are shown as they come; the item
-//! as it is when it is done decides, and a piece that it does not have is an error.
+//! Each item of the response becomes one block with the item's own number. Pieces of text are shown as they arrive. The
+//! completed item is authoritative, and a piece that it does not contain is an error.
 
 mod end;
 mod item;
@@ -26,24 +26,25 @@ use super::event::{Event, Response, ResponseUsage, said, text_of};
 use super::state::Origin;
 use crate::client::without_reply;
 
-/// The most items of one reply: far more than any model means.
+/// The maximum number of items in one reply: far more than any model intends.
 const MAX_ITEMS: usize = 1_000;
 
-/// The most bytes of all pieces and all items together: what streams in comes once more when it is done, as JSON.
+/// The maximum number of bytes of all pieces and all items together: everything that streams in is repeated as JSON
+/// when its item completes.
 const MAX_BYTES: usize = 4 * MAX_REPLY_BYTES;
 
-/// What a stream that is really of Chat Completions ends with; some servers end all theirs so.
+/// The marker that ends a stream of Chat Completions; some servers end all their streams with it.
 const DONE: &str = "[DONE]";
 
-/// The items of a reply that is coming in.
+/// The items of a reply that is arriving.
 #[derive(Debug)]
 pub(super) struct Output {
     server: Arc<str>,
-    /// The model that was asked.
+    /// The model that was requested.
     asked: Arc<str>,
     /// The model that answers.
     model: ModelRef,
-    /// The most tokens of the reply, where the request names a number.
+    /// The maximum number of tokens of the reply, if the request sets one.
     most: Option<u32>,
     items: Vec<Progress>,
     bytes: usize,
@@ -65,7 +66,8 @@ impl Output {
         }
     }
 
-    /// Decodes a response that comes whole. It goes the way of an event that ends a stream, so that both give the same.
+    /// Decodes a response that arrives whole. It is handled like the event that ends a stream, so both give the same
+    /// result.
     pub(super) fn whole(mut self, body: &[u8], errors: &ServerErrors) -> Result<Reply, LlmError> {
         let text = std::str::from_utf8(body).map_err(|_| invalid("the reply is not UTF-8"))?;
         let mut deltas = VecDeque::new();
@@ -121,7 +123,7 @@ impl Output {
         Ok(EventOutcome::Output)
     }
 
-    /// Takes note of an item that begins.
+    /// Records the start of an item.
     fn begin(
         &mut self,
         at: Option<usize>,
@@ -130,7 +132,7 @@ impl Output {
     ) -> Result<(), LlmError> {
         let item = item.ok_or_else(|| invalid("an event about an item has none"))?;
         let after = self.last_reasoning();
-        // The id of the reasoning before an item is kept with each.
+        // Each item stores the id of the reasoning before it.
         self.grow(item.get().len() + after.as_deref().map_or(0, str::len))?;
         let at = at.unwrap_or(self.items.len());
         if at < self.items.len() {
@@ -161,7 +163,7 @@ impl Output {
         Ok(())
     }
 
-    /// Takes a piece of an item.
+    /// Adds a piece to an item.
     fn go_on(
         &mut self,
         at: Option<usize>,
@@ -181,7 +183,7 @@ impl Output {
         item.go_on(section, &piece, &mut self.shares, out)
     }
 
-    /// Takes an item as it is when it is done.
+    /// Processes a completed item.
     fn finish(
         &mut self,
         at: Option<usize>,
@@ -207,7 +209,7 @@ impl Output {
         }
     }
 
-    /// Ends the reply with the response that it led to.
+    /// Ends the reply with its final response.
     fn end(
         &mut self,
         response: &str,
@@ -251,7 +253,8 @@ impl Output {
         Ok(())
     }
 
-    /// Returns why the model stopped: no response says that it stopped for its calls, or refused.
+    /// Returns why the model stopped. A response's status does not say whether the model stopped for its calls or
+    /// refused, so the content decides.
     fn finish_by_content(&self, finish: ReplyFinish) -> Result<ReplyFinish, LlmError> {
         if finish != ReplyFinish::Stop {
             return Ok(finish);

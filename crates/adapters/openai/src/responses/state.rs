@@ -1,19 +1,19 @@
-//! What of an item of a reply is kept beside its text, to be sent back.
+//! The part of a reply's item that is stored with its text, to be sent back.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The server and the model that gave an item. What they want to see again goes to no other: it is sealed for an account
-/// and a model, and its ids are known there alone.
+/// The server and the model that produced an item. State is sent back only to its origin: it is encrypted for one
+/// account and model, and its ids are known only there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Origin<'a> {
     pub(super) server: &'a str,
     pub(super) model: &'a str,
 }
 
-/// What of an item of a reply is kept beside its text.
+/// The part of a reply's item that is stored with its text.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct ItemState<'a> {
     pub(super) server: Cow<'a, str>,
@@ -21,19 +21,19 @@ pub(super) struct ItemState<'a> {
     /// The item's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<Cow<'a, str>>,
-    /// The id of the reasoning item that the item came after. Without that one the server refuses this id.
+    /// The id of the reasoning item that the item followed. Without that item, the server refuses this id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) after: Option<Cow<'a, str>>,
-    /// What a message is for: some models tell notes on the way from the answer.
+    /// The purpose of a message: some models distinguish interim notes from the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) phase: Option<Cow<'a, str>>,
-    /// Whether a message is nothing but a refusal.
+    /// Whether the message consists only of a refusal.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) refusal: bool,
-    /// A reasoning item as it is sent back.
+    /// A reasoning item in the form in which it is sent back.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub(super) item: Option<&'a RawValue>,
-    /// Whether that item has its content with it, so that a server that keeps nothing can read it.
+    /// Whether the reasoning item includes its encrypted content, so that a server that stores nothing can read it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) is_sealed: bool,
 }
@@ -47,7 +47,7 @@ impl<'a> ItemState<'a> {
         }
     }
 
-    /// Reads what was kept of an item, if it is of this origin.
+    /// Reads the stored state of an item, if it has this origin.
     pub(super) fn read(text: &'a str, origin: Origin<'_>) -> Option<Self> {
         let state: Self = serde_json::from_str(text).ok()?;
         let is_ours = state.server == origin.server && state.model == origin.model;

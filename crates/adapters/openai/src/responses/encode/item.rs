@@ -16,17 +16,17 @@ use crate::dialect::PROVIDER;
 use crate::responses::dialect::{ResponsesDialect, Store};
 use crate::responses::state::{ItemState, Origin};
 
-/// The most bytes of the id of a call, and of a function's name.
+/// The maximum length of a call id and of a function name, in bytes.
 const LONGEST_CALL_ID: usize = 64;
 const LONGEST_NAME: usize = 64;
 
-/// What decides how a message is written, besides itself and those before it.
+/// What decides how a message is written, other than the message itself and those before it.
 #[derive(Debug, Clone)]
 pub(super) struct Rules {
     model: Arc<str>,
     server: Arc<str>,
     dialect: ResponsesDialect,
-    /// Up to how many messages no reasoning is sent.
+    /// The number of leading messages whose reasoning is not sent.
     no_reasoning_until: usize,
 }
 
@@ -40,7 +40,7 @@ impl Rules {
         }
     }
 
-    /// Returns the rules by which no reasoning is sent of so many messages.
+    /// Returns rules under which the reasoning of that many leading messages is not sent.
     pub(super) fn without_reasoning_until(&self, messages: usize) -> Self {
         Self {
             no_reasoning_until: messages,
@@ -48,7 +48,7 @@ impl Rules {
         }
     }
 
-    /// Returns what was kept of a part, if this model on this server gave it.
+    /// Returns the stored state of a part, if this model on this server produced it.
     fn state_of<'a>(&self, message: &AssistantMessage, part: &'a Part) -> Option<ItemState<'a>> {
         let state = match part {
             Part::Text(part) => &part.state,
@@ -142,11 +142,11 @@ impl Rules {
         json.raw("}");
     }
 
-    /// Writes what the model answered, in its order.
+    /// Writes an assistant message, with its parts in order.
     ///
-    /// A reasoning item needs what came after it, and what came after it needs the reasoning item: a server that finds
-    /// one without the other refuses the request. So reasoning is sent only where something of its reply follows, and an
-    /// id only after the reasoning that it followed.
+    /// A reasoning item and the item after it need each other: a server that finds one without the other refuses the
+    /// request. So reasoning is sent only if a part of its reply follows, and an id is sent only after the reasoning
+    /// that it followed.
     fn write_assistant(
         &self,
         message: &AssistantMessage,
@@ -181,7 +181,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Writes a reasoning item if the server can read it; returns its id.
+    /// Writes a reasoning item if the server can read it, and returns its id.
     fn write_reasoning<'a>(
         &self,
         part: &'a ReasoningPart,
@@ -227,7 +227,7 @@ impl Rules {
     }
 }
 
-/// Tells whether a part is written whoever gave it.
+/// Returns whether a part is always written, no matter which model produced it.
 fn is_written_anyway(part: &Part) -> bool {
     match part {
         Part::Text(part) => !part.text.is_empty(),
@@ -236,7 +236,7 @@ fn is_written_anyway(part: &Part) -> bool {
     }
 }
 
-/// Returns what was kept of an item, without its id if the reasoning before it is not sent.
+/// Returns the stored state of an item, without its id if the reasoning before it is not sent.
 fn with_known_id<'a>(
     state: Option<ItemState<'a>>,
     sent_reasoning: Option<&str>,
@@ -280,12 +280,12 @@ fn write_input_text(text: &str, json: &mut JsonWriter<'_>) {
     json.raw("}");
 }
 
-/// Tells whether this protocol has a form for a media part.
+/// Returns whether this protocol has a format for a media part.
 pub(super) fn has_form(part: &MediaPart) -> bool {
     part.media_type.starts_with("image/") || part.media_type == "application/pdf"
 }
 
-/// Writes a media part, as far as this protocol has a form for it.
+/// Writes a media part, if this protocol has a format for it.
 fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
     let kind = part.media_type.as_str();
     let is_image = kind.starts_with("image/");
@@ -309,7 +309,7 @@ fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result<(), LlmErr
             });
             json.string(url);
         }
-        // A server may read its own files for whoever names them.
+        // Some servers read their own local files if a client names them.
         MediaSource::Url(_) => {
             return Err(unsupported("media at an address that is not http(s)"));
         }

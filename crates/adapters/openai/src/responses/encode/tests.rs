@@ -12,7 +12,7 @@ use neuraxis_wire::{ServiceTier, StrictTools, SystemRole};
 
 const SERVER: &str = "https://api.openai.com";
 
-/// The protocol as OpenAI documents it, with nothing kept on the server.
+/// The protocol as OpenAI documents it, with nothing stored on the server.
 const STANDARD: ResponsesDialect = ResponsesDialect {
     late_system: SystemRole::Developer,
     store: Store::NotKept,
@@ -39,7 +39,7 @@ fn input(dialect: ResponsesDialect, messages: impl IntoIterator<Item = Message>)
     body(dialect, &request_of(messages))["input"].take()
 }
 
-/// State as the adapter itself writes it.
+/// Returns state as the adapter writes it.
 fn state(fields: &str) -> Option<JsonText> {
     let text = format!(r#"{{"server":"{SERVER}","model":"m"{fields}}}"#);
     Some(JsonText::from_text(text))
@@ -54,9 +54,9 @@ fn reasoning(fields: &str) -> Part {
     })
 }
 
-/// A reasoning item that is whole.
+/// A reasoning item with its encrypted content.
 const SEALED: &str = r#","id":"rs_1","item":{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"gAAA"},"is_sealed":true"#;
-/// One that the server has to know.
+/// A reasoning item that the server must already know.
 const UNSEALED: &str = r#","id":"rs_1","item":{"type":"reasoning","id":"rs_1","summary":[]}"#;
 
 fn text(fields: &str) -> Part {
@@ -478,7 +478,7 @@ fn each_request_of_a_run_begins_with_the_one_before_byte_for_byte() {
             .messages
             .push(messages::result("loop-1", "look", "1"));
         if round == 4 {
-            // The last answer: tools stay, none may be called.
+            // The last answer: tools are still listed, but none may be called.
             request.messages.push(Message::system("Time is up."));
             request.tool_choice = ToolChoice::None;
         }

@@ -1,4 +1,4 @@
-//! How a reply ends: well, cut short, or in an error.
+//! How a reply ends: normally, cut short, or in an error.
 
 use neuraxis_core::{LlmError, LlmErrorKind, ReplyFinish};
 use neuraxis_wire::ServerErrors;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::responses::event::said;
 
-/// Returns why a model stopped, by the status of its response and what that says of why it is incomplete.
+/// Returns why a model stopped, from the status of its response and the reason given for an incomplete one.
 pub(super) fn finish_by_status(status: &str, why: &str) -> Result<ReplyFinish, LlmError> {
     let unfinished = |said: &str| Err(LlmError::new(LlmErrorKind::Incomplete, said));
     match (status, why) {
@@ -32,7 +32,7 @@ pub(super) fn finish_by_status(status: &str, why: &str) -> Result<ReplyFinish, L
     }
 }
 
-/// The error of an event that brings one, at its top or under `error`.
+/// Returns the error in an event, either at its top level or under `error`.
 pub(super) fn error_in_stream(
     data: &str,
     error: Option<&RawValue>,
@@ -42,13 +42,13 @@ pub(super) fn error_in_stream(
     if let Some(kind) = error.get_mut("type")
         && *kind == "error"
     {
-        // The type of the event, not of the error.
+        // This is the type of the event, not of the error.
         *kind = Value::Null;
     }
     errors.of_json(&error)
 }
 
-/// The error that a response names.
+/// Returns the error that a response contains.
 pub(super) fn error_of(error: &RawValue, errors: &ServerErrors) -> LlmError {
     errors.of_json(&tree(error.get()))
 }

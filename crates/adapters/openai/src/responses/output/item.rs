@@ -1,4 +1,4 @@
-//! One item of a reply on its way.
+//! One item of a reply that is arriving.
 
 mod kept;
 
@@ -13,10 +13,10 @@ use self::kept::reasoning_text;
 use crate::responses::event::{ContentPart, Item, ItemKind, text_of};
 use crate::responses::state::Origin;
 
-/// What stands between two parts of reasoning.
+/// The separator between two parts of reasoning.
 const BETWEEN_THOUGHTS: &str = "\n\n";
 
-/// An item of a reply on its way.
+/// An item of a reply that is arriving.
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) kind: Kind,
@@ -24,27 +24,27 @@ pub(super) struct Progress {
     block: BlockIndex,
     /// The id of the reasoning item before this one.
     after: Option<Arc<str>>,
-    /// The id of this item, if it is reasoning; of the call, if it is one.
+    /// The item's id if it is reasoning, or the call's id if it is a call.
     id: Option<Arc<str>>,
     name: String,
-    /// What was shown of it.
+    /// The text that has been shown.
     shown: String,
     section: Option<Section>,
     text: bool,
     refusal: bool,
 }
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Message,
     Reasoning,
     Call,
-    /// Something that was not asked for and holds nothing for a reader.
+    /// An item that was not requested and has nothing to read.
     Other,
 }
 
-/// Which part of an item a piece belongs to.
+/// The part of an item to which a piece belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section {
     Text,
@@ -72,7 +72,7 @@ impl Kind {
             "reasoning" => Ok(Self::Reasoning),
             "function_call" => Ok(Self::Call),
             "" => Err(invalid("an item of the reply does not say what it is")),
-            // A call that nobody could answer.
+            // A call that nothing could answer.
             other if other.ends_with("_call") && other.starts_with("custom_") => {
                 Err(invalid(format!(
                     "the reply has an item of type {:?}, which was not offered",
@@ -85,7 +85,7 @@ impl Kind {
 }
 
 impl Progress {
-    /// Begins an item, which is number `at` of its reply.
+    /// Starts an item, which has number `at` in its reply.
     pub(super) fn begin(
         at: usize,
         raw: &RawValue,
@@ -164,7 +164,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Takes the item as it is when it is done: shows what was not shown of it, and keeps what has to be sent back.
+    /// Processes the completed item: shows the rest of its text, and stores what must be sent back.
     pub(super) fn finish(
         &mut self,
         raw: &RawValue,
@@ -191,7 +191,7 @@ impl Progress {
         match whole.strip_prefix(self.shown.as_str()) {
             Some(rest) if !rest.is_empty() => self.show(rest, shares, out),
             Some(_) => {}
-            // Reasoning is for reading only; what is sent back is the item.
+            // Reasoning text is only for display; the item itself is sent back.
             None if self.kind == Kind::Reasoning => {}
             None => {
                 return Err(invalid(format!(
@@ -208,12 +208,12 @@ impl Progress {
         Ok(())
     }
 
-    /// Returns the id of the call, if it is one.
+    /// Returns the id of the call, if the item is a call.
     pub(super) fn call_id(&self) -> Option<&str> {
         self.id.as_deref().filter(|_| self.kind == Kind::Call)
     }
 
-    /// Returns the id of the reasoning, if it is some.
+    /// Returns the id of the reasoning, if the item is reasoning.
     pub(super) fn reasoning_id(&self) -> Option<Arc<str>> {
         let id = self.id.as_ref().filter(|_| self.kind == Kind::Reasoning);
         id.map(Arc::clone)

@@ -24,7 +24,7 @@ fn output() -> Output {
     )
 }
 
-/// Takes events until the reply is whole.
+/// Processes events until the reply is complete.
 fn deltas(events: &[Value]) -> Result<Vec<ReplyDelta>, LlmError> {
     let mut output = output();
     let mut out = VecDeque::new();
@@ -104,7 +104,7 @@ fn started(item: &Value, empty: &str) -> Value {
     item
 }
 
-/// A reply of a thought, a text and a call, as it streams.
+/// A streamed reply of a thought, a text and a call.
 fn stream() -> Vec<Value> {
     let summary = |at: u32, text: &str| json!({"type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": at, "delta": text});
     let items = [reasoning(), message("Héllo 🦀"), call("{\"at\":1}")];

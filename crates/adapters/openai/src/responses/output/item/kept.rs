@@ -1,4 +1,4 @@
-//! What of an item is for reading, and what of it is kept to be sent back.
+//! Which part of an item is for display, and which is stored to be sent back.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::responses::event::{ContentPart, Item, said};
 use crate::responses::state::{ItemState, Origin};
 
 impl Progress {
-    /// Returns what is kept of the item to be sent back.
+    /// Returns the part of the item that is stored to be sent back.
     pub(super) fn state(
         &self,
         item: Item<'_>,
@@ -48,7 +48,7 @@ impl Progress {
     }
 }
 
-/// Returns all that a reasoning item has to read: the thoughts, then their summary.
+/// Returns all readable text of a reasoning item: the thoughts, then their summary.
 pub(super) fn reasoning_text(item: &Item<'_>) -> Result<String, LlmError> {
     let mut texts = Vec::new();
     for field in [item.content, item.summary] {
@@ -58,7 +58,8 @@ pub(super) fn reasoning_text(item: &Item<'_>) -> Result<String, LlmError> {
     Ok(texts.join(BETWEEN_THOUGHTS))
 }
 
-/// Returns a reasoning item as it is sent back: whole, but for fields that mean nothing, which servers refuse.
+/// Returns a reasoning item in the form in which it is sent back: complete, except for empty fields, which servers
+/// refuse.
 fn reasoning_to_send(item: &Item<'_>) -> Result<Box<RawValue>, LlmError> {
     let mut bytes = Vec::new();
     let mut json = JsonWriter::new(&mut bytes);

@@ -1,4 +1,4 @@
-//! What is an error, and which.
+//! Input that is an error, and which error.
 
 use super::*;
 
@@ -141,7 +141,7 @@ fn ids_count_toward_the_size_of_a_reply() {
     };
     let calls: Vec<Value> = (0..5).map(call).collect();
     assert!(invalid_reply(&calls).contains("larger than"));
-    // That of a thought once more with each item after it.
+    // The id of a thought is stored again with each item after it.
     let mut events = vec![added(0, json!({"type": "reasoning", "id": long}))];
     events.extend((1..4).map(|at| added(at, message(""))));
     assert!(invalid_reply(&events).contains("larger than"));

@@ -1,11 +1,11 @@
-//! Streams as the bytes that they come as.
+//! Streams as the bytes in which they arrive.
 
 use neuraxis_wire::SseDecoder;
 use proptest::prelude::*;
 
 use super::*;
 
-/// Decodes the bytes of a stream that comes in these pieces.
+/// Decodes the bytes of a stream that arrives in these pieces.
 fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Reply, LlmError> {
     let mut events = SseDecoder::new();
     let (mut output, mut out) = (output(), VecDeque::new());
@@ -53,7 +53,7 @@ fn a_stream_that_is_cut_at_any_byte_gives_no_reply() {
     }
 }
 
-/// Values that often are what an event has there.
+/// Generates values that events often have in these fields.
 fn junk() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
