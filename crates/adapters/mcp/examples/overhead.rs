@@ -1,4 +1,5 @@
-//! What a call costs beside the bare SDK: the same server, started in the same way, asked in turns.
+//! Measures the overhead of a call compared with the bare SDK: the same server, started in the same way, called
+//! alternately.
 //!
 //! `cargo run --release -p neuraxis-mcp --example overhead -- mcp-server-everything stdio`
 
@@ -12,7 +13,7 @@ use rmcp::ServiceExt;
 use rmcp::model::CallToolRequestParams;
 use tokio::process::Command;
 
-/// How many calls each makes, after as many that do not count.
+/// The number of measured calls for each side, after the same number of warm-up calls.
 const CALLS: u32 = 2_000;
 
 fn context() -> ToolContext {

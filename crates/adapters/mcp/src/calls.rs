@@ -1,4 +1,4 @@
-//! The calls that are under way on a connection: whom their progress is reported to, and who is asked what the server asks.
+//! The calls in progress on a connection: where their progress is reported, and who answers the server's questions.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use tokio::time::Instant;
 
 use crate::text::one_line;
 
-/// How often progress of a call is passed on at the most; what is reported in between is dropped.
+/// The minimum interval between two progress reports of a call that are passed on; reports in between are dropped.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The most characters of a report.
+/// The maximum length of a report, in characters.
 const MAX_MESSAGE: usize = 200;
 
-/// The calls that are under way.
+/// The calls in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Calls(Mutex<Vec<Call>>);
 
@@ -25,15 +25,15 @@ struct Call {
     token: ProgressToken,
     progress: Progress,
     person: Person,
-    /// Whose call it is.
+    /// The session that made the call.
     session: Option<SessionId>,
     owner: Option<String>,
     reported: Option<Instant>,
-    /// How many questions are asked as those of this call.
+    /// The number of open questions that are asked in the name of this call.
     asked: usize,
 }
 
-/// A call that is under way until this is dropped.
+/// A call that is in progress until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Open {
     calls: Arc<Calls>,
@@ -41,7 +41,7 @@ pub(crate) struct Open {
 }
 
 impl Calls {
-    /// Notes that a call is under way.
+    /// Registers a call as in progress.
     pub(crate) fn open(self: &Arc<Self>, token: ProgressToken, ctx: &ToolContext) -> Open {
         self.lock().push(Call {
             token: token.clone(),
@@ -58,7 +58,7 @@ impl Calls {
         }
     }
 
-    /// Passes progress on to the call that it is of; nowhere, if there is none.
+    /// Passes progress to the call it belongs to. Dropped if there is no such call.
     pub(crate) fn report(&self, report: &ProgressNotificationParam) {
         let progress = {
             let mut calls = self.lock();
@@ -82,15 +82,16 @@ impl Calls {
         );
     }
 
-    /// Puts a question to whoever is behind the calls that are under way; `None` where they are of different people, since a
-    /// question of a server does not say whose it is, and where there are none.
+    /// Asks the user behind the calls in progress. Returns `None` if there are no calls, or if they belong to different
+    /// users: the server's question does not say which user it is for.
     ///
-    /// Nor does it say of which of them it is: it is asked as that of one of them, and is open for as long as any is. If the
-    /// one ends that it is not of, it is asked anew as that of another.
+    /// Nor does it say which call it is for. It is asked in the name of one of the calls, and stays open as long as any
+    /// call is in progress: if that call ends without being the one that the question was for, the question is asked
+    /// again in the name of another.
     ///
     /// # Cancel safety
     ///
-    /// As [`Person::ask`].
+    /// Same as [`Person::ask`].
     pub(crate) async fn ask(&self, question: &Question) -> Option<QuestionReply> {
         let mut asking = self.least_asked()?;
         loop {
@@ -103,12 +104,12 @@ impl Calls {
         }
     }
 
-    /// Notes a question as one of the call that has the fewest, the oldest of these: a server that answers calls in turn asks
-    /// about the oldest.
+    /// Assigns a question to the call with the fewest open questions, and among those to the oldest: a server that
+    /// answers calls in order asks about the oldest.
     fn least_asked(&self) -> Option<AskingAs<'_>> {
         let mut calls = self.lock();
         let (session, owner) = calls.first().map(|call| (&call.session, &call.owner))?;
-        // Without owners, who is behind another conversation is not known.
+        // Without owners, it is unknown who is behind another session.
         let is_same =
             |call: &Call| call.owner == *owner && (owner.is_some() || call.session == *session);
         if !calls.iter().all(is_same) {
@@ -123,7 +124,7 @@ impl Calls {
         })
     }
 
-    /// Tells whether a call is under way.
+    /// Returns whether a call is in progress.
     fn holds(&self, token: &ProgressToken) -> bool {
         self.lock().iter().any(|call| call.token == *token)
     }
@@ -139,7 +140,7 @@ impl Drop for Open {
     }
 }
 
-/// A question that is asked as one of a call until this is dropped.
+/// A question that is asked in the name of a call until this value is dropped.
 struct AskingAs<'a> {
     calls: &'a Calls,
     token: ProgressToken,
@@ -149,14 +150,14 @@ struct AskingAs<'a> {
 impl Drop for AskingAs<'_> {
     fn drop(&mut self) {
         let mut calls = self.calls.lock();
-        // The call may be over.
+        // The call may have ended.
         if let Some(call) = calls.iter_mut().find(|call| call.token == self.token) {
             call.asked = call.asked.saturating_sub(1);
         }
     }
 }
 
-/// Counts progress in whole steps; shares of a whole in percent.
+/// Converts progress to whole steps; fractions of a whole become percent.
 fn steps(done: f64, total: Option<f64>) -> Option<ProgressSteps> {
     let whole = |number: f64| -> Option<u64> {
         let is_countable = number.is_finite() && (0.0..=1e15).contains(&number);
@@ -186,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// Somebody whose answers come when the test gives them. To drop one is to withdraw its question.
+    /// A user whose answers the test supplies. Dropping an answer's sender withdraws the question.
     #[derive(Debug)]
     struct ByHand(Mutex<VecDeque<oneshot::Receiver<QuestionReply>>>);
 
@@ -202,7 +203,7 @@ mod tests {
         }
     }
 
-    /// Opens a call whose person is asked so many questions at the most; they are answered by what is returned.
+    /// Opens a call whose user is asked at most this many questions; the returned senders answer them.
     fn opened(
         calls: &Arc<Calls>,
         number: i64,
@@ -229,7 +230,7 @@ mod tests {
         let mut one = Box::pin(calls.ask(&question));
         let mut two = Box::pin(calls.ask(&question));
         assert!(polled(&mut one).is_none() && polled(&mut two).is_none());
-        // Each call has one of them. The first is over, though what it was taken to ask is not answered.
+        // Each call has one question. The first call has ended, but the question attributed to it is not answered.
         drop(first);
         drop(of_first.pop());
         assert_eq!(polled(&mut one), None, "it is asked anew");
@@ -279,7 +280,7 @@ mod tests {
         }
     }
 
-    /// Lets a future go on as far as it can.
+    /// Polls a future once.
     fn polled<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         match std::pin::Pin::new(future).poll(&mut context) {

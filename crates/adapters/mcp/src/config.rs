@@ -1,4 +1,4 @@
-//! How a server is reached, and how much of it is used.
+//! How to reach a server, and which of its tools are used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,10 +12,11 @@ use url::{Host, Url};
 use crate::error::ConnectError;
 use crate::stdio::find_program;
 
-/// The most characters of a server's name: its tools are named `NAME__TOOL`, and no name has more than 64.
+/// The maximum length of a server's name, in characters: its tools are named `NAME__TOOL`, and tool names have at most
+/// 64.
 const MAX_NAME: usize = 32;
 
-/// The variables that every program gets, and that tell nothing which it may not say.
+/// Variables that programs commonly get and whose values are not secret.
 const PLAIN_VARIABLES: [&str; 18] = [
     "APPDATA",
     "HOME",
@@ -37,7 +38,7 @@ const PLAIN_VARIABLES: [&str; 18] = [
     "USERPROFILE",
 ];
 
-/// The headers that never hold a secret.
+/// Headers that never hold a secret.
 const PLAIN_HEADERS: [&str; 9] = [
     "accept",
     "accept-encoding",
@@ -50,19 +51,19 @@ const PLAIN_HEADERS: [&str; 9] = [
     "user-agent",
 ];
 
-/// One server.
+/// The configuration of one server.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct McpServerConfig {
-    /// Its name here: 1 to 32 of `A-Z a-z 0-9 _ -`, without two underscores in a row.
+    /// The server's local name: 1 to 32 of `A-Z a-z 0-9 _ -`, without two consecutive underscores or one at its end.
     pub name: Arc<str>,
-    /// How it is reached: a program that is started, or an address.
+    /// How to reach the server: a program to start, or an address.
     pub reach: Reach,
-    /// The tools of it that are used, by the names that it gives them; all, if there is no list.
+    /// The tools to use, by the server's names for them. All if there is no list.
     pub tools: Option<Vec<String>>,
-    /// How long it may take until it is connected and has named its tools; 60 seconds by default.
+    /// How long connecting and listing the tools may take. Default: 60 seconds.
     pub start_timeout: Duration,
-    /// How long a call may take; the run's own limit by default.
+    /// How long a call may take. Default: the run's own limit.
     pub call_timeout: Option<Duration>,
 }
 
@@ -72,39 +73,39 @@ pub struct McpServerConfig {
 pub enum Reach {
     /// A program that is started here and spoken to over its standard input and output.
     Stdio(StdioConfig),
-    /// A service that is spoken to over streamable HTTP.
+    /// A service that is reached over streamable HTTP.
     Http(HttpConfig),
 }
 
-/// A program that is started.
+/// A program to start.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StdioConfig {
-    /// The program: a path, or a name that is looked for in the variable `PATH` of `env`.
+    /// The program: a path, or a name that is looked up in the `PATH` variable of `env`.
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// All variables it gets: nothing of this process is passed on beside them.
+    /// All of its environment variables: nothing else is inherited from this process.
     pub env: BTreeMap<String, Secret>,
-    /// The names of those whose values are no secrets. The values of the others are taken out of whatever the program says.
-    /// By default those that every program gets, such as `PATH`.
+    /// The names of the variables whose values are not secret. The values of all others are removed from everything the
+    /// program says. Default: variables that programs commonly get, such as `PATH`.
     pub plain: BTreeSet<String>,
-    /// Where it works; the working directory of this process by default.
+    /// Its working directory. Default: that of this process.
     pub cwd: Option<PathBuf>,
 }
 
-/// A service that is asked.
+/// A service to call.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HttpConfig {
-    /// Its address: `https:`, or `http:` where nothing secret is sent or on this machine.
+    /// Its address: `https:`, or `http:` if nothing secret is sent or the service is on this machine.
     pub url: String,
-    /// What is sent as `Authorization: Bearer …`, to this address and no other.
+    /// The token that is sent as `Authorization: Bearer …`, only to this address.
     pub token: Option<Secret>,
-    /// More headers that are sent with each request.
+    /// Additional headers that are sent with each request.
     pub headers: BTreeMap<String, Secret>,
-    /// The names of those whose values are no secrets, in any case of letters. The values of the others are taken out of
-    /// whatever the service says. By default those that never hold one, such as `Accept`.
+    /// The names of the headers whose values are not secret, compared without regard to case. The values of all others
+    /// are removed from everything the service says. Default: headers that never hold a secret, such as `Accept`.
     pub plain: BTreeSet<String>,
 }
 
@@ -112,29 +113,29 @@ pub struct HttpConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigFault {
-    /// Its name cannot be part of a tool's.
+    /// The name cannot be part of a tool's name.
     #[error(
         "{name:?} cannot name a server: 1 to 32 of A-Z a-z 0-9 _ -, without two underscores in a row or one at its end"
     )]
     Name {
-        /// The name.
+        /// The rejected name.
         name: String,
     },
-    /// There is no program to start.
+    /// No program is named.
     #[error("command is empty: name the program of the server")]
     NoCommand,
-    /// The address is none.
+    /// The address is invalid.
     #[error("url is no address of a server ({reason}): write it like https://example.org/mcp")]
     Url {
         /// What is wrong with it.
         reason: String,
     },
-    /// What is secret would be sent in the clear.
+    /// A secret would be sent unencrypted.
     #[error(
         "url begins with http: and is not on this machine, so that the token or the headers would be sent in the clear; use https:"
     )]
     Clear,
-    /// This build speaks no TLS.
+    /// This build has no TLS support.
     #[error("url begins with https:, and this program was built without the feature tls")]
     NoTls,
     /// A header cannot be sent.
@@ -142,7 +143,7 @@ pub enum ConfigFault {
         "headers.{name} cannot be sent: its name or its value has characters that no header may have"
     )]
     Header {
-        /// Its name.
+        /// The header's name.
         name: String,
     },
     /// The token cannot be sent.
@@ -151,7 +152,7 @@ pub enum ConfigFault {
 }
 
 impl McpServerConfig {
-    /// A server of this name that is reached so, with all its tools.
+    /// Creates the configuration of a server with this name, with all its tools.
     pub fn new(name: impl Into<Arc<str>>, reach: Reach) -> Self {
         Self {
             name: name.into(),
@@ -162,11 +163,11 @@ impl McpServerConfig {
         }
     }
 
-    /// Finds what would keep the server from being used, before anything is started.
+    /// Checks the configuration before anything is started.
     ///
     /// # Errors
     ///
-    /// A [`ConfigFault`] that names the key. No secret is in it.
+    /// A [`ConfigFault`] that names the key. It contains no secret.
     pub fn check(&self) -> Result<(), ConfigFault> {
         if !is_name(&self.name) {
             return Err(ConfigFault::Name {
@@ -180,8 +181,8 @@ impl McpServerConfig {
         }
     }
 
-    /// Finds what would keep the program of the server from being started: that there is none, or no folder for it to work in.
-    /// Starts nothing, and says nothing of a service.
+    /// Checks that the server's program and its working directory exist. Starts nothing, and accepts any service
+    /// unchecked.
     ///
     /// # Errors
     ///
@@ -193,8 +194,8 @@ impl McpServerConfig {
         }
     }
 
-    /// Returns what the server is known by: what is accepted of one program or address does not hold for another that is
-    /// given its name.
+    /// Returns the identity of the server's program or address: what was accepted for one does not apply to another
+    /// that gets the same name.
     #[must_use]
     pub fn identity(&self) -> ContentHash {
         match &self.reach {
@@ -219,7 +220,7 @@ impl McpServerConfig {
             Reach::Stdio(stdio) => {
                 let variables = stdio.env.iter();
                 let secret = variables.filter(|(name, _)| !stdio.plain.contains(*name));
-                // A program seldom repeats the space around it.
+                // A program rarely repeats the whitespace around a value.
                 let bare = secret.map(|(_, value)| value.expose().trim());
                 bare.map(Secret::new).collect()
             }
@@ -228,7 +229,7 @@ impl McpServerConfig {
                     |name: &str| http.plain.iter().any(|it| it.eq_ignore_ascii_case(name));
                 let headers = http.headers.iter().filter(|(name, _)| !is_plain(name));
                 let headers = headers.flat_map(|(_, value)| {
-                    // `Bearer TOKEN` is not all that a server may repeat.
+                    // A server may also repeat only the part after the scheme of `Bearer TOKEN`.
                     let bare = value.expose().split_once(' ');
                     let bare = bare.map(|(_, bare)| Secret::new(bare));
                     std::iter::once(value.clone()).chain(bare)
@@ -240,7 +241,7 @@ impl McpServerConfig {
 }
 
 impl StdioConfig {
-    /// A program with these arguments and no variables.
+    /// Creates the configuration of a program with these arguments and no variables.
     pub fn new(
         command: impl Into<String>,
         args: impl IntoIterator<Item = impl Into<String>>,
@@ -256,7 +257,7 @@ impl StdioConfig {
 }
 
 impl HttpConfig {
-    /// A service at this address that asks for no token.
+    /// Creates the configuration of a service that needs no token.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),

@@ -1,4 +1,4 @@
-//! One connection to a server: the handshake in whichever era of the protocol it speaks, its tools page by page, its end.
+//! One connection to a server: the handshake in either era of the protocol, the paged list of tools, and the end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,34 +28,34 @@ use crate::pauses::{Pauses, STABLE_AFTER};
 use crate::stdio::{LastWords, Late, Process};
 use crate::text::one_line;
 
-/// The most pages of tools that are asked for.
+/// The maximum number of pages of tools that are requested.
 const MAX_PAGES: usize = 100;
 
-/// The most tools of a server, with those that are none.
+/// The maximum number of tools of a server, including invalid ones.
 pub(crate) const MAX_TOOLS: usize = 1_000;
 
-/// How long the end of a connection may take, before its process is ended in another way.
+/// How long closing a connection may take before its process is ended in another way.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a program may take to say what it speaks before it is asked in the older way, and no more than a third of the
-/// time that its start may take.
+/// How long a program may take to say which versions it speaks before it is asked in the older way. At most a third of
+/// the configured start timeout.
 const DISCOVERY_LIMIT: Duration = Duration::from_secs(3);
 
-/// Which way a server is asked what it speaks.
+/// How a server is asked which versions it speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
-    /// In the way of today first, and then in that of before.
+    /// First in the current way, then in the older way.
     Unknown,
-    /// It begins with `initialize`, as servers did until 2025-11-25.
+    /// With `initialize`, as in revisions up to 2025-11-25.
     Legacy,
-    /// In the way of today, however long it takes to answer.
+    /// In the current way, however long the server takes to answer.
     Modern,
 }
 
 /// A handshake that failed.
 struct Failed {
     error: ConnectError,
-    /// Which way may work where this one did not.
+    /// The era that may work although this one did not.
     other: Option<Era>,
 }
 
@@ -65,7 +65,8 @@ impl From<ConnectError> for Failed {
     }
 }
 
-/// Ends a connection when it is dropped: one that is given up, such as one whose tools cannot be had, would stay otherwise.
+/// Ends a connection when it is dropped. A connection that is given up, for example because its tools cannot be listed,
+/// would otherwise stay open.
 struct EndOnDrop(Option<RunningServiceCancellationToken>);
 
 impl Drop for EndOnDrop {
@@ -76,25 +77,25 @@ impl Drop for EndOnDrop {
     }
 }
 
-/// A server that answers.
+/// A connected server.
 pub(crate) struct Connection {
     pub(crate) peer: Peer<RoleClient>,
     /// The protocol version.
     pub(crate) version: String,
-    /// What the server calls itself.
+    /// The name and version that the server gives for itself.
     pub(crate) program: Option<String>,
     pub(crate) era: Era,
     pub(crate) last_words: LastWords,
     ending: EndOnDrop,
     ended: CancellationToken,
-    /// Hears of changes until it is dropped.
+    /// Receives change notifications until it is dropped.
     listener: Option<AbortOnDropHandle<()>>,
     process: Option<Process>,
 }
 
 impl Connection {
-    /// Starts or reaches a server and agrees with it on a version. Not bounded in time. That it speaks the way of today, if too
-    /// late, is kept in `era`, though the rest may be given up.
+    /// Starts or reaches a server and negotiates a version. Has no time limit of its own. If the server turns out to
+    /// speak the current protocol, only too slowly, that is stored in `era`, even if this call is then given up.
     pub(crate) async fn open(
         config: &McpServerConfig,
         handler: impl Fn() -> Handler,
@@ -107,7 +108,7 @@ impl Connection {
                 error,
                 other: Some(other),
             }) => {
-                // It said so. That one is older is no more than a guess.
+                // The server said so itself. That a server is legacy is only a guess.
                 if other == Era::Modern {
                     *era = other;
                 }
@@ -160,16 +161,16 @@ impl Connection {
                     matches!(error, ClientInitializeError::LegacyFallbackFailed { .. });
                 let error = ConnectError::of_handshake(&error, said, &secrets);
                 let other = match era {
-                    // It does know the way of today, and took longer than it was given.
+                    // The server does speak the current protocol; it took longer than it was given.
                     Era::Unknown if late.as_ref().is_some_and(Late::is_so) => Some(Era::Modern),
                     Era::Legacy => None,
-                    // Some do not outlive a question that they do not know.
+                    // Some servers exit on a request that they do not know.
                     _ if error.is_end() => Some(Era::Legacy),
-                    // Others answer it with an error of their own, such as the status 500.
+                    // Others answer it with an error of their own, such as status 500.
                     _ if error.is_odd() && !was_asked_both => Some(Era::Legacy),
                     _ => None,
                 };
-                // Before it is started anew, so that the two are not there at once.
+                // Stopped before the next start, so that two processes do not exist at the same time.
                 if let (Some(_), Some(process)) = (other, process) {
                     process.stop().await;
                 }
@@ -193,7 +194,7 @@ impl Connection {
         last_words: LastWords,
     ) -> Self {
         let peer = service.peer().clone();
-        // A list that could not be fetched is none, and not that of before.
+        // If the list cannot be fetched, the previous list must not be used instead.
         peer.set_response_cache_config(ClientCacheConfig::disabled())
             .await;
         let info = peer.peer_info();
@@ -219,7 +220,7 @@ impl Connection {
         let ended = CancellationToken::new();
         let ends = ended.clone().drop_guard();
         tokio::spawn(async move {
-            // However it ended, it did.
+            // The connection has ended, whatever the result says.
             let _ = service.waiting().await;
             drop(ends);
         });
@@ -236,7 +237,7 @@ impl Connection {
         }
     }
 
-    /// Asks for the tools, page by page, as far as there are not too many. A tool that is none does not spoil the others.
+    /// Lists the tools, page by page, up to the limits. An invalid tool does not affect the others.
     pub(crate) async fn tools(&self) -> Result<(Vec<Tool>, Vec<LeftOut>), ServiceError> {
         let (mut tools, mut left_out) = (Vec::new(), Vec::new());
         let mut seen = BTreeSet::new();
@@ -257,11 +258,11 @@ impl Connection {
                     let page = page.0;
                     let listed: &[Value] = match page.get("tools") {
                         Some(Value::Array(listed)) => listed,
-                        // So programs in Go write an empty list.
+                        // Programs in Go write an empty list this way.
                         Some(Value::Null) => &[],
                         _ => return Err(ServiceError::UnexpectedResponse),
                     };
-                    // One more than there may be tells that there are too many.
+                    // Receiving one more than the limit shows that there are too many.
                     let left = MAX_TOOLS.saturating_sub(tools.len() + left_out.len());
                     for tool in listed.iter().take(left + 1) {
                         match serde_json::from_value(tool.clone()) {
@@ -272,7 +273,7 @@ impl Connection {
                     let next = page.get("nextCursor").and_then(|it| it.as_str());
                     next.map(str::to_owned)
                 }
-                // Nothing at all is how some say that there are none.
+                // Some servers send an empty result if they have no tools.
                 ServerResult::EmptyResult(_) => None,
                 _ => return Err(ServiceError::UnexpectedResponse),
             };
@@ -295,16 +296,16 @@ impl Connection {
         Ok((tools, left_out))
     }
 
-    /// Waits until the server is gone.
+    /// Waits until the connection to the server has ended.
     pub(crate) async fn ended(&self) {
         self.ended.cancelled().await;
     }
 
-    /// Ends the connection, and the process that it is to.
+    /// Closes the connection and stops its process.
     pub(crate) async fn close(mut self) {
         drop(self.listener.take());
         drop(self.ending);
-        // A connection that does not end is left to itself: its process ends.
+        // A connection that does not close is left alone: its process is stopped.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.ended.cancelled()).await;
         if let Some(process) = self.process {
             process.stop().await;
@@ -330,8 +331,8 @@ fn no_tool(tool: &Value, error: &serde_json::Error) -> LeftOut {
     }
 }
 
-/// Passes on that the tools changed, where a server has to be asked for that. A subscription that ends, as when a proxy
-/// cuts its stream, is made anew for as long as the connection stands.
+/// Forwards tool changes from servers that require a subscription. A subscription that ends, for example because a
+/// proxy cuts its stream, is renewed for as long as the connection lasts.
 async fn listen(peer: Peer<RoleClient>, changed: Arc<Notify>) {
     let mut pauses = Pauses::new();
     let mut was_deaf = false;
@@ -340,7 +341,7 @@ async fn listen(peer: Peer<RoleClient>, changed: Arc<Notify>) {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         match peer.listen(filter).await {
             Ok(mut subscription) => {
-                // What changed in between was not heard.
+                // Changes in the meantime were not received.
                 if was_deaf {
                     changed.notify_one();
                 }
@@ -351,7 +352,7 @@ async fn listen(peer: Peer<RoleClient>, changed: Arc<Notify>) {
             Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                 return;
             }
-            // It may be heard the next time.
+            // The next attempt may succeed.
             Err(_) => {}
         }
         was_deaf = true;

@@ -1,4 +1,4 @@
-//! What a server says its tools are, as far as it can be used, and what tells one definition from another.
+//! The usable part of a server's tool definitions, and what distinguishes one definition from another.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use crate::config::McpServerConfig;
 use crate::schema;
 use crate::text::{Secrets, harmless, one_line};
 
-/// The most characters of a description. Longer ones are cut.
+/// The maximum length of a description, in characters. Longer ones are cut.
 const MAX_DESCRIPTION: usize = 4_096;
 
-/// The most characters of a title. Longer ones are cut.
+/// The maximum length of a title, in characters. Longer ones are cut.
 const MAX_TITLE: usize = 300;
 
 /// A tool of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Definition {
-    /// Its name there.
+    /// Its name at the server.
     pub(crate) remote: Arc<str>,
-    /// What is known of it here. What it says about itself is a claim.
+    /// Its local specification. What the server says about the tool is only a claim.
     pub(crate) spec: ToolSpec,
-    /// What it calls the tool for people, in a form that can be shown.
+    /// The server's title for the tool, cleaned for display.
     pub(crate) title: Option<String>,
-    /// What it was accepted as: name, description, schema and claims.
+    /// The hash by which it is accepted, of its name, description, schema and claims.
     pub(crate) hash: ContentHash,
 }
 
@@ -36,9 +36,9 @@ pub(crate) struct Definition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeftOut {
-    /// Its name at the server, in a form that can be shown.
+    /// Its name at the server, cleaned for display.
     pub tool: String,
-    /// Why it is left out, for people.
+    /// Why it is left out, as text for users.
     pub why: String,
 }
 
@@ -49,7 +49,8 @@ impl LeftOut {
     }
 }
 
-/// Returns a tool without the secrets of its server, which may stand in what it says of itself; none if that leaves none.
+/// Returns a tool without the server's secrets, which its definition may contain. Returns `None` if nothing valid
+/// remains.
 pub(crate) fn redacted(tool: Tool, secrets: &Secrets) -> Option<Tool> {
     let value = serde_json::to_value(&tool).ok()?;
     let clean = secrets.value(value.clone());
@@ -59,8 +60,8 @@ pub(crate) fn redacted(tool: Tool, secrets: &Secrets) -> Option<Tool> {
     }
 }
 
-/// Sorts the tools of a server into those that can be used, in its order, and the rest. Tools that a list leaves out are
-/// neither.
+/// Splits the tools of a server into usable ones, in the server's order, and rejected ones. Tools that the configured
+/// list omits are in neither.
 pub(crate) fn sorted(
     config: &McpServerConfig,
     tools: Vec<Tool>,
@@ -70,7 +71,7 @@ pub(crate) fn sorted(
         wanted.is_none_or(|wanted| wanted.iter().any(|name| *name == tool.name))
     };
     let tools: Vec<Tool> = tools.into_iter().filter(is_wanted).collect();
-    // Two tools of one name: nobody knows which is meant.
+    // If two tools have the same name, it is ambiguous which is meant.
     let mut names: BTreeMap<String, u32> = BTreeMap::new();
     for tool in &tools {
         *names.entry(local_name(&tool.name)).or_default() += 1;
@@ -145,12 +146,12 @@ fn definition(config: &McpServerConfig, tool: &Tool) -> Result<Definition, Strin
     })
 }
 
-/// Returns a name that all providers take: of what names of MCP may hold beyond that there is the full stop alone.
+/// Returns a name that all providers accept: the full stop is the only character that MCP names may have in addition.
 fn local_name(name: &str) -> String {
     name.replace('.', "_")
 }
 
-/// Tells definitions apart by all that a model or a person goes by.
+/// Returns a hash of everything that a model or a user relies on.
 fn hash(tool: &Tool) -> ContentHash {
     let text = json!({
         "name": tool.name,
@@ -162,7 +163,7 @@ fn hash(tool: &Tool) -> ContentHash {
     ContentHash::of(sorted_keys(&text).to_string().as_bytes())
 }
 
-/// Returns a value whose members have one order, whatever order they came in.
+/// Returns a value with its members in a fixed order, regardless of the original order.
 fn sorted_keys(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(sorted_keys).collect(),

@@ -1,4 +1,4 @@
-//! Makes a question for a person of what a server asks.
+//! Turns a server's request for input into a question for the user.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use serde_json::{Map, Value};
 
 use crate::text::{harmless, one_line};
 
-/// The most fields of a question.
+/// The maximum number of fields in a question.
 const MAX_FIELDS: usize = 20;
 
-/// The most values of a field to choose from.
+/// The maximum number of choices for a field.
 const MAX_CHOICES: usize = 50;
 
-/// The most characters of a question, of which a person has to see the end before agreeing to it; of each of its other texts, the
-/// rest is cut.
+/// The maximum length of a question, in characters: the user must see all of it before agreeing to it. Its other texts
+/// are cut at their own limit.
 const MAX_MESSAGE: usize = 2_000;
 const MAX_TEXT: usize = 300;
 
-/// How often a field may lead on to another schema.
+/// The maximum number of times that a field's schema may lead to another schema.
 const MAX_STEPS: usize = 8;
 
-/// What joins schemas. With one beside null, it is a value that may be left out.
+/// Keywords that combine schemas. A combination of one schema with null is an optional value.
 const UNIONS: [&str; 3] = ["anyOf", "oneOf", "allOf"];
 
-/// Makes a question of a message and a flat schema. What may be null, and what is referred to within the schema, is opened.
+/// Builds a question from a message and a flat schema. Nullable fields and references within the schema are resolved.
 ///
 /// # Errors
 ///
-/// Why it cannot be asked.
+/// The reason why it cannot be asked.
 pub(crate) fn question(
     server: &Arc<str>,
     message: &str,
@@ -58,7 +58,7 @@ pub(crate) fn question(
     Ok(question)
 }
 
-/// Returns the schema of a field as if all it leads on to stood in it.
+/// Returns the schema of a field with everything it refers to merged in.
 fn opened(root: &Value, field: &Map<String, Value>) -> Result<Map<String, Value>, String> {
     let mut schema = field.clone();
     for _ in 0..MAX_STEPS {
@@ -77,7 +77,7 @@ fn opened(root: &Value, field: &Map<String, Value>) -> Result<Map<String, Value>
             }
             return Ok(schema);
         };
-        // What is said of the field itself, such as its title, counts more.
+        // Keywords of the field itself, such as its title, take precedence.
         for (name, value) in below {
             schema.entry(name).or_insert(value);
         }
@@ -85,7 +85,8 @@ fn opened(root: &Value, field: &Map<String, Value>) -> Result<Map<String, Value>
     Err("a field leads on to too many schemas".to_owned())
 }
 
-/// Returns the one schema that is joined to nothing but null, and by what. A value to choose is none.
+/// Returns the only schema that is combined with nothing but null, and the keyword that combines them. A `const` choice
+/// is not such a schema.
 fn only_one(schema: &Map<String, Value>) -> Option<(&'static str, Map<String, Value>)> {
     let is_null = |it: &Value| it.get("type").and_then(Value::as_str) == Some("null");
     UNIONS.into_iter().find_map(|union| {
@@ -97,7 +98,7 @@ fn only_one(schema: &Map<String, Value>) -> Option<(&'static str, Map<String, Va
     })
 }
 
-/// Returns the one type that stands in a list with nothing but null.
+/// Returns the only type in a list that has nothing else but null.
 fn only_type(schema: &Map<String, Value>) -> Option<Value> {
     let types = schema.get("type")?.as_array()?;
     let mut others = types.iter().filter(|it| it.as_str() != Some("null"));
@@ -111,7 +112,7 @@ fn made(
     kind: FieldKind,
     is_required: bool,
 ) -> Result<Field, String> {
-    // It goes back as it is, so it must be what a person sees.
+    // The name is sent back unchanged, so the user must see it exactly.
     if one_line(name, MAX_TEXT) != name {
         return Err("a field has a name that cannot be shown".to_owned());
     }
@@ -168,14 +169,14 @@ fn kind(root: &Value, schema: &Map<String, Value>) -> Result<FieldKind, String> 
     }
 }
 
-/// Returns a whole number, though it may be written with a fraction.
+/// Returns a whole number, even if it is written with a fraction.
 fn whole(number: &Value) -> Option<i64> {
     let written = number.to_string();
     let written = written.strip_suffix(".0").unwrap_or(&written);
     written.parse().ok()
 }
 
-/// Returns the values that a schema names, each with what people call it.
+/// Returns the values that a schema lists, each with its display name.
 fn choices(schema: &Map<String, Value>) -> Result<Option<Vec<FieldChoice>>, String> {
     let titled = schema
         .get("oneOf")
@@ -205,8 +206,8 @@ fn choices(schema: &Map<String, Value>) -> Result<Option<Vec<FieldChoice>>, Stri
     }
 }
 
-/// Tells whether a field takes numbers: those that it names are for who asks to check, as an answer has no numbers to choose
-/// from.
+/// Returns whether a field takes numbers. Numbers that its schema lists are left to the server to check, since an
+/// answer cannot choose among numbers.
 fn is_number(schema: &Map<String, Value>) -> bool {
     let kind = schema.get("type").and_then(Value::as_str);
     matches!(kind, Some("integer" | "number"))
@@ -332,7 +333,7 @@ mod tests {
     #[test]
     fn a_question_of_which_the_end_would_be_cut_is_not_asked() {
         let asked = |message: String| question(&Arc::from("shop"), &message, &json!({}));
-        // What is not shown does not count.
+        // Characters that are not shown do not count toward the limit.
         let longest = format!("\u{1b}{}", "é".repeat(MAX_MESSAGE));
         let shown = asked(longest.clone()).unwrap().message;
         assert_eq!(shown.chars().count(), MAX_MESSAGE);

@@ -14,10 +14,10 @@ pub(crate) use self::transport::innermost;
 use crate::config::ConfigFault;
 use crate::text::{Secrets, one_line};
 
-/// The most characters of what a server says that are repeated.
+/// The maximum number of characters of a server's message that are repeated.
 pub(crate) const MAX_SAID: usize = 300;
 
-/// Marks the errors that are made here of answers that cannot be read: without it they would count as the server's own.
+/// Marks errors that this client creates for unreadable answers. Without it, they would be treated as the server's own.
 const UNREAD: &str = "neuraxis/unreadAnswer";
 
 /// The protocol versions that this client speaks.
@@ -33,9 +33,9 @@ pub enum ConnectError {
     /// There is no such program.
     #[error("there is no program {command:?}{}", where_looked(.path.as_deref()))]
     NoProgram {
-        /// What was looked for.
+        /// The program that was looked up.
         command: String,
-        /// The `PATH` that it was looked for in; `None` without one, and where it is named with its folder.
+        /// The `PATH` that was searched; `None` if there is none, or if the program is given with its folder.
         path: Option<String>,
     },
     /// The program cannot be started.
@@ -43,41 +43,41 @@ pub enum ConnectError {
     Start {
         /// The program.
         command: String,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// It ended before it answered.
     #[error("it ended before it answered{}", last_words(.said))]
     Ended {
-        /// The last it wrote to its standard error.
+        /// The last lines it wrote to its standard error.
         said: String,
     },
     /// It did not answer in time.
     #[error("it did not answer within {within:?}{}", last_words(.said))]
     Silent {
-        /// How long was waited.
+        /// How long this client waited.
         within: Duration,
-        /// The last it wrote to its standard error.
+        /// The last lines it wrote to its standard error.
         said: String,
     },
-    /// Nobody takes a connection at its address.
+    /// Nothing accepts connections at its address.
     #[error("{0}")]
     Away(String),
-    /// It speaks versions of the protocol that are not spoken here.
+    /// It speaks only protocol versions that this client does not.
     #[error("it speaks none of the protocol versions spoken here ({SPOKEN}), but: {theirs}")]
     Version {
         /// Its versions.
         theirs: String,
     },
-    /// It wants to know who asks.
+    /// It requires authentication.
     #[error(
         "it wants a token: name the variable that holds it in token_env, or a file in token_file"
     )]
     Unauthorized,
-    /// It does not take the token or the headers by which it is to know who asks; why, for people.
+    /// It rejects the token or the headers that were sent to authenticate. Contains the reason, as text for users.
     #[error("{0}")]
     Refused(String),
-    /// It answered what cannot be.
+    /// Its answer violates the protocol.
     #[error("{0}")]
     Protocol(String),
 }
@@ -93,13 +93,13 @@ fn last_words(said: &str) -> String {
     }
 }
 
-/// Says that a server which was connected is gone, with the last it wrote to its standard error.
+/// Describes the end of a connected server, with the last lines it wrote to its standard error.
 pub(crate) fn ended(said: &str) -> String {
     format!("it ended{}", last_words(said))
 }
 
 impl ConnectError {
-    /// Tells why a handshake failed. Neither the secrets of the server are repeated, nor addresses, which may hold some.
+    /// Returns why a handshake failed. Repeats neither the server's secrets nor addresses, which may contain secrets.
     pub(crate) fn of_handshake(
         error: &ClientInitializeError,
         said: String,
@@ -130,7 +130,7 @@ impl ConnectError {
         }
     }
 
-    /// Tells why a request after the handshake failed.
+    /// Returns why a request after the handshake failed.
     pub(crate) fn of_request(error: &ServiceError, said: String, secrets: &Secrets) -> Self {
         match error {
             ServiceError::TransportClosed => Self::Ended { said },
@@ -143,7 +143,7 @@ impl ConnectError {
 
     fn of_transport(fault: TransportFault, said: String) -> Self {
         match fault {
-            // It is gone before all was written that it was to read.
+            // It exited before it had read all that was written to it.
             TransportFault::Ended => Self::Ended { said },
             TransportFault::Unauthorized => Self::Unauthorized,
             TransportFault::Refused(why) => Self::Refused(why),
@@ -152,17 +152,17 @@ impl ConnectError {
         }
     }
 
-    /// Tells whether the server went away at the first thing it was asked, as some do that do not know the question.
+    /// Returns whether the server exited at the first request, as some do that do not know it.
     pub(crate) const fn is_end(&self) -> bool {
         matches!(self, Self::Ended { .. })
     }
 
-    /// Tells whether the server answered something else than the protocol lets it.
+    /// Returns whether the server's answer violates the protocol.
     pub(crate) const fn is_odd(&self) -> bool {
         matches!(self, Self::Protocol(_))
     }
 
-    /// Joins why it could not be asked in one way and then in another, unless that is the same.
+    /// Combines the errors of two ways of asking, unless they are the same.
     pub(crate) fn and(self, then: Self) -> Self {
         match (self, then) {
             (Self::Protocol(first), Self::Protocol(then)) if first != then => {
@@ -173,7 +173,7 @@ impl ConnectError {
     }
 }
 
-/// Says what failed in the middle of a connection.
+/// Describes a failure on an established connection.
 pub(crate) fn of_service(error: &ServiceError, secrets: &Secrets) -> String {
     match error {
         ServiceError::McpError(error) => refused(error, secrets),
@@ -184,7 +184,7 @@ pub(crate) fn of_service(error: &ServiceError, secrets: &Secrets) -> String {
     }
 }
 
-/// Tells whether a request reached nobody, because nobody is there any more.
+/// Returns whether a request did not arrive, because the server is no longer there.
 pub(crate) fn is_away(error: &ServiceError) -> bool {
     matches!(
         transport_fault(error),
@@ -192,7 +192,7 @@ pub(crate) fn is_away(error: &ServiceError) -> bool {
     )
 }
 
-/// Tells whether a service does not know who asks, or not any more.
+/// Returns whether a service does not, or no longer, accept this client's credentials.
 pub(crate) fn is_refused(error: &ServiceError) -> bool {
     matches!(
         transport_fault(error),
@@ -200,12 +200,12 @@ pub(crate) fn is_refused(error: &ServiceError) -> bool {
     )
 }
 
-/// Tells whether a request was sent, and its answer was lost on the way.
+/// Returns whether a request was sent but its answer was lost on the way.
 pub(crate) fn broke_off(error: &ServiceError) -> bool {
     matches!(transport_fault(error), Some(TransportFault::BrokeOff(_)))
 }
 
-/// Tells whether an answer came that cannot be read, so that it is not known what the request did.
+/// Returns whether an unreadable answer arrived, so the effect of the request is unknown.
 pub(crate) fn is_unread(error: &ServiceError) -> bool {
     match error {
         ServiceError::McpError(error) => is_marked(error),
@@ -214,7 +214,7 @@ pub(crate) fn is_unread(error: &ServiceError) -> bool {
     }
 }
 
-/// Makes an error of an answer that cannot be read, for whoever waits for it.
+/// Creates the error that the caller gets for an unreadable answer.
 pub(crate) fn unread(fault: String) -> ErrorData {
     ErrorData::new(ErrorCode::INTERNAL_ERROR, fault, Some(Value::from(UNREAD)))
 }
@@ -231,10 +231,10 @@ fn transport_fault(error: &ServiceError) -> Option<TransportFault> {
 }
 
 fn refused(error: &ErrorData, secrets: &Secrets) -> String {
-    // Before it is cut: of what is cut in two nothing is found any more.
+    // Redact before cutting: a secret that is cut in two is no longer found.
     let message = one_line(&secrets.text(&error.message), MAX_SAID);
     match is_marked(error) {
-        // The code is none of the server's.
+        // The code is not the server's.
         true => message,
         false => format!("{message} (code {})", error.code.0),
     }

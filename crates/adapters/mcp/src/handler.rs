@@ -1,4 +1,4 @@
-//! Hears what a server says unasked: progress, log messages, changes, and questions.
+//! Handles what a server sends unasked: progress, log messages, change notifications, and questions.
 #![expect(
     deprecated,
     reason = "the newest revision has no log messages any more, and most servers are older"
@@ -29,30 +29,30 @@ use crate::notices::Notices;
 use crate::schema::MAX_BYTES;
 use crate::text::one_line;
 
-/// The most log messages of a connection that go to the log.
+/// The maximum number of a connection's log messages that are logged.
 const MAX_MESSAGES: u32 = 1_000;
 
-/// What a question is asked by.
+/// The method of a question.
 pub(crate) const ELICITATION: &str = "elicitation/create";
 
-/// How many things a server may ask at once.
+/// The maximum number of questions that a server may have open at the same time.
 pub(crate) const MAX_QUESTIONS: usize = 10;
 
-/// What a server does that asks more.
+/// What is reported about a server that exceeds it.
 pub(crate) const TOO_MANY_QUESTIONS: &str = "asks too many things at once";
 
-/// How long a server may take to say that it knows which messages are wanted.
+/// How long a server may take to confirm the requested log level.
 const LEVEL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a connection is heard by.
+/// The handler of a connection.
 #[derive(Debug)]
 pub(crate) struct Handler {
     pub(crate) calls: Arc<Calls>,
-    /// Told when the tools changed.
+    /// Notified when the tools have changed.
     pub(crate) changed: Arc<Notify>,
     pub(crate) notices: Notices,
     messages: AtomicU32,
-    /// Room for questions that are not answered yet.
+    /// Permits for questions that are not answered yet.
     questions: Semaphore,
 }
 
@@ -80,17 +80,18 @@ impl Handler {
     }
 }
 
-/// Who is asked what a server asks.
+/// Who is asked a server's question.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Asked<'a> {
-    /// Whoever is behind the calls that are under way.
+    /// The user behind the calls in progress.
     UnderWay(&'a Calls),
-    /// Whoever is behind the call whose result the question is.
+    /// The user behind the call that the question is the result of.
     Person(&'a Person),
 }
 
-/// Puts a question of a server to a person and returns the answer. Only forms are asked: nobody is sent to an address. It
-/// is read as it was sent, since schemas that the protocol has no type for can be understood all the same.
+/// Asks the user a server's question and returns the answer. Only forms are supported: the user is never sent to an
+/// address. The question is read from the raw parameters, because it may have schemas that the protocol library has no
+/// type for.
 pub(crate) async fn ask(notices: &Notices, asked: Asked<'_>, params: &Value) -> ElicitResult {
     let declined = || ElicitResult::new(ElicitationAction::Decline);
     let refused = |what: &str| {
@@ -112,7 +113,7 @@ pub(crate) async fn ask(notices: &Notices, asked: Asked<'_>, params: &Value) -> 
     };
     let message = notices.secrets.text(message);
     let schema = params.get("requestedSchema").unwrap_or(&Value::Null);
-    // Before it is read: each reference within it copies what it leads to.
+    // Checked before parsing: resolving a reference within the schema copies its target.
     let size = schema.to_string().len();
     if size > MAX_BYTES {
         return refused(&format!(
@@ -132,7 +133,7 @@ pub(crate) async fn ask(notices: &Notices, asked: Asked<'_>, params: &Value) -> 
             Some(reply) => reply,
             None => {
                 notices.misbehaves("it asks a question, and it is not known whom: nobody is asked");
-                // Nobody said no.
+                // The user did not decline.
                 return ElicitResult::new(ElicitationAction::Cancel);
             }
         },
@@ -147,7 +148,7 @@ pub(crate) async fn ask(notices: &Notices, asked: Asked<'_>, params: &Value) -> 
     }
 }
 
-/// Returns how serious a server's log messages have to be for the log here, if it has any.
+/// Returns the minimum level of a server's log messages that are logged here, if the server has log messages.
 pub(crate) fn log_level(peer: &Peer<RoleClient>) -> Option<LoggingLevel> {
     let info = peer.peer_info();
     info.as_ref()?.capabilities.logging.as_ref()?;
@@ -160,8 +161,8 @@ pub(crate) fn log_level(peer: &Peer<RoleClient>) -> Option<LoggingLevel> {
     })
 }
 
-/// Asks a server of a revision before 2026-07-28 for such messages; one of today is asked with each call. Nobody waits for
-/// its answer: whatever it is, its tools are there.
+/// Requests log messages of that level from a server of a revision before 2026-07-28; newer servers get the level with
+/// each call. The answer is not awaited: the tools are usable whatever it is.
 pub(crate) fn ask_for_messages(peer: &Peer<RoleClient>) {
     let Some(level) = log_level(peer) else {
         return;
@@ -179,10 +180,10 @@ pub(crate) fn ask_for_messages(peer: &Peer<RoleClient>) {
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
-        // Without modes, it is forms that are understood.
+        // Without modes, the capability means forms.
         capabilities.elicitation = Some(ElicitationCapability::default());
         let this = Implementation::new("neuraxis", env!("CARGO_PKG_VERSION"));
-        // What `initialize` asks for: the revisions without it are asked for by other means.
+        // The version that `initialize` requests. Revisions without `initialize` are negotiated in another way.
         ClientConfig::new(capabilities, this)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
@@ -196,7 +197,7 @@ impl ClientHandler for Handler {
         Ok(self.answer(params, &context.ct).await)
     }
 
-    /// Hears questions whose schema the protocol has no type for, too.
+    /// Also handles questions whose schema the protocol library has no type for.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -244,7 +245,7 @@ impl ClientHandler for Handler {
         match params.level {
             LoggingLevel::Debug => tracing::debug!(%server, "{text}"),
             LoggingLevel::Info | LoggingLevel::Notice => tracing::info!(%server, "{text}"),
-            // What a server takes for an error of its own is none here.
+            // An error of the server is not an error of this program.
             _ => tracing::warn!(%server, "{text}"),
         }
     }

@@ -1,7 +1,7 @@
 //! Reaches a server over streamable HTTP.
 //!
-//! Nothing is sent anywhere but to the address that is configured: redirects are not followed, and what a server names is
-//! not fetched.
+//! Requests go only to the configured address: redirects are not followed, and addresses that a server names are not
+//! fetched.
 
 mod client;
 
@@ -18,13 +18,14 @@ use self::client::Client;
 use crate::config::{ConfigFault, HttpConfig, is_loopback};
 use crate::error::{ConnectError, innermost};
 
-/// How long it may take until a connection stands.
+/// How long establishing a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many requests may wait for an answer at once, those of all sessions together; more wait until one has come.
+/// The maximum number of requests, over all sessions together, that may wait for an answer at the same time; further
+/// requests wait until an answer has arrived.
 const MAX_REQUESTS: usize = 256;
 
-/// Prepares the way to a server; `changed` is told when its tools may have changed. Nothing is sent yet.
+/// Prepares the transport to a server; `changed` is notified when its tools may have changed. Sends nothing yet.
 pub(crate) fn transport(
     config: &HttpConfig,
     changed: Arc<Notify>,
@@ -41,11 +42,11 @@ pub(crate) fn transport(
     }
     #[cfg(feature = "tls")]
     if url.scheme() == "http" {
-        // Reading the machine's certificates takes longer than a whole exchange on loopback.
+        // Loading the machine's certificates takes longer than a whole exchange on loopback.
         client = client.tls_certs_only([]);
     }
     let client = client.build().map_err(|error| {
-        // It is about this machine, such as its certificates.
+        // The cause is on this machine, such as its certificates.
         ConnectError::Protocol(format!(
             "no connection can be set up: {}",
             innermost(&error)

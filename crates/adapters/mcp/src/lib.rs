@@ -1,14 +1,16 @@
-//! Tools of MCP servers: a source of tools that come and go.
+//! Tools of MCP servers: a source of tools that may appear, change and disappear while it runs.
 //!
-//! **For** any server of the Model Context Protocol, of the revisions from 2024-11-05 to 2026-07-28: one that is started here
-//! and spoken to over its standard input and output, or one behind streamable HTTP. [`McpServer::start`] keeps it connected
-//! in the background and starts it anew when it dies; what it calls `TOOL` is offered as `SERVER__TOOL`.
+//! **For** any server of the Model Context Protocol, revisions 2024-11-05 to 2026-07-28: a program that is started here
+//! and spoken to over its standard input and output, or a service behind streamable HTTP. [`McpServer::start`] keeps
+//! the server connected in the background and restarts it when it dies. A tool that the server calls `TOOL` is offered
+//! as `SERVER__TOOL`.
 //!
-//! A server is a stranger. It gets the variables that are configured for it and no others, what it says is bounded in size
-//! and number, what it claims of its tools counts only where local configuration trusts it, a definition that changes after
-//! it was accepted is not offered ([`Pins`]), and whatever it does, only its own tools suffer.
+//! A server is untrusted. It gets only the environment variables that are configured for it. Everything it sends is
+//! bounded in size and number. Its claims about its tools apply only if local configuration trusts it. A definition
+//! that changes after it was accepted is not offered ([`Pins`]). Whatever the server does, only its own tools are
+//! affected.
 //!
-//! **Not for** being a server, nor for deciding what may run: the engine and its policy do.
+//! **Not for** being a server, nor for deciding what may run: the engine and its policy do that.
 //!
 //! ```no_run
 //! use std::sync::Arc;

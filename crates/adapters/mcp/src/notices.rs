@@ -1,4 +1,4 @@
-//! What a user should know of a server, kept until somebody asks for it.
+//! What a user should know about a server, kept until it is fetched.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,60 +6,60 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::definition::LeftOut;
 use crate::text::Secrets;
 
-/// The most notices that are kept.
+/// The maximum number of notices that are kept.
 const MAX_NOTICES: usize = 20;
 
-/// How many tools of each kind a notice names.
+/// The maximum number of tools of each kind that a notice names.
 const MAX_NAMED: usize = 10;
 
-/// What a user should know of a server. Its text is a sentence without a full stop.
+/// What a user should know about a server. Its text is a sentence without a full stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerNotice {
-    /// It is not connected.
+    /// The server is not connected.
     NotConnected {
-        /// The server.
+        /// The server's name.
         server: Arc<str>,
-        /// Why there is no connection, for people.
+        /// Why there is no connection, as text for users.
         why: String,
     },
-    /// It was connected, and is connected anew. What it offers stays meanwhile.
+    /// The server was connected and is being reconnected. Its tools stay offered meanwhile.
     Lost {
-        /// The server.
+        /// The server's name.
         server: Arc<str>,
-        /// Why the connection ended, for people.
+        /// Why the connection ended, as text for users.
         why: String,
     },
-    /// It did what a server must not do; that was passed over.
+    /// The server violated a rule; what it did was ignored.
     Misbehaves {
-        /// The server.
+        /// The server's name.
         server: Arc<str>,
-        /// What it did that it must not.
+        /// What it did.
         what: String,
     },
-    /// Tools are not used.
+    /// Some tools are not used.
     LeftOut {
-        /// The server.
+        /// The server's name.
         server: Arc<str>,
-        /// Which, each with why; the first ones.
+        /// The first of these tools, each with the reason.
         tools: Vec<LeftOut>,
-        /// How many in all.
+        /// The total number of these tools.
         count: usize,
     },
-    /// Tools are not offered, because they are not what was accepted.
+    /// Some tools are not offered because they differ from what was accepted.
     NotAccepted {
-        /// The server.
+        /// The server's name.
         server: Arc<str>,
-        /// Those that changed.
+        /// Names of changed tools.
         changed: Vec<String>,
-        /// Those that are new.
+        /// Names of new tools.
         new: Vec<String>,
     },
-    /// What was accepted cannot be read or kept: no tool is offered.
+    /// The accepted definitions cannot be read or stored, so no tool is offered.
     NoPins {
-        /// The server.
+        /// The server's name.
         server: Arc<str>,
-        /// Why what was accepted cannot be read or kept.
+        /// Why they cannot be read or stored.
         why: String,
     },
 }
@@ -145,7 +145,7 @@ impl fmt::Display for ServerNotice {
     }
 }
 
-/// Joins names, of many the first ones.
+/// Joins names; if there are many, only the first ones.
 fn named(names: &[String]) -> String {
     let first: Vec<&str> = names.iter().take(MAX_NAMED).map(String::as_str).collect();
     let first = first.join(", ");
@@ -155,7 +155,8 @@ fn named(names: &[String]) -> String {
     }
 }
 
-/// Where notices of a server go: into the log at once, and to whoever asks. No secret of the server gets there.
+/// The destination of a server's notices: the log, immediately, and callers that fetch them. The server's secrets are
+/// removed.
 #[derive(Debug, Clone)]
 pub(crate) struct Notices {
     pub(crate) server: Arc<str>,
@@ -172,13 +173,13 @@ impl Notices {
         }
     }
 
-    /// Tells a user that the server does what it must not.
+    /// Reports that the server violated a rule.
     pub(crate) fn misbehaves(&self, what: impl Into<String>) {
         let (server, what) = (Arc::clone(&self.server), what.into());
         self.tell(ServerNotice::Misbehaves { server, what });
     }
 
-    /// Tells a user something.
+    /// Logs and stores a notice.
     pub(crate) fn tell(&self, mut notice: ServerNotice) {
         notice.redact(&self.secrets);
         tracing::warn!("{notice}");
@@ -188,7 +189,7 @@ impl Notices {
         }
     }
 
-    /// Returns what was told, and forgets it.
+    /// Returns the stored notices and removes them.
     pub(crate) fn take(&self) -> Vec<ServerNotice> {
         std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }

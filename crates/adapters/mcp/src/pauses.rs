@@ -1,18 +1,18 @@
-//! The pauses between one try and the next.
+//! The pauses between attempts.
 
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use tokio::time::sleep;
 
-/// The shortest and the longest of them.
+/// The shortest and the longest pause.
 const MIN_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// What was there for so long begins anew with the shortest.
+/// After a connection has lasted this long, pauses start again with the shortest.
 pub(crate) const STABLE_AFTER: Duration = Duration::from_secs(30);
 
-/// Pauses that begin with the shortest and grow.
+/// Pauses that start with the shortest and grow.
 #[derive(Debug)]
 pub(crate) struct Pauses(ExponentialBackoff);
 
@@ -26,7 +26,7 @@ impl Pauses {
         Self(pauses.build())
     }
 
-    /// Waits until the next of them is over.
+    /// Waits for the next pause.
     pub(crate) async fn wait(&mut self) {
         sleep(self.0.next().unwrap_or(MAX_PAUSE)).await;
     }
@@ -47,7 +47,7 @@ mod tests {
             pauses.wait().await;
             waited.push(begun.elapsed());
         }
-        // Up to twice as long each: so that those who lost a server together do not come back together.
+        // Up to twice as long each, so that clients that lost a server at the same time do not return at the same time.
         assert!(
             waited[0] >= MIN_PAUSE && waited[0] <= 2 * MIN_PAUSE,
             "{waited:?}"

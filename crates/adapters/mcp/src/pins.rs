@@ -1,4 +1,4 @@
-//! Which definitions of tools were accepted: one that changes is not offered until somebody accepts it anew.
+//! Which tool definitions were accepted: a changed definition is not offered until it is accepted again.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -6,29 +6,29 @@ use std::sync::{Mutex, PoisonError};
 
 use neuraxis_core::ContentHash;
 
-/// The accepted definitions of a server: their hashes, by the names that it gives its tools.
+/// A server's accepted definitions: their hashes, by the server's names for its tools.
 pub type Accepted = BTreeMap<String, ContentHash>;
 
-/// Remembers which definitions were accepted. A server is known by its name and its
+/// Stores which definitions were accepted. A server is identified by its name and its
 /// [identity](crate::McpServerConfig::identity).
 pub trait Pins: Debug + Send + Sync + 'static {
-    /// Returns what was accepted of a server; `None` if it was never used.
+    /// Returns a server's accepted definitions; `None` if the server was never used.
     ///
     /// # Errors
     ///
-    /// Why that cannot be told, for people. No tool of the server is offered then.
+    /// Why they cannot be read, as text for users. No tool of the server is offered then.
     fn accepted(&self, server: &str, identity: ContentHash) -> Result<Option<Accepted>, String>;
 
-    /// Remembers what is accepted of a server, in place of what was.
+    /// Stores a server's accepted definitions, replacing the previous ones.
     ///
     /// # Errors
     ///
-    /// Why it cannot be remembered, for people.
+    /// Why they cannot be stored, as text for users.
     fn accept(&self, server: &str, identity: ContentHash, accepted: Accepted)
     -> Result<(), String>;
 }
 
-/// Remembers for as long as the process lives.
+/// Stores accepted definitions for the lifetime of the process.
 #[derive(Debug, Default)]
 pub struct MemoryPins(Mutex<BTreeMap<(String, String), Accepted>>);
 

@@ -1,7 +1,7 @@
-//! Makes what a tool returns of what a server answers.
+//! Converts a server's answer to a tool's result.
 //!
-//! Text stays text, what has a structure keeps it, images and files go beside it for the model to see. Addresses that a
-//! server names are told and never fetched.
+//! Text stays text, structured content stays structured, and images and files are attached for the model to see.
+//! Addresses in the answer are passed on but never fetched.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_PAD_INDIFFERENT;
@@ -13,35 +13,35 @@ use serde_json::{Value, json};
 
 use crate::text::{Secrets, one_line};
 
-/// The most parts beside the text that are handed on.
+/// The maximum number of media parts that are passed on.
 const MAX_MEDIA: usize = 8;
 
-/// The most bytes of one of them.
+/// The maximum size of a media part, in bytes.
 const MAX_MEDIA_BYTES: usize = 5 * 1024 * 1024;
 
-/// What is said of content that has no form of its own here.
+/// The text that replaces content of an unknown kind.
 const UNKNOWN: &str = "[content of an unknown kind: left out]";
 
-/// The most characters of an address or a name.
+/// The maximum length of an address or a name, in characters.
 const MAX_TEXT: usize = 500;
 
-/// What the parts of an answer come to.
+/// The collected parts of an answer.
 #[derive(Debug, Default)]
 struct Parts {
     texts: Vec<String>,
     media: Vec<MediaPart>,
-    /// The pages among the resources, which an answer may cite.
+    /// The web pages among the resources, which an answer may cite.
     sources: Vec<Source>,
 }
 
-/// Reads an answer block by block, where it has content that the protocol does not know: what is unknown is said to be, and
-/// the rest is kept. Nothing, if it is no answer to a call.
+/// Parses an answer block by block if it has content that the protocol library does not know: unknown blocks are
+/// replaced by a remark, and the others are kept. Returns `None` if it is not the answer to a call.
 pub(crate) fn in_blocks(mut answer: Value) -> Option<CallToolResult> {
     let content = answer.get_mut("content")?;
     let blocks = match content.take() {
         Value::Array(blocks) => blocks.into_iter().map(known).collect(),
         text @ Value::String(_) => vec![known(text)],
-        // So programs in Go write an empty list.
+        // Programs in Go write an empty list this way.
         Value::Null => Vec::new(),
         _ => return None,
     };
@@ -49,7 +49,7 @@ pub(crate) fn in_blocks(mut answer: Value) -> Option<CallToolResult> {
     serde_json::from_value(answer).ok()
 }
 
-/// Returns a block that the protocol knows. A text may stand for itself.
+/// Returns a block that the protocol library knows. A bare string becomes a text block.
 fn known(block: Value) -> Value {
     let text = match block {
         Value::String(text) => text,
@@ -59,7 +59,7 @@ fn known(block: Value) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// Makes an outcome of an answer, without the secrets of its server.
+/// Converts an answer to a tool's output, without the server's secrets.
 ///
 /// # Errors
 ///
@@ -93,14 +93,14 @@ pub(crate) fn output(result: CallToolResult, secrets: &Secrets) -> Result<ToolOu
     Ok(sources.fold(output, ToolOutput::with_source))
 }
 
-/// Puts a text beside what has a structure, unless it says the same once more, as servers do for clients that read only
+/// Combines structured content with the text, unless the text only repeats it, as servers do for clients that read only
 /// text. `texts` are the parts of the text.
 fn structured_value(
     structured: Value,
     text: &str,
     texts: &[String],
 ) -> Result<JsonText, ToolError> {
-    // So servers in Python wrap what is no object, since a structure has to be one.
+    // Servers in Python wrap values that are not objects this way, since structured content must be an object.
     let members = structured.as_object().filter(|it| it.len() == 1);
     let wrapped = members.and_then(|it| it.get("result"));
     if wrapped.and_then(Value::as_str) == Some(text) {
@@ -116,13 +116,13 @@ fn structured_value(
     Ok(JsonText::encode(&value)?)
 }
 
-/// Tells whether a text is a value: as it is, or as JSON.
+/// Returns whether a text equals a value, either literally or as JSON.
 fn says(text: &str, value: &Value) -> bool {
     value.as_str() == Some(text)
         || serde_json::from_str::<Value>(text).is_ok_and(|said| said == *value)
 }
 
-/// Tells whether texts are the items of a list, one by one.
+/// Returns whether the texts are the items of a list, one by one.
 fn lists(texts: &[String], value: &Value) -> bool {
     let items = value.as_array().filter(|items| items.len() == texts.len());
     items.is_some_and(|items| texts.iter().zip(items).all(|(text, item)| says(text, item)))
@@ -173,7 +173,7 @@ impl Parts {
         }
     }
 
-    /// Hands on what models can be shown, and says of the rest what it is.
+    /// Adds media that models can be shown, and describes any other.
     fn show(&mut self, what: &str, media_type: &str, content: &str) {
         let left_out = |why: &str| {
             format!(
@@ -181,7 +181,7 @@ impl Parts {
                 one_line(media_type, MAX_TEXT)
             )
         };
-        // Some break it into lines.
+        // Some servers break base64 into lines.
         let content: String = content.split_ascii_whitespace().collect();
         let Ok(bytes) = STANDARD_PAD_INDIFFERENT.decode(content) else {
             self.texts.push(left_out("it is not base64"));
@@ -209,8 +209,8 @@ impl Parts {
     }
 }
 
-/// Recognizes the kinds that models are shown. What a server calls it does not count: a result with a part whose type is not
-/// its content is refused as a whole, though the call may have taken effect.
+/// Recognizes the media types that models are shown. The type that the server states is ignored: a result with a part
+/// whose stated type does not match its content is refused as a whole, although the call may have taken effect.
 fn kind(content: &[u8]) -> Option<&'static str> {
     let begins = |with: &[u8]| content.starts_with(with);
     if begins(b"\x89PNG") {

@@ -1,8 +1,7 @@
-//! Makes the schema of a stranger's tool harmless: one that calls can be checked against, bounded in size and in what that
-//! can cost.
+//! Makes the schema of an untrusted tool safe: usable for checking calls, and bounded in size and in the cost of
+//! checking.
 //!
-//! A reference that leads back to itself is opened once and takes anything after that: the server checks what it is given
-//! anyway.
+//! A recursive reference is expanded once and accepts anything below that: the server checks its input anyway.
 
 use jsonschema::ValidationError;
 use neuraxis_core::{JsonText, bounded_schema};
@@ -11,14 +10,14 @@ use serde_json::{Map, Value};
 use crate::error::MAX_SAID;
 use crate::text::one_line;
 
-/// The most bytes of a schema, of a tool or of a question.
+/// The maximum size of a schema of a tool or a question, in bytes.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
 
-/// Returns a schema that can be used, for the model and for checking.
+/// Returns a schema that can be used for the model and for checking.
 ///
 /// # Errors
 ///
-/// Why it cannot be used.
+/// Why the schema cannot be used.
 pub(crate) fn bounded(schema: &Map<String, Value>) -> Result<Value, String> {
     let said = |error: &dyn std::fmt::Display| format!("its schema {error}");
     let text = JsonText::encode(schema).map_err(|error| said(&error))?;
@@ -33,7 +32,7 @@ pub(crate) fn bounded(schema: &Map<String, Value>) -> Result<Value, String> {
     if let Value::Object(root) = &mut schema {
         root.entry("type").or_insert_with(|| "object".into());
     }
-    // Nothing could be checked against it, and no catalog takes it.
+    // An invalid schema cannot check anything, and no tool catalog accepts it.
     match jsonschema::validator_for(&schema) {
         Ok(_) => Ok(schema),
         Err(error) => Err(said(&format!("is none: {}", described(&error)))),

@@ -1,6 +1,6 @@
-//! A server whose tools come and go: kept connected in the background, and started anew when it dies.
+//! A server whose tools may change: kept connected in the background, and restarted when it dies.
 //!
-//! Whatever it does, only its own tools suffer.
+//! Whatever it does, only its own tools are affected.
 
 mod report;
 mod supervise;
@@ -27,12 +27,12 @@ use crate::text::Secrets;
 use crate::tool::McpTool;
 pub use report::{ReportedTool, ServerReport, Standing};
 
-/// How long a call waits for a server that is being started anew.
+/// How long a call waits for a server that is being restarted.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// A server, from its start until it is [shut down](Self::shutdown) or dropped.
 ///
-/// It is a [`ToolSource`]: its tools are there once it is connected, and change when it says so.
+/// It is a [`ToolSource`]: its tools are available once it is connected, and change when the server says so.
 pub struct McpServer {
     shared: Arc<Shared>,
     supervisor: Mutex<Option<JoinHandle<()>>>,
@@ -40,12 +40,12 @@ pub struct McpServer {
     _stop_on_drop: DropGuard,
 }
 
-/// What a server, its tools and its supervisor share.
+/// The state that a server, its tools and its supervisor share.
 pub(crate) struct Shared {
     pub(crate) config: McpServerConfig,
     pub(crate) calls: Arc<Calls>,
     changed: Arc<Notify>,
-    /// Told when a call reached nobody, with why.
+    /// Notified with the reason when a call could not reach the server.
     lost: watch::Sender<Option<Arc<str>>>,
     pins: Arc<dyn Pins>,
     state: watch::Sender<State>,
@@ -54,16 +54,16 @@ pub(crate) struct Shared {
     pub(crate) notices: Notices,
 }
 
-/// How it stands with a server.
+/// The state of a server.
 #[derive(Clone)]
 enum State {
-    /// It was not connected yet.
+    /// Not connected yet.
     Starting,
-    /// It is connected and answers.
+    /// Connected.
     Up(Peer<RoleClient>),
-    /// It does not, and is tried again.
+    /// Not connected, and being retried. Contains the reason.
     Down(Arc<str>),
-    /// It is not used any more.
+    /// No longer used. Contains the reason.
     Off(Arc<str>),
 }
 
@@ -75,27 +75,27 @@ struct Published {
     hashes: BTreeMap<Arc<str>, ContentHash>,
 }
 
-/// What a server said last.
+/// What the server last reported, and what came of it.
 #[derive(Default)]
 struct Seen {
     version: String,
     program: Option<String>,
     definitions: Vec<(Definition, Standing)>,
     left_out: Vec<LeftOut>,
-    /// What was accepted by then.
+    /// The definitions that were accepted at that time.
     accepted: Accepted,
-    /// What a user was told of that.
+    /// The notices that were given about it.
     told: Vec<ServerNotice>,
-    /// Whether it was never used before this process began to: what it adds later is accepted with the rest.
+    /// Whether the server was first used by this process: tools that it adds later are then accepted, too.
     is_first_use: bool,
 }
 
 impl McpServer {
-    /// Begins to connect to a server, in the background. Needs a runtime of tokio.
+    /// Starts connecting to a server in the background. Requires a tokio runtime.
     ///
     /// # Errors
     ///
-    /// A [`ConfigFault`], when it cannot be used as it is configured.
+    /// A [`ConfigFault`] if the configuration cannot be used.
     pub fn start(config: McpServerConfig, pins: Arc<dyn Pins>) -> Result<Arc<Self>, ConfigFault> {
         config.check()?;
         let shared = Arc::new(Shared {
@@ -119,11 +119,12 @@ impl McpServer {
         }))
     }
 
-    /// Waits until the server is connected and has named its tools, or until that failed for the first time.
+    /// Waits until the server is connected and has listed its tools, or until the first attempt has failed.
     ///
     /// # Errors
     ///
-    /// Why it is not connected, for people. It is tried again in the background, unless that cannot help.
+    /// Why it is not connected, as text for users. Further attempts are made in the background, unless they cannot
+    /// help.
     pub async fn ready(&self) -> Result<(), String> {
         let mut state = self.shared.state.subscribe();
         let settled = state
@@ -136,37 +137,38 @@ impl McpServer {
         }
     }
 
-    /// Returns what is known of the server.
+    /// Returns what is known about the server.
     #[must_use]
     pub fn report(&self) -> ServerReport {
         self.shared.report()
     }
 
-    /// Returns what a user should know that was not told yet, and forgets it.
+    /// Returns the notices that were not fetched yet, and removes them.
     #[must_use]
     pub fn take_notices(&self) -> Vec<ServerNotice> {
         self.shared.notices.take()
     }
 
-    /// Accepts all definitions as the server has them now, and offers them.
+    /// Accepts all of the server's current definitions, and offers them.
     ///
     /// # Errors
     ///
-    /// Why that cannot be remembered, for people.
+    /// Why that cannot be stored, as text for users.
     pub fn accept(&self) -> Result<(), String> {
         self.shared.accept()
     }
 
-    /// Ends the connection and the server's process, and waits for that: at most some seconds, whatever it does.
+    /// Closes the connection, stops the server's process and waits for both: a few seconds at most, whatever the server
+    /// does.
     pub async fn shutdown(&self) {
         if let Some(supervisor) = self.stopping() {
-            // One that crashed has dropped what it held.
+            // A supervisor that panicked has dropped everything it held.
             let _ = supervisor.await;
         }
     }
 
-    /// Ends it as [`shutdown`](Self::shutdown) does, but for no longer than `limit`: a process that is still there then is
-    /// stopped, with all it started. Returns whether that was not needed.
+    /// Like [`shutdown`](Self::shutdown), but takes no longer than `limit`: a process that still exists then is killed,
+    /// with everything it started. Returns `true` if that was not needed.
     pub async fn shutdown_within(&self, limit: Duration) -> bool {
         let Some(mut supervisor) = self.stopping() else {
             return true;
@@ -175,13 +177,13 @@ impl McpServer {
             return true;
         }
         supervisor.abort();
-        // Until it has dropped the connection, and with it the process.
+        // Waits until it has dropped the connection, and with it the process.
         let _ = supervisor.await;
         self.shared.retire();
         false
     }
 
-    /// Tells the supervisor to stop, and returns it to the first who wants to wait for it.
+    /// Tells the supervisor to stop, and returns its handle to the first caller.
     fn stopping(&self) -> Option<JoinHandle<()>> {
         self.stop.cancel();
         lock(&self.supervisor).take()
@@ -211,13 +213,13 @@ impl ToolSource for McpServer {
 }
 
 impl Shared {
-    /// Returns the connection, and waits a while for one that is made anew. Where there is none, `known` says what is known of
-    /// the call that wants it.
+    /// Returns the connection, after waiting a while if it is being re-established. If there is none, the error
+    /// includes `known`, which says what is known of the caller's call.
     pub(crate) async fn peer(&self, known: &str) -> Result<Peer<RoleClient>, ToolError> {
         let server = &self.config.name;
         let mut state = self.state.subscribe();
         let settled = state.wait_for(|state| match state {
-            // Who heard that it ended may call again before its supervisor has heard of it.
+            // A caller that noticed the end may call again before the supervisor has noticed it.
             State::Up(peer) => !peer.is_transport_closed(),
             State::Off(_) => true,
             State::Starting | State::Down(_) => false,
@@ -236,7 +238,7 @@ impl Shared {
         }
     }
 
-    /// Says why the server is not there. The last words of a program are for people alone.
+    /// Returns why the server is not connected. The last lines of a program's standard error are only for users.
     fn why_away(&self) -> String {
         match (&*self.state.borrow(), &self.config.reach) {
             (State::Down(why), Reach::Http(_)) => self.redacted(why),
@@ -244,22 +246,22 @@ impl Shared {
         }
     }
 
-    /// Tells whether a tool is offered as it was.
+    /// Returns whether a tool is still offered with the same definition.
     pub(crate) fn offers(&self, remote: &str, hash: ContentHash) -> bool {
         self.published().hashes.get(remote) == Some(&hash)
     }
 
-    /// Returns a text without what must not be shown.
+    /// Returns a text without secrets.
     pub(crate) fn redacted(&self, text: &str) -> String {
         self.notices.secrets.text(text)
     }
 
-    /// Notes that a call reached nobody: the connection is made anew.
+    /// Reports that a call could not reach the server, so that it is reconnected.
     pub(crate) fn lose(&self, why: &str) {
         self.lost.send_replace(Some(why.into()));
     }
 
-    /// Has the tools be asked for again: a connection that is no use any more ends then.
+    /// Requests a new listing of the tools, which also ends a connection that is no longer usable.
     pub(crate) fn look_again(&self) {
         self.changed.notify_one();
     }
@@ -279,15 +281,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Says that it was shut down, and offers nothing any more.
+    /// Marks the server as shut down and withdraws its tools.
     fn retire(self: &Arc<Self>) {
-        // The tools know the server, and the server no longer knows them.
+        // Breaks the reference cycle between the tools and the server.
         self.publish(&[]);
         let off = "it was shut down".into();
         self.state.send_replace(State::Off(off));
     }
 
-    /// Offers the tools that are accepted, if they are others than before.
+    /// Offers the accepted tools, if they differ from those offered before.
     fn publish(self: &Arc<Self>, definitions: &[(Definition, Standing)]) {
         let offered = definitions
             .iter()

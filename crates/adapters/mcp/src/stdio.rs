@@ -1,7 +1,8 @@
 //! Starts a server as a program, and ends it.
 //!
-//! The program gets the variables it is configured with and no others. Its standard error goes to the log. However this
-//! process ends, the program does too: its input is closed, and where it does not care, it is stopped with all it started.
+//! The program gets only its configured environment variables. Its standard error goes to the log. However this process
+//! ends, the program ends as well: its input is closed, and if it does not react, it is killed with everything it
+//! started.
 
 mod discovery;
 mod last_words;
@@ -25,16 +26,16 @@ pub(crate) use last_words::LastWords;
 pub(crate) use lines::Lines;
 use program::Signal;
 
-/// How long a server may take to end once its input is closed, and once more when it is asked to.
+/// How long a server may take to exit once its input is closed, and again once it has been asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The most lines of a server's standard error that go to the log, of each start of it.
+/// The maximum number of standard error lines that are logged per start of a server.
 const MAX_LINES: u32 = 1_000;
 
-/// The most bytes that are kept of such a line: so many that the secrets in it are whole.
+/// The maximum number of bytes that are kept of such a line: large enough that secrets in it stay whole.
 const MAX_LINE: usize = 64 * 1024;
 
-/// A server that was started.
+/// A started server process.
 #[derive(Debug)]
 pub(crate) struct Process {
     program: program::Program,
@@ -78,7 +79,7 @@ impl Process {
         self.last_words.clone()
     }
 
-    /// Ends it, once its input is closed: waits, asks, and stops it at last.
+    /// Stops the process after its input was closed: waits, then asks it to exit, and finally kills it.
     pub(crate) async fn stop(mut self) {
         let mut ends = self.ends().await;
         if !ends {
@@ -88,9 +89,9 @@ impl Process {
         if !ends {
             tracing::warn!(server = %self.notices.server, "it does not end when asked to: it is stopped");
         }
-        // What it started may still be there, under the number that was its own just now.
+        // Child processes may still exist in the process group whose id was the server's.
         self.program.signal(Signal::Kill);
-        // It may be waited for by nobody else.
+        // Reaps the process, since nothing else may wait for it.
         let _ = self.program.child.wait().await;
     }
 
@@ -102,7 +103,7 @@ impl Process {
     }
 }
 
-/// Finds the program of a server, once there is the folder that it works in.
+/// Checks the server's working directory, and finds its program.
 pub(crate) fn find_program(config: &StdioConfig) -> Result<PathBuf, ConnectError> {
     if let Some(folder) = &config.cwd {
         check_folder(folder).map_err(|source| ConnectError::Start {
@@ -136,13 +137,14 @@ fn command(config: &StdioConfig) -> Result<Command, ConnectError> {
     if let Some(folder) = &config.cwd {
         command.current_dir(folder);
     }
-    // What it starts is stopped with it, and Ctrl-C at the terminal is not for it.
+    // Its child processes are killed with it, and Ctrl-C at the terminal does not reach it.
     #[cfg(unix)]
     command.process_group(0);
     Ok(command)
 }
 
-/// Refuses a folder that a program cannot be started in, of which the system says the same as of a program that is not there.
+/// Rejects a working directory in which a program cannot be started: the system's error would be the same as for a
+/// missing program.
 fn check_folder(folder: &Path) -> io::Result<()> {
     let found = std::fs::metadata(folder).and_then(|found| match found.is_dir() {
         true => Ok(()),
@@ -154,7 +156,7 @@ fn check_folder(folder: &Path) -> io::Result<()> {
     })
 }
 
-/// Writes a server's standard error to the log, line by line. What is too much is read and dropped, so that it never waits.
+/// Logs a server's standard error line by line. Excess output is read and dropped, so that the server never blocks.
 async fn log(notices: Notices, stderr: ChildStderr, last_words: LastWords) {
     let Notices {
         server, secrets, ..
@@ -162,7 +164,7 @@ async fn log(notices: Notices, stderr: ChildStderr, last_words: LastWords) {
     let mut stderr = BufReader::new(stderr);
     let mut lines = 0_u32;
     while let Some(line) = next_line(&mut stderr).await {
-        // Before it is cut: of what is cut in two nothing is found any more.
+        // Redact before cutting: a secret that is cut in two is no longer found.
         let line = secrets.text(&String::from_utf8_lossy(&line));
         let line = one_line(&line, MAX_SAID);
         if line.trim().is_empty() {
@@ -181,7 +183,7 @@ async fn log(notices: Notices, stderr: ChildStderr, last_words: LastWords) {
     last_words.end();
 }
 
-/// Reads a line, of which only so much is kept; nothing at the end.
+/// Reads a line, of which a limited part is kept. Returns `None` at the end of the stream.
 async fn next_line(read: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> {
     let mut line = Vec::new();
     loop {

@@ -1,5 +1,5 @@
-//! Text of a stranger, in a form that does no harm: bounded, without what cannot be seen, and without the keys and tokens that were
-//! given to its server.
+//! Untrusted text made safe: bounded, without invisible characters, and without the keys and tokens that were given to
+//! its server.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use neuraxis_core::is_invisible;
 use neuraxis_ports::Secret;
 use serde_json::Value;
 
-/// The fewest bytes of a line that is taken out by itself: shorter ones stand in other texts, and tell hardly anything.
+/// The minimum length in bytes of a secret's line that is redacted on its own: shorter lines occur in ordinary text,
+/// and reveal hardly anything.
 const SHORTEST_LINE: usize = 20;
 
 /// What must not be shown, whatever a server says.
@@ -16,7 +17,7 @@ pub(crate) struct Secrets(Arc<[Secret]>);
 
 impl Secrets {
     pub(crate) fn new(secrets: Vec<Secret>) -> Self {
-        // A private key, for example, may be written line by line.
+        // A private key, for example, may be printed line by line.
         let lines = |secret: &Secret| -> Vec<Secret> {
             let whole = secret.expose();
             let lines = whole.lines().map(str::trim);
@@ -25,7 +26,7 @@ impl Secrets {
         };
         let lines = secrets.iter().flat_map(lines).collect();
         let secrets = [secrets, lines].concat();
-        // Inside of a text that is JSON a secret may be escaped.
+        // A secret may appear escaped within JSON.
         let escaped = |secret: &Secret| {
             let quoted = Value::from(secret.expose()).to_string();
             let inner = quoted.get(1..quoted.len().saturating_sub(1));
@@ -34,23 +35,23 @@ impl Secrets {
         };
         let more: Vec<Secret> = secrets.iter().filter_map(escaped).collect();
         let mut all = [secrets, more].concat();
-        // One may be a part of another.
+        // Longest first: one secret may be part of another.
         all.sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
         Self(all.into())
     }
 
-    /// Tells whether there are none.
+    /// Returns whether there are no secrets.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns a text without them.
+    /// Returns a text without the secrets.
     pub(crate) fn text(&self, text: &str) -> String {
         let secrets = self.0.iter();
         secrets.fold(text.to_owned(), |text, secret| secret.redact(&text))
     }
 
-    /// Returns a value without them, in the names of its members, too.
+    /// Returns a value without the secrets, also in member names.
     pub(crate) fn value(&self, value: Value) -> Value {
         if self.is_empty() {
             return value;
@@ -69,8 +70,8 @@ impl Secrets {
     }
 }
 
-/// Returns a text without characters that nobody sees or that steer a terminal, cut at a number of characters. Line breaks
-/// and tabs stay.
+/// Returns a text without invisible characters and terminal control characters, cut to a number of characters. Line
+/// breaks and tabs stay.
 pub(crate) fn harmless(text: &str, most: usize) -> String {
     let mut seen = text.chars().filter(|letter| !is_hidden(*letter));
     let mut kept: String = seen.by_ref().take(most).collect();
@@ -80,7 +81,7 @@ pub(crate) fn harmless(text: &str, most: usize) -> String {
     kept
 }
 
-/// As [`harmless`], on one line.
+/// Like [`harmless`], but on one line.
 pub(crate) fn one_line(text: &str, most: usize) -> String {
     harmless(text, most).replace(['\n', '\r', '\t'], " ")
 }

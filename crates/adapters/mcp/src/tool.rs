@@ -23,10 +23,10 @@ use crate::handler;
 use crate::result;
 use crate::server::Shared;
 
-/// How often a server may ask back within a call.
+/// The maximum number of times that a server may ask for input within a call.
 const MAX_ROUNDS: usize = 10;
 
-/// What a server did whose answer cannot be read.
+/// What is reported about a server whose answer cannot be read.
 const NO_RESULT: &str = "answered something that is no result of a tool";
 
 /// A tool of a server.
@@ -37,14 +37,14 @@ pub(crate) struct McpTool {
     shared: Arc<Shared>,
 }
 
-/// What a server answers to a call.
+/// A server's answer to a call.
 enum Answer {
     Done(CallToolResult),
-    /// It wants to know more first.
+    /// The server needs more input first.
     Asks(Asks),
 }
 
-/// What a server wants to know before it goes on with a call. Its questions are as it sent them.
+/// What a server needs before it continues with a call. The questions are kept unparsed.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Asks {
@@ -58,7 +58,7 @@ impl Asks {
     }
 }
 
-/// One thing that it wants to know.
+/// One request for input.
 #[derive(Deserialize)]
 struct InputRequest {
     method: String,
@@ -103,7 +103,7 @@ impl McpTool {
         }
     }
 
-    /// Reads an answer that the protocol may have no type for.
+    /// Parses an answer that the protocol library may have no type for.
     fn read(&self, answer: Value) -> Result<Answer, ToolError> {
         let result_type = answer.get("resultType").and_then(Value::as_str);
         let read = match result_type {
@@ -116,7 +116,7 @@ impl McpTool {
         read.ok_or_else(|| self.error(NO_RESULT))
     }
 
-    /// Answers what a server wants to know, and returns the call that goes on from there.
+    /// Answers a server's requests for input, and returns the parameters of the call that continues.
     async fn answered(
         &self,
         params: CallToolRequestParams,
@@ -146,8 +146,8 @@ impl McpTool {
         ToolError::permanent(format!("MCP server {} {what}", self.shared.config.name))
     }
 
-    /// Returns what is known of a call that reached nobody: what is said of its first attempt, or that an earlier one may have
-    /// reached the server.
+    /// Returns what is known of a call that did not reach the server: `of_first` for a first attempt, or that an
+    /// earlier attempt may have reached it.
     fn known(&self, ctx: &ToolContext, of_first: &'static str) -> &'static str {
         match ctx.attempt.0 > 1 && self.spec.class != ToolClass::ReadOnly {
             true => "whether an earlier attempt of the call took effect is not known",
@@ -155,12 +155,12 @@ impl McpTool {
         }
     }
 
-    /// Says why a call failed. What a server says of it is the model's to read.
+    /// Returns why a call failed. The server's own error message is meant for the model.
     fn failed(&self, error: &ServiceError, ctx: &ToolContext) -> ToolError {
         let server = &self.shared.config.name;
         let why = of_service(error, &self.shared.notices.secrets);
         if is_away(error) {
-            // That a program ended is seen by itself.
+            // The end of a program is noticed separately.
             if matches!(self.shared.config.reach, Reach::Http(_)) {
                 self.shared.lose(&why);
             }
@@ -170,10 +170,10 @@ impl McpTool {
             ));
         }
         if !matches!(error, ServiceError::McpError(_)) || is_unread(error) {
-            // What came in its place may hold what was said.
+            // The answer itself is not logged: it may contain parts of the conversation.
             tracing::warn!(run = %ctx.run_id, tool = %self.spec.name, "no answer that can be read came to a call of an MCP server's tool");
         }
-        // Such as a token that expired: of one tool alone, nothing else is lost.
+        // For example because a token expired. If it concerns only this tool, nothing else is lost.
         if is_refused(error) {
             self.shared.look_again();
         }
@@ -225,7 +225,7 @@ impl Tool for McpTool {
             .shared
             .peer(self.known(&ctx, "nothing was done"))
             .await?;
-        // It may have changed, or gone, while the run went on with what it began with.
+        // It may have changed or disappeared while the run continued with its original tools.
         if !self.shared.offers(&self.remote, self.hash) {
             return Err(self
                 .error("does not offer this tool any more, or not as it was when the run began"));
@@ -244,7 +244,7 @@ impl Tool for McpTool {
     }
 }
 
-/// Returns what a request says beside its parameters, if it says anything.
+/// Returns the metadata of a request, if there is any.
 fn request_meta(
     trace: Option<&TraceContext>,
     peer: &Peer<RoleClient>,
@@ -261,7 +261,7 @@ fn request_meta(
     Some(meta)
 }
 
-/// Names the call's trace as the protocol says: by the keys that it reserves for W3C Trace Context.
+/// Names the call's trace with the keys that the protocol reserves for W3C Trace Context.
 fn trace_meta(trace: &TraceContext) -> RequestMetaObject {
     let mut meta = RequestMetaObject::new();
     meta.set_traceparent(trace.to_string());
@@ -271,7 +271,7 @@ fn trace_meta(trace: &TraceContext) -> RequestMetaObject {
     meta
 }
 
-/// Tells a server that nobody waits for an answer any more.
+/// Tells a server that its answer is no longer awaited.
 struct CancelOnDrop(Option<(Peer<RoleClient>, RequestId)>);
 
 impl CancelOnDrop {
@@ -289,7 +289,7 @@ impl Drop for CancelOnDrop {
         let Some((peer, id)) = self.0.take() else {
             return;
         };
-        // Outside of a runtime there is no connection any more.
+        // Without a runtime, there is no connection any more.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
@@ -297,7 +297,7 @@ impl Drop for CancelOnDrop {
             let reason = Some("the call was given up".to_owned());
             let param = CancelledNotificationParam::new(Some(id), reason);
             let cancelled = CancelledNotification::new(param);
-            // A server that is gone has nothing to give up.
+            // A server that is gone has nothing to cancel.
             let _ = peer.send_notification(cancelled.into()).await;
         });
     }

@@ -1,4 +1,4 @@
-//! What went wrong on the way to a server: nobody is there, or somebody answers who is no server.
+//! Failures on the way to a server: the server is gone, or something else answers at its address.
 
 use std::error::Error;
 use std::io;
@@ -9,22 +9,22 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use super::MAX_SAID;
 use crate::text::{Secrets, one_line};
 
-/// What is wrong with the way to a server.
+/// A failure on the way to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TransportFault {
-    /// The program that was started takes nothing any more.
+    /// The started program no longer reads its input.
     Ended,
-    /// Nobody takes a connection at the address; why, for people.
+    /// Nothing accepts connections at the address. Contains the reason, as text for users.
     Away(String),
-    /// It was asked, and no answer came, or not all of it; why, for people.
+    /// A request was sent, but no answer or only part of one arrived. Contains the reason, as text for users.
     BrokeOff(String),
-    /// It was asked, and its answer cannot be read; what is wrong with it, for people.
+    /// The answer to a request cannot be read. Contains the fault, as text for users.
     Unread(String),
-    /// Whoever is at the address does not answer as a server does; what was answered, for people.
+    /// What is at the address does not answer as a server does. Contains the answer, as text for users.
     Answers(String),
     /// A token is missing.
     Unauthorized,
-    /// What it was sent to know who asks is not taken; why, for people.
+    /// The credentials that were sent are rejected. Contains the reason, as text for users.
     Refused(String),
 }
 
@@ -41,14 +41,14 @@ impl TransportFault {
     }
 
     fn of_http(error: &StreamableHttpError<reqwest::Error>, secrets: &Secrets) -> Self {
-        // Before it is cut: of what is cut in two nothing is found any more.
+        // Redact before cutting: a secret that is cut in two is no longer found.
         let cut = |what: String| one_line(&secrets.text(&what), MAX_SAID);
         let answers = |what: String| Self::Answers(cut(what));
         let unread = |what: String| Self::Unread(cut(what));
         match error {
             StreamableHttpError::Client(error) => Self::of_client(error),
             StreamableHttpError::Io(error) => Self::BrokeOff(no_answer(error)),
-            // It is sent nothing by which it could know who asks.
+            // No credentials are configured.
             StreamableHttpError::AuthRequired(_) if secrets.is_empty() => Self::Unauthorized,
             StreamableHttpError::AuthRequired(error) => Self::Refused(cut(with_reason(
                 "it does not take the token that it is sent",
@@ -64,14 +64,14 @@ impl TransportFault {
             StreamableHttpError::HttpStatus(error) => {
                 let said = format!("it answered with the status {}", error.status);
                 match error.status {
-                    // So a proxy answers in place of a service that was asked and takes long, too.
+                    // A proxy also answers this way in place of a service that received the request and is slow.
                     500.. => unread(said),
                     _ => answers(said),
                 }
             }
             StreamableHttpError::UnexpectedServerResponse(said) => {
                 match said.strip_prefix("HTTP ") {
-                    // Not all that want to know who asks say how.
+                    // Not every service that requires authentication says which kind.
                     Some(status) if status.starts_with("401") => match secrets.is_empty() {
                         true => Self::Unauthorized,
                         false => Self::Refused(cut(format!(
@@ -122,7 +122,7 @@ impl TransportFault {
     }
 
     fn of_client(error: &reqwest::Error) -> Self {
-        // Nothing was sent only where no connection came to stand.
+        // Only if no connection was established is it certain that nothing was sent.
         if error.is_connect() && error.is_timeout() {
             Self::Away("it does not answer in time".to_owned())
         } else if error.is_connect() {
@@ -136,7 +136,7 @@ impl TransportFault {
         }
     }
 
-    /// Says it in a few words.
+    /// Returns a short description.
     pub(super) fn words(&self) -> String {
         match self {
             Self::Ended => "it ended".to_owned(),
@@ -150,7 +150,7 @@ impl TransportFault {
     }
 }
 
-/// Says what was answered, of a status and the text behind it, and what to do about those that a wrong address brings.
+/// Describes an error status and the text after it, with advice for statuses that a wrong address causes.
 fn of_status(status: &str) -> String {
     let (status, text) = status.split_once(':').unwrap_or((status, ""));
     let (status, text) = (status.trim(), text.trim());
@@ -163,7 +163,7 @@ fn of_status(status: &str) -> String {
         }
         _ => "",
     };
-    // Many say their status once more.
+    // Many servers repeat their status in the text.
     let text = match text.is_empty() || status.ends_with(text) {
         true => String::new(),
         false => format!(": {text}"),
@@ -171,7 +171,7 @@ fn of_status(status: &str) -> String {
     format!("it answered with the status {status}{hint}{text}")
 }
 
-/// Adds why a service refuses a request, if it says so as RFC 6750 has it.
+/// Adds the reason that a service gives for refusing a request, if it follows RFC 6750.
 fn with_reason(what: &str, challenge: &str) -> String {
     let said = |name: &str| {
         let (_, behind) = challenge.split_once(&format!("{name}=\""))?;
@@ -196,7 +196,7 @@ fn no_answer(error: &(dyn Error + 'static)) -> String {
     format!("no answer came: {}", innermost(error))
 }
 
-/// Returns the cause of all causes. What wraps it names the address, whose path and query may hold secrets.
+/// Returns the innermost cause. The errors around it name the address, whose path and query may contain secrets.
 pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {

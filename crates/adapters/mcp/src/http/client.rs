@@ -1,4 +1,5 @@
-//! Sends requests to a service, and makes of an error that names no request one that somebody waits for.
+//! Sends requests to a service, and assigns an error that names no request to the request that is waiting for its
+//! answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use tokio::sync::Notify;
 
-/// What services say that do not know a session, and do not answer with the status 404, as they should.
+/// Phrases in errors about an unknown session from services that do not answer with status 404, as they should.
 const LOST_SESSION: [&str; 5] = [
     "session id",
     "session-id",
@@ -23,11 +24,11 @@ const LOST_SESSION: [&str; 5] = [
     "not initialized",
 ];
 
-/// The client of a connection.
+/// The HTTP client of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
-    /// Told when the session is made anew, since the tools may be others then.
+    /// Notified when the session is recreated, since the tools may differ then.
     changed: Arc<Notify>,
 }
 
@@ -91,25 +92,25 @@ impl StreamableHttpClient for Client {
         let answered = match (answered, asked) {
             (Ok(StreamableHttpPostResponse::Json(answer, session)), Some(asked)) => match answer {
                 ServerJsonRpcMessage::Error(error) if error.id.as_ref() != Some(&asked) => {
-                    // It took the request for none of its own, so that it can be made again.
+                    // The service did not process the request, so it can be sent again.
                     if is_in_session && is_lost_session(&error) {
                         Err(StreamableHttpError::SessionExpired)
                     } else {
-                        // It answers what was asked, whatever it says of that.
+                        // The error answers this request, whatever id it gives.
                         let error = ServerJsonRpcMessage::error(error.error, Some(asked));
                         Ok(StreamableHttpPostResponse::Json(error, session))
                     }
                 }
                 answer => Ok(StreamableHttpPostResponse::Json(answer, session)),
             },
-            // Without a session there is no other way on which the answer could come.
+            // Without a session, the answer cannot arrive in any other way.
             (Ok(StreamableHttpPostResponse::Accepted), Some(_)) if !is_in_session => {
                 let nothing = "nothing at all".into();
                 Err(StreamableHttpError::UnexpectedServerResponse(nothing))
             }
             (answered, _) => answered,
         };
-        // A list that is asked for again in the new session is up to date as it is.
+        // A list that is requested again in the new session is current anyway.
         if matches!(answered, Err(StreamableHttpError::SessionExpired)) && !is_list {
             self.changed.notify_one();
         }
@@ -163,7 +164,8 @@ impl StreamableHttpClient for Client {
     }
 }
 
-/// Tells whether an error says that its session is not known. What failed inside of a service may have taken effect.
+/// Returns whether an error says that the session is unknown. An internal error does not count, since the request may
+/// have taken effect.
 fn is_lost_session(error: &JsonRpcError) -> bool {
     let said = error.error.message.to_ascii_lowercase();
     error.error.code != ErrorCode::INTERNAL_ERROR && LOST_SESSION.iter().any(|it| said.contains(it))

@@ -1,19 +1,19 @@
-//! What is told of a server to the people who configured it.
+//! What is reported about a server to those who configure it.
 
 use neuraxis_core::ToolSpec;
 
 use super::{Shared, State, lock};
 use crate::definition::LeftOut;
 
-/// How it stands with a tool.
+/// Whether a tool is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Standing {
-    /// It was accepted as it is, and is offered.
+    /// It was accepted with this definition, and is offered.
     Offered,
-    /// It was accepted as something else, and is not offered until it is accepted anew.
+    /// It was accepted with another definition, and is not offered until it is accepted again.
     Changed,
-    /// It came to a server that was accepted without it, and is not offered until it is accepted.
+    /// It was added to a server that was accepted without it, and is not offered until it is accepted.
     New,
 }
 
@@ -21,27 +21,27 @@ pub enum Standing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReportedTool {
-    /// What the server says it is, under the name that it has here.
+    /// The tool's specification as claimed by the server, under its local name.
     pub claimed: ToolSpec,
-    /// What it calls the tool for people, in a form that can be shown.
+    /// The server's title for the tool, cleaned for display.
     pub title: Option<String>,
-    /// How it stands with it.
+    /// Whether it is offered.
     pub standing: Standing,
 }
 
-/// What is known of a server.
+/// What is known about a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerReport {
-    /// The protocol version; nothing as long as it was never connected.
+    /// The protocol version; empty until the first connection.
     pub protocol: String,
-    /// What the server calls itself.
+    /// The name and version that the server gives for itself.
     pub program: Option<String>,
-    /// Why it is not connected now, if it is not.
+    /// Why it is currently not connected, if it is not.
     pub trouble: Option<String>,
-    /// Its tools, in its order.
+    /// Its tools, in the server's order.
     pub tools: Vec<ReportedTool>,
-    /// What of its tools is not used, and why.
+    /// The tools that are not used, with reasons.
     pub left_out: Vec<LeftOut>,
 }
 

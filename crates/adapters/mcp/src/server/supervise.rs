@@ -1,4 +1,4 @@
-//! Keeps a server connected: connects, asks for its tools, hears of changes, and starts it anew when it ends.
+//! Keeps a server connected: connects, lists its tools, receives its changes, and restarts it when it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,28 +19,28 @@ use crate::pauses::{Pauses, STABLE_AFTER};
 use crate::pins::Accepted;
 use crate::stdio::LastWords;
 
-/// How often in a row a server may fail until its tools are withdrawn.
+/// The number of consecutive failures after which a server's tools are withdrawn.
 const MAX_FAILURES: u32 = 5;
 
-/// How long the list of tools may take, once a server is connected.
+/// How long listing the tools of a connected server may take.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long is waited after a change, since one seldom comes alone.
+/// How long to wait after a change, since changes rarely come alone.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// How often it is looked whether somebody accepted meanwhile what is not offered.
+/// How often to check whether definitions that are not offered have been accepted in the meantime.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// How many tools a notice names.
+/// The number of tools that a notice names.
 const NAMED: usize = 5;
 
-/// Whether tools were compared with those that were accepted: nobody may know what was.
+/// Whether the tools were compared with the accepted definitions, which may be unreadable.
 enum Compared {
     Yes,
     No,
 }
 
-/// How often it failed lately.
+/// Recent failures.
 struct Failures {
     count: u32,
     pauses: Pauses,
@@ -55,7 +55,7 @@ impl Failures {
     }
 }
 
-/// Keeps a server connected until it is told to stop.
+/// Keeps a server connected until `stop` is cancelled.
 pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
     let mut era = Era::Unknown;
     let mut failures = Failures::none();
@@ -76,7 +76,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
                 let Some(why) = attend(&shared, connection, &stop).await else {
                     break;
                 };
-                // How long it was waited for does not count.
+                // Only connected time counts, not the time spent connecting.
                 if since.elapsed() >= STABLE_AFTER {
                     failures = Failures::none();
                 }
@@ -84,7 +84,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
             }
             Err(error) => {
                 let why = shared.redacted(&error.to_string());
-                // What was right once may be so again: a proxy that is being set up anew refuses any token.
+                // What worked before may work again: a proxy that is being redeployed rejects every token.
                 if !has_stood && cannot_be_helped(&error) {
                     shared.publish(&[]);
                     shared.failed(&why);
@@ -96,7 +96,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
         };
         failures.count += 1;
         match (has_ended, failures.count) {
-            // Told each time: nobody hears otherwise that what was there again is gone.
+            // Reported each time, since nothing else reveals that a restored connection is lost again.
             (true, ..MAX_FAILURES) => shared.lost_connection(&why),
             (true, _) | (false, 1 | MAX_FAILURES) => shared.failed(&why),
             (false, _) => {}
@@ -113,7 +113,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
     shared.retire();
 }
 
-/// Tells whether trying again cannot help.
+/// Returns whether another attempt cannot help.
 const fn cannot_be_helped(error: &ConnectError) -> bool {
     matches!(
         error,
@@ -125,7 +125,7 @@ const fn cannot_be_helped(error: &ConnectError) -> bool {
     )
 }
 
-/// Connects, in a span of its own for whoever exports them.
+/// Connects, in a separate trace span that can be exported.
 async fn open(shared: &Arc<Shared>, era: &mut Era) -> Result<Connection, ConnectError> {
     let name = &*shared.config.name;
     let span = tracing::info_span!(
@@ -137,7 +137,7 @@ async fn open(shared: &Arc<Shared>, era: &mut Era) -> Result<Connection, Connect
         otel.status_code = Empty,
         neuraxis.mcp.server = name,
     );
-    // Nothing is done within it: what reads from the connection would keep it open until that ends.
+    // The span is not entered: the task that reads from the connection would keep it open until that task ends.
     let opened = connect(shared, era).await;
     if opened.is_err() {
         span.record("otel.status_code", "ERROR");
@@ -145,7 +145,7 @@ async fn open(shared: &Arc<Shared>, era: &mut Era) -> Result<Connection, Connect
     opened
 }
 
-/// Connects, and asks for the tools, within the time that a start may take.
+/// Connects and lists the tools, within the configured start timeout.
 async fn connect(shared: &Arc<Shared>, era: &mut Era) -> Result<Connection, ConnectError> {
     let config = &shared.config;
     let handler = || {
@@ -156,7 +156,7 @@ async fn connect(shared: &Arc<Shared>, era: &mut Era) -> Result<Connection, Conn
     let opening = async {
         let connection = Connection::open(config, handler, era, &mut last_words).await?;
         if let Compared::No = refresh(shared, &connection).await? {
-            // To be tried again.
+            // To try again.
             shared.changed.notify_one();
         }
         Ok::<_, ConnectError>(connection)
@@ -172,13 +172,13 @@ async fn connect(shared: &Arc<Shared>, era: &mut Era) -> Result<Connection, Conn
     Ok(connection)
 }
 
-/// Attends to a connection until it ends, and says why; nothing if it was ended from here.
+/// Serves a connection until it ends, and returns the reason. Returns `None` if it was stopped from here.
 async fn attend(
     shared: &Arc<Shared>,
     connection: Connection,
     stop: &CancellationToken,
 ) -> Option<String> {
-    // What was lost before this connection does not count.
+    // Calls that failed before this connection do not count.
     let mut lost = shared.lost.subscribe();
     let why = tokio::select! {
         biased;
@@ -193,7 +193,7 @@ async fn attend(
         why = follow(shared, &connection) => Some(why),
     };
     let why = why.map(|why| shared.redacted(&why));
-    // Calls that come now wait for the next connection.
+    // New calls wait for the next connection.
     if let Some(why) = &why {
         shared.state.send_replace(State::Down(why.as_str().into()));
     }
@@ -201,8 +201,9 @@ async fn attend(
     why
 }
 
-/// Asks for the tools anew whenever they or what was accepted of them changed, until nobody is there or who asks is not known
-/// any more, and says why. Any other failure ends nothing, since calls may be under way: the list is asked for again.
+/// Lists the tools again whenever they, or the accepted definitions, have changed. Returns the reason once the server
+/// is unreachable or rejects this client's credentials. No other failure ends the connection, since calls may be in
+/// progress: the list is requested again.
 async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
     let mut pauses = Pauses::new();
     loop {
@@ -215,7 +216,7 @@ async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
                 pauses = Pauses::new();
                 continue;
             }
-            // That was told already.
+            // That was reported already.
             Ok(Ok(Compared::No)) => None,
             Ok(Err(
                 error @ (ConnectError::Away(_)
@@ -225,7 +226,7 @@ async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some(format!("no answer came within {LIST_TIMEOUT:?}")),
         };
-        // A connection that ended meanwhile is told of by itself.
+        // A connection that ends in the meantime is reported separately.
         pauses.wait().await;
         if let Some(why) = why {
             shared.notices.misbehaves(format!(
@@ -236,8 +237,8 @@ async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
     }
 }
 
-/// Waits until another process accepted a definition that is not offered here, or anything of a service, which may have been
-/// deployed anew without a word.
+/// Waits until another process has accepted a definition that is not offered here. For a service, which may be
+/// redeployed without notice, waits until any accepted definition has changed.
 async fn accepted_meanwhile(shared: &Shared) {
     let (name, identity) = (&shared.config.name, shared.config.identity());
     loop {
@@ -253,7 +254,7 @@ async fn accepted_meanwhile(shared: &Shared) {
         if waiting.is_empty() && !is_service {
             continue;
         }
-        // What cannot be told now may be told the next time.
+        // What cannot be read now may be readable next time.
         let Ok(Some(accepted)) = shared.pins.accepted(name, identity) else {
             continue;
         };
@@ -268,7 +269,7 @@ async fn accepted_meanwhile(shared: &Shared) {
     }
 }
 
-/// Asks for the tools, and offers those that are accepted: none while nobody knows which are.
+/// Lists the tools and offers the accepted ones: none if the accepted definitions cannot be read.
 async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<Compared, ConnectError> {
     let (tools, mut unusable) = match connection.tools().await {
         Ok(listed) => listed,
@@ -306,11 +307,11 @@ async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<Compar
     Ok(compared)
 }
 
-/// Definitions, and how each stands to those that were accepted.
+/// Definitions, each with its standing relative to the accepted ones.
 type Standings = Vec<(Definition, Standing)>;
 
-/// Compares definitions with those that were accepted, and accepts those of a server that was never used before. Tells
-/// which are accepted then, and whether it is such a server.
+/// Compares definitions with the accepted ones, and accepts those of a server that was never used before. Also returns
+/// the resulting accepted definitions, and whether this is the server's first use.
 fn standings(
     shared: &Shared,
     seen: &Seen,
@@ -325,7 +326,7 @@ fn standings(
         let standing = match accepted.get(&*definition.remote) {
             Some(hash) if *hash == definition.hash => Standing::Offered,
             Some(_) => Standing::Changed,
-            // A server could name others for ever.
+            // Limited, since a server could keep listing new names.
             None if is_first_use && accepted.len() < MAX_TOOLS => {
                 accepted.insert(definition.remote.to_string(), definition.hash);
                 Standing::Offered
@@ -342,7 +343,8 @@ fn standings(
     Ok((definitions, accepted, is_first_use))
 }
 
-/// Tells of what is not offered, and why nobody knows what was accepted, unless that was told of the list before.
+/// Gives notices of tools that are not offered, and of unreadable accepted definitions, unless they were given for the
+/// previous list.
 fn tell(shared: &Shared, seen: &mut Seen, unknown: Option<String>) {
     let server = || Arc::clone(&shared.config.name);
     let mut notices = Vec::new();

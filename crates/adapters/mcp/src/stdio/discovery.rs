@@ -1,8 +1,8 @@
-//! Bounds how long a server may take to say which versions of the protocol it speaks.
+//! Limits how long a server may take to say which protocol versions it speaks.
 //!
-//! One that does not know the question has to refuse it, and some say nothing at all. After a while it is refused in the
-//! server's place, so that it is asked in the older way over the same connection: a program that only takes long to start is
-//! not started anew. What it answers after that is dropped.
+//! A server that does not know the request must refuse it, but some say nothing at all. After the limit, the request is
+//! refused on the server's behalf, so that it is asked in the older way over the same connection. A program that is
+//! only slow to start is thus not restarted. An answer that arrives later is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,13 +23,13 @@ impl Late {
     }
 }
 
-/// The question which versions a server speaks.
+/// The request for the versions that a server speaks.
 #[derive(Debug)]
 pub(super) struct Discovery {
     limit: Duration,
-    /// The request, and until when its answer is waited for.
+    /// The request, and the deadline for its answer.
     asked: Option<(RequestId, Instant)>,
-    /// The request that was refused in the server's place.
+    /// The request that was refused on the server's behalf.
     refused: Option<RequestId>,
     late: Late,
 }
@@ -46,7 +46,7 @@ impl Discovery {
         (discovery, late)
     }
 
-    /// Notes that a message is sent, which may be the question.
+    /// Records that a message is sent, in case it is this request.
     pub(super) fn send(&mut self, message: &TxJsonRpcMessage<RoleClient>) {
         let JsonRpcMessage::Request(asked) = message else {
             return;
@@ -56,12 +56,12 @@ impl Discovery {
         }
     }
 
-    /// Returns until when the answer is waited for, if it is.
+    /// Returns the deadline for the answer, if one is awaited.
     pub(super) fn until(&self) -> Option<Instant> {
         self.asked.as_ref().map(|(_, until)| *until)
     }
 
-    /// Refuses the question in the server's place.
+    /// Refuses the request on the server's behalf.
     pub(super) fn refuse(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let (id, _) = self.asked.take()?;
         self.refused = Some(id.clone());
@@ -70,22 +70,22 @@ impl Discovery {
         Some(JsonRpcMessage::error(error, Some(id)))
     }
 
-    /// Tells whether a message counts: not if it answers what was refused. An error that does not say what it answers is taken
-    /// for that answer, which is the first to be due.
+    /// Returns whether a message is passed on: an answer to the refused request is not. An error without a request id
+    /// is taken for that answer, which is the first one expected.
     pub(super) fn counts(&mut self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
         let (id, is_result) = match message {
             JsonRpcMessage::Response(answer) => (Some(&answer.id), true),
             JsonRpcMessage::Error(error) => (error.id.as_ref(), false),
             _ => return true,
         };
-        // Some give a number back as a text.
+        // Some servers return a number as a string.
         let is_it = |refused: &RequestId| id.is_none_or(|id| id.to_string() == refused.to_string());
         if self.refused.as_ref().is_some_and(is_it) {
             self.refused = None;
             self.late.0.fetch_or(is_result, Ordering::Relaxed);
             return false;
         }
-        // Nothing else is asked before it is answered.
+        // No other request is sent before this one is answered.
         self.asked = None;
         true
     }

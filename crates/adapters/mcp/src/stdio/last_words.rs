@@ -1,7 +1,7 @@
-//! What a server wrote to its standard error before it ended, in as few words as say why.
+//! The last output of a server to its standard error, reduced to the words that explain why it ended.
 //!
-//! The last lines of a program of Node are a stack trace, and those of npm the place of a log: the line that names the error
-//! stands before them. Where there is none, the last lines are all there is.
+//! The last lines of a Node program are a stack trace, and those of npm name a log file: the line that names the error
+//! comes before them. If there is no such line, the last lines are used.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,27 +10,28 @@ use std::time::Duration;
 use neuraxis_ports::CancellationToken;
 use tokio::time::timeout;
 
-/// How many of the last lines are told where none names an error.
+/// The number of last lines that are reported if no line names an error.
 const LAST_LINES: usize = 3;
 
-/// How many lines may follow a line that names an error for it to say why a program ended: those of a stack trace.
+/// The maximum number of lines after a line that names an error, such as a stack trace, for that line to still explain
+/// the end.
 const MAX_LINES_AFTER: u64 = 60;
 
-/// How long the rest is waited for once a program ended. Something that it started may keep its standard error open.
+/// How long to wait for the remaining output of a program that ended. A child process may keep its standard error open.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The last a server wrote to its standard error.
+/// The last output of a server to its standard error.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LastWords {
     words: Arc<Mutex<Words>>,
-    /// Nobody writes any more. Nothing where nobody ever did.
+    /// Cancelled when the output has ended. `None` if there is no program.
     ended: Option<CancellationToken>,
 }
 
 #[derive(Debug, Default)]
 struct Words {
     last: VecDeque<String>,
-    /// The line that names the error, how well it does, and which line it is.
+    /// The line that names the error best, how well it does, and its line number.
     telling: Option<(Telling, String, u64)>,
     count: u64,
 }
@@ -38,14 +39,14 @@ struct Words {
 /// How well a line names an error, from worst to best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Telling {
-    /// It speaks of one somewhere.
+    /// It mentions an error somewhere.
     Mentions,
-    /// It begins with the name of one, as what ends a program does.
+    /// It begins with the name of an error, like the message that ends a program.
     Names,
 }
 
 impl LastWords {
-    /// Those of a program, which are to come.
+    /// Creates an empty record for the output of a program.
     pub(super) fn of_program() -> Self {
         Self {
             ended: Some(CancellationToken::new()),
@@ -53,7 +54,7 @@ impl LastWords {
         }
     }
 
-    /// Returns what it said so far.
+    /// Returns the explanation from the output so far.
     pub(crate) fn said(&self) -> String {
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         match &words.telling {
@@ -65,10 +66,10 @@ impl LastWords {
         }
     }
 
-    /// Returns what a program that ends said, once it said all of it: its end is often seen before.
+    /// Returns the explanation once all output has arrived: a program's end is often noticed before that.
     pub(crate) async fn said_at_last(&self) -> String {
         if let Some(ended) = &self.ended {
-            // What has come by then has to do.
+            // After that, the output so far must do.
             let _waited = timeout(PATIENCE, ended.cancelled()).await;
         }
         self.said()
@@ -79,7 +80,8 @@ impl LastWords {
         words.count += 1;
         if let Some(telling) = telling(&line) {
             let before = words.telling.as_ref().map(|(before, ..)| *before);
-            // Of errors that are only mentioned the first tends to be the cause; of those that are named, the last ends it.
+            // Among errors that are only mentioned, the first tends to be the cause; among those that are named, the
+            // last one ends the program.
             if before.is_none_or(|before| telling > before || telling == Telling::Names) {
                 words.telling = Some((telling, line.clone(), words.count));
             }
@@ -90,7 +92,7 @@ impl LastWords {
         words.last.push_back(line);
     }
 
-    /// Says that nothing more will come.
+    /// Marks the output as complete.
     pub(super) fn end(&self) {
         if let Some(ended) = &self.ended {
             ended.cancel();
@@ -98,22 +100,22 @@ impl LastWords {
     }
 }
 
-/// Tells whether a line names an error: `TypeError [CODE]: …` of Node, `package.SomeError: …` of Python, `error: …` of others, and
-/// what V8 says as it gives up.
+/// Returns how well a line names an error, if it does: `TypeError [CODE]: …` of Node, `package.SomeError: …` of Python,
+/// `error: …` of others, and V8's last message.
 fn telling(line: &str) -> Option<Telling> {
     let lower = line.to_ascii_lowercase();
     let name = lower.split(':').next().unwrap_or_default();
-    // Node writes a code behind the name.
+    // Node puts a code after the name.
     let name = name.split(" [").next().unwrap_or_default().trim_end();
     let is_name = (name.ends_with("error") || name.ends_with("exception"))
         && name.len() < lower.len()
         && name.split_whitespace().count() <= 2
         && !lower.starts_with(' ');
-    // V8 says where it gave up first, and why in the next line.
+    // V8 first says where it failed, and in the next line why.
     if is_name || lower.starts_with("# check failed:") {
         return Some(Telling::Names);
     }
-    // npm says "npm error code E404" first, and what that means in the next line.
+    // npm first says "npm error code E404", and in the next line what that means.
     let of_npm = ["npm error ", "npm err! "]
         .iter()
         .any(|it| lower.starts_with(it));

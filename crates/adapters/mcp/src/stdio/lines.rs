@@ -1,7 +1,7 @@
 //! Messages as lines over the standard input and output of a server.
 //!
-//! A line is checked for its shape before the protocol sees it: what is no message is warned of and dropped, and an answer
-//! that is none fails its call. The number and the size of bad lines are bounded.
+//! Each line is checked for its shape before the protocol library sees it: a line that is not a message is dropped with
+//! a warning, and an invalid answer fails its call. The number and the size of bad lines are bounded.
 
 use std::io;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::error::unread;
 use crate::notices::Notices;
 use crate::text::one_line;
 
-/// The most bytes of a message. Its images are in it, in base64.
+/// The maximum size of a message in bytes, including its images in base64.
 const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 
-/// How much is kept of either end of a longer one, where the request stands that it answers.
+/// The number of bytes kept from each end of a longer line, where the id of the answered request is found.
 const END: usize = 1024;
 
-/// How many bad lines in a row are put up with.
+/// The maximum number of consecutive bad lines that are tolerated.
 const MAX_BAD_LINES: u32 = 1_000;
 
-/// How much of a bad line is shown.
+/// The maximum number of characters of a bad line that are shown.
 const MAX_SHOWN: usize = 120;
 
 /// A transport of lines.
@@ -40,17 +40,17 @@ pub(crate) struct Lines {
     notices: Notices,
     stdout: BufReader<ChildStdout>,
     stdin: Arc<Mutex<Option<ChildStdin>>>,
-    /// The question which versions it speaks, if the answer is not waited for without a limit.
+    /// The request for the server's protocol versions, if its answer has a time limit.
     discovery: Option<Discovery>,
-    /// What was read of the line so far. It outlives a read that is given up.
+    /// The part of the line that was read so far. Kept when a read is cancelled.
     line: Vec<u8>,
-    /// Whether the line is too long, so that its two ends are all that is kept of it.
+    /// Whether the line is too long, so only its two ends are kept.
     is_skipping: bool,
-    /// Bad lines since the last good one.
+    /// The number of bad lines since the last good one.
     bad_lines: u32,
 }
 
-/// What a message has, whatever it is.
+/// The fields that any message may have.
 #[derive(Deserialize)]
 struct Shape {
     #[serde(default)]
@@ -76,14 +76,15 @@ impl Lines {
         }
     }
 
-    /// Bounds how long the server may take to say which versions it speaks.
+    /// Limits how long the server may take to say which versions it speaks.
     pub(crate) fn limit_discovery(&mut self, limit: Duration) -> Late {
         let (discovery, late) = Discovery::within(limit);
         self.discovery = Some(discovery);
         late
     }
 
-    /// Reads to the end of a line; false at the end of all. Of a line that is too long the ends are kept.
+    /// Reads to the end of a line. Returns `false` at the end of the stream. Only the ends of an overlong line are
+    /// kept.
     async fn next_line(&mut self) -> bool {
         loop {
             let Ok(buffer) = self.stdout.fill_buf().await else {
@@ -110,7 +111,7 @@ impl Lines {
         }
     }
 
-    /// Makes a message of the line; nothing if it is none.
+    /// Parses the line into a message. Returns `None` if it is not one.
     fn message(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         if std::mem::take(&mut self.is_skipping) {
             let fault = format!("more than {MAX_MESSAGE} bytes at once");
@@ -122,7 +123,7 @@ impl Lines {
             return None;
         }
         let Ok(shape) = serde_json::from_slice::<Shape>(line) else {
-            // Before it is cut: of what is cut in two nothing is found any more.
+            // Redact before cutting: a secret that is cut in two is no longer found.
             let shown = self.notices.secrets.text(&String::from_utf8_lossy(line));
             let shown = one_line(&shown, MAX_SHOWN);
             self.warn(&format!(
@@ -147,12 +148,12 @@ impl Lines {
             },
         };
         self.warn(&format!("it sent {fault}"));
-        // Whoever waits for it hears of it.
+        // The caller that waits for this answer gets the error.
         let id = shape.id.filter(|_| is_answer)?;
         Some(failure(id, &fault))
     }
 
-    /// Warns of a bad line: of the first one, and then of fewer and fewer.
+    /// Warns of the first bad line, and then less and less often.
     fn warn(&mut self, what: &str) {
         self.bad_lines = self.bad_lines.saturating_add(1);
         if self.bad_lines == 1 {
@@ -163,8 +164,8 @@ impl Lines {
     }
 }
 
-/// Reads a message. Halves of a character beyond 16 bits, which programs in JavaScript leave where they cut a text within one,
-/// are no text to others: U+FFFD takes the place of each.
+/// Parses a message. Lone surrogates, which JavaScript programs produce when they cut a string within a character
+/// beyond 16 bits, are invalid elsewhere: each is replaced by U+FFFD.
 fn read(line: &[u8]) -> serde_json::Result<RxJsonRpcMessage<RoleClient>> {
     serde_json::from_slice(line).or_else(|error| match without_halves(line) {
         Some(whole) => serde_json::from_slice(&whole),
@@ -172,7 +173,7 @@ fn read(line: &[u8]) -> serde_json::Result<RxJsonRpcMessage<RoleClient>> {
     })
 }
 
-/// Returns JSON with `\ufffd` in place of each surrogate that stands alone; nothing if none does.
+/// Returns JSON with each lone surrogate replaced by `\ufffd`. Returns `None` if there is none.
 fn without_halves(json: &[u8]) -> Option<Vec<u8>> {
     let unit_at = |at: usize| {
         let escape = json.get(at..at + 6)?.strip_prefix(br"\u")?;
@@ -189,7 +190,7 @@ fn without_halves(json: &[u8]) -> Option<Vec<u8>> {
                 at += 6;
                 continue;
             }
-            // With what it escapes, which may be another backslash.
+            // Skip the escaped character as well, which may be another backslash.
             _ if *byte == b'\\' => 2,
             _ => 1,
         };
@@ -200,17 +201,18 @@ fn without_halves(json: &[u8]) -> Option<Vec<u8>> {
     has_any.then_some(whole)
 }
 
-/// Makes an error of an answer that cannot be used, for whoever waits for it.
+/// Creates the error that the caller gets for an unusable answer.
 fn failure(id: RequestId, fault: &str) -> RxJsonRpcMessage<RoleClient> {
     let fault = format!("the server sent {}", one_line(fault, MAX_SHOWN));
     JsonRpcMessage::error(unread(fault), Some(id))
 }
 
-/// Returns the request that a line answers, of which only the two ends are there: it is named before the result or behind it.
+/// Returns the id of the request that an overlong line answers, from the line's two ends: the id comes before or after
+/// the result.
 fn answered(ends: &[u8]) -> Option<RequestId> {
     let (begin, end) = ends.split_at_checked(END)?;
     let (begin, end) = (String::from_utf8_lossy(begin), String::from_utf8_lossy(end));
-    // What stands deeper inside, or in a text, makes no object.
+    // A match inside a nested value or a string does not form a complete object.
     let before = |key: &str| -> Option<Shape> {
         let (before, _) = begin.split_once(key)?;
         let before = before.trim_end().trim_end_matches(',');

@@ -1,4 +1,4 @@
-//! Finds a program, starts it, and has it end with this process.
+//! Finds a program, starts it, and makes it end with this process.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,17 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// A program of util-linux that has another one stopped when the process that started it ends, in whatever way.
+/// A program of util-linux that makes the kernel kill another program when the process that started it ends, in any
+/// way.
 #[cfg(target_os = "linux")]
 const SETPRIV: &str = "/usr/bin/setpriv";
 
-/// Tells whether a program is named with a folder, so that no other is looked into.
+/// Returns whether a program is given with a folder, so that no other folder is searched.
 pub(super) fn names_folder(command: &str) -> bool {
     Path::new(command.trim()).components().count() > 1
 }
 
-/// Looks for a program in the folders of a `PATH`, unless it is named with a folder.
+/// Finds a program in the folders of a `PATH`, unless it is given with a folder.
 pub(super) fn find(command: &str, path: Option<&str>, folder: Option<&Path>) -> Option<PathBuf> {
     let has_folder = names_folder(command);
     let command = Path::new(command.trim());
@@ -43,11 +44,11 @@ fn is_program(path: &Path) -> bool {
     path.is_file()
 }
 
-/// Prepares the start of a program that ends when this process does, however hard it ends, where the machine can do that.
-/// Elsewhere it is left to notice that its input is closed.
+/// Prepares a command whose program is killed when this process ends, even abruptly, if the machine supports that.
+/// Otherwise the program must notice that its input is closed.
 #[cfg(target_os = "linux")]
 pub(super) fn dying_with_us(program: &Path) -> Command {
-    // Another program of that name, such as that of busybox, may lack what is needed.
+    // Another program of that name, such as busybox's, may lack the needed option.
     let is_there = std::fs::symlink_metadata(SETPRIV).is_ok_and(|it| it.is_file());
     if !is_there {
         return Command::new(program);
@@ -62,11 +63,11 @@ pub(super) fn dying_with_us(program: &Path) -> Command {
     Command::new(program)
 }
 
-/// A program that was started. Whoever drops it without a word wants it gone, with all it started.
+/// A started program. Dropping it kills the program with everything it started.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) child: Child,
-    /// Its number, which is that of its group, too.
+    /// Its process id, which is also its process group id.
     number: Option<u32>,
 }
 
@@ -84,7 +85,7 @@ impl Program {
         }
     }
 
-    /// Signals the program and all it started.
+    /// Signals the program and everything it started.
     #[cfg(unix)]
     pub(super) fn signal(&self, signal: Signal) {
         let signal = match signal {
@@ -93,7 +94,7 @@ impl Program {
         };
         let number = self.number.and_then(|number| i32::try_from(number).ok());
         if let Some(group) = number.and_then(rustix::process::Pid::from_raw) {
-            // It may have ended just now.
+            // It may have ended in the meantime.
             let _ = rustix::process::kill_process_group(group, signal);
         }
     }
@@ -101,7 +102,7 @@ impl Program {
     #[cfg(not(unix))]
     pub(super) fn signal(&mut self, signal: Signal) {
         if matches!(signal, Signal::Kill) {
-            // It may have ended just now.
+            // It may have ended in the meantime.
             let _ = self.child.start_kill();
         }
     }
@@ -109,21 +110,21 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The number of one that is known to have ended may be another's.
+        // The id of a program that is known to have ended may belong to another.
         if self.child.id().is_some() {
             self.signal(Signal::Kill);
         }
     }
 }
 
-/// Keeps the thread that started a program; it ends when this is dropped.
+/// Keeps the thread that started a program alive; the thread ends when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Parent {
     _keep: mpsc::Sender<()>,
 }
 
-/// Starts a program from a thread that lives as long as what is returned with it: the kernel takes the end of the thread
-/// that started a program for the end of its process, and threads of a runtime come and go.
+/// Starts a program from a thread that lives as long as the returned [`Parent`]: the kernel treats the end of the
+/// thread that started a program as the end of its process, and the runtime's threads come and go.
 pub(super) async fn start(mut command: Command) -> io::Result<(Program, Parent)> {
     let runtime = Handle::current();
     let (started, program) = oneshot::channel();
@@ -135,9 +136,9 @@ pub(super) async fn start(mut command: Command) -> io::Result<(Program, Parent)>
                 let _runtime = runtime.enter();
                 command.spawn().map(Program::new)
             };
-            // Nobody waits for it any more: dropped, it is stopped.
+            // If sending fails, the caller has gone: the program is dropped and thereby killed.
             if started.send(spawned).is_ok() {
-                // Until the sender is dropped: nothing is ever sent.
+                // Blocks until the sender is dropped: nothing is ever sent.
                 let _ = kept.recv();
             }
         })?;
