@@ -1,5 +1,5 @@
-//! What becomes of a span before it is sent: secrets go first, then what is too long is cut, and JSON stays JSON. In the other
-//! order half a key, cut off, would be known as none.
+//! Prepares a span for export: first secrets are removed, then overlong text is cut, and JSON stays valid JSON. In the
+//! other order, a key that is cut in half would no longer be recognized.
 
 use std::borrow::Cow;
 
@@ -10,24 +10,24 @@ use opentelemetry_sdk::trace::SpanData;
 use crate::config::Redact;
 use crate::names;
 
-/// The most characters of one text; of a longer one the beginning is exported.
+/// The maximum number of characters of one text; of a longer one, the beginning is exported.
 const MAX_CHARS: usize = 16_384;
 
-/// The most bytes of one attribute; of a longer one that is no single text nothing but its beginning is exported, as a text.
-/// The three of a model call that may be so long fit into one request together.
+/// The maximum size of an attribute, in bytes. Of a larger one that is not a single text, only the beginning is
+/// exported, as text. The three attributes of a model call that can be this large fit into one request together.
 const MAX_BYTES: usize = 1 << 20;
 
-/// What stands at the end of a text that was cut.
+/// The end of a text that was cut.
 const CUT: &str = "… [cut]";
 
-/// Takes secrets out of a span and cuts what is too long.
+/// Removes secrets from a span and cuts what is too long.
 pub(crate) fn clean(redact: &Redact, span: &mut SpanData) {
     if let Cow::Owned(name) = redact.text(&span.name) {
         span.name = name.into();
     }
     clean_all(redact, &mut span.attributes);
     for event in &mut span.events.events {
-        // An event of `tracing` has its message there.
+        // The name of a `tracing` event is its message.
         if let Cow::Owned(name) = redact.text(&event.name) {
             event.name = name.into();
         }
@@ -40,7 +40,7 @@ pub(crate) fn clean(redact: &Redact, span: &mut SpanData) {
     }
 }
 
-/// Returns how many bytes the texts of a span have.
+/// Returns the total number of bytes of a span's texts.
 pub(crate) fn size(span: &SpanData) -> u64 {
     let events = span.events.events.iter();
     let attributes = events.flat_map(|event| &event.attributes);
@@ -76,9 +76,9 @@ fn clean_all(redact: &Redact, attributes: &mut [KeyValue]) {
     }
 }
 
-/// Cuts what is too long in a text of JSON, which stays JSON.
+/// Cuts overlong strings in a JSON text, which stays valid JSON.
 fn cut(text: &str) -> Cow<'_, str> {
-    // What is in it is no longer than it.
+    // No string in it can be longer than the text itself.
     if text.len() <= MAX_CHARS {
         return Cow::Borrowed(text);
     }
@@ -97,14 +97,14 @@ fn cut(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Cuts each text of a value that is too long, and tells whether there was one.
+/// Cuts each overlong string of a value, and returns whether there was one.
 fn cut_texts(value: &mut serde_json::Value) -> bool {
     match value {
         serde_json::Value::String(text) if text.chars().nth(MAX_CHARS).is_some() => {
             *text = beginning(text);
             true
         }
-        // Each is looked at, also behind one that was cut.
+        // Every item is visited, even after one was cut.
         serde_json::Value::Array(items) => {
             items
                 .iter_mut()
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_secret_over_the_place_where_a_text_is_cut_is_taken_out_whole() {
-        // Cut first, its beginning would be left.
+        // If the text were cut first, the beginning of the secret would remain.
         for before in MAX_CHARS - 20..MAX_CHARS + 2 {
             let said = json!({"text": format!("{}canary-0123456789 and more {}", "x".repeat(before), "y".repeat(99))});
             let clean = cleaned(&without_canaries(), &said.to_string());
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_takes_out_more_than_a_text_takes_each_text_out_for_itself() {
-        // As an expression without an end does.
+        // Like a pattern without an end.
         let redact = Redact::new(|text| {
             let start = text.find("CUST-")?;
             Some(format!("{}[redacted]", text.get(..start)?))

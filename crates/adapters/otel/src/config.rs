@@ -1,4 +1,4 @@
-//! Where spans and metrics go, what of them, and what is taken out before.
+//! Where spans and metrics go, which of them are sent, and what is removed from them first.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use url::{Host, Url};
 
 use crate::sampling::Sampling;
 
-/// How an endpoint is talked to.
+/// The protocol of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[non_exhaustive]
 pub enum Protocol {
@@ -26,7 +26,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Returns the word for it, as OpenTelemetry has it.
+    /// Returns OpenTelemetry's name for the protocol.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Protocol {
         }
     }
 
-    /// Returns where the endpoint is unless somebody says.
+    /// Returns the default address of an endpoint.
     #[must_use]
     pub const fn usual_endpoint(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A word that names no protocol.
+/// The name of a protocol is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected http/protobuf or grpc")]
 pub struct UnknownProtocol;
@@ -67,41 +67,41 @@ impl FromStr for Protocol {
     }
 }
 
-/// Where spans and metrics go, and what of them. Headers, compression, time limits and the sizes of batches are as
-/// OpenTelemetry's variables say (`OTEL_EXPORTER_OTLP_…`, `OTEL_BSP_…`, `OTEL_METRIC_EXPORT_INTERVAL`), and so are the
-/// attributes of the resource (`OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME`). Certificates have to be such as the machine
-/// trusts.
+/// Where spans and metrics go, and which of them are sent. Headers, compression, timeouts and batch sizes come from
+/// OpenTelemetry's variables (`OTEL_EXPORTER_OTLP_…`, `OTEL_BSP_…`, `OTEL_METRIC_EXPORT_INTERVAL`), and so do the
+/// resource attributes (`OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME`). The machine must trust the endpoint's
+/// certificate.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct OtlpConfig {
-    /// The endpoint, to which `/v1/traces` and `/v1/metrics` are added over HTTP; as OpenTelemetry's variables say if `None`,
-    /// and otherwise the usual port of this machine.
+    /// The endpoint, to which `/v1/traces` and `/v1/metrics` are appended over HTTP. If `None`, OpenTelemetry's
+    /// variables name it; otherwise it is the protocol's usual port on this machine.
     pub endpoint: Option<Url>,
-    /// The endpoint of spans, as it is; `endpoint` if `None`.
+    /// The endpoint of spans, unchanged; `endpoint` if `None`.
     pub traces_endpoint: Option<Url>,
-    /// The endpoint of metrics, as it is; `endpoint` if `None`.
+    /// The endpoint of metrics, unchanged; `endpoint` if `None`.
     pub metrics_endpoint: Option<Url>,
-    /// How endpoints are talked to.
+    /// The protocol of the endpoints.
     pub protocol: Protocol,
-    /// How that of spans is talked to; as `protocol` says if `None`.
+    /// The protocol for spans; `protocol` if `None`.
     pub traces_protocol: Option<Protocol>,
-    /// How that of metrics is talked to; as `protocol` says if `None`.
+    /// The protocol for metrics; `protocol` if `None`.
     pub metrics_protocol: Option<Protocol>,
-    /// Whether spans are sent. `true`.
+    /// Whether spans are sent. Default: `true`.
     pub traces: bool,
-    /// Whether metrics are sent. `true`.
+    /// Whether metrics are sent. Default: `true`.
     pub metrics: bool,
-    /// Whether what is said in conversations, arguments and results are part of the spans. `false`.
+    /// Whether spans include the content of conversations, arguments and results. Default: `false`.
     pub content: bool,
     /// Which traces are sent.
     pub sampling: Sampling,
-    /// The name of the service, over what the variables say; `neuraxis` if nobody says one.
+    /// The service name, which overrides the variables; `neuraxis` if neither names one.
     pub service_name: Option<String>,
-    /// The version of the service, unless the variables say one; that of this crate if nobody says one.
+    /// The service version, unless the variables give one; this crate's version if neither does.
     pub service_version: Option<String>,
-    /// The id of this process among those of the service, unless the variables say one.
+    /// The id of this process among the service's instances, unless the variables give one.
     pub instance: Option<String>,
-    /// Takes secrets out.
+    /// Removes secrets.
     pub redact: Redact,
 }
 
@@ -127,7 +127,7 @@ impl Default for OtlpConfig {
 }
 
 impl OtlpConfig {
-    /// Returns where spans go, or metrics where no spans are sent, without what may be secret in it.
+    /// Returns the address for spans, or for metrics if no spans are sent, without the parts that may be secret.
     #[must_use]
     pub fn shown_endpoint(&self, variable: impl Fn(&str) -> Option<String>) -> String {
         let (own, name, protocol) = match self.traces {
@@ -163,7 +163,7 @@ impl OtlpConfig {
         }
     }
 
-    /// Returns where one kind of signal goes.
+    /// Returns the target of a signal.
     pub(crate) fn target(&self, signal: Signal) -> Target {
         let (own, protocol, path) = match signal {
             Signal::Traces => (&self.traces_endpoint, self.traces_protocol, "v1/traces"),
@@ -174,7 +174,7 @@ impl OtlpConfig {
             Protocol::Grpc => base.to_string(),
             Protocol::HttpProtobuf => {
                 let mut whole = base.clone();
-                // A query stays behind it.
+                // A query stays after the path.
                 whole.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
                 whole.to_string()
             }
@@ -187,17 +187,17 @@ impl OtlpConfig {
     }
 }
 
-/// One of the kinds of telemetry, each of which may go to an endpoint of its own.
+/// A kind of telemetry, which may have its own endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     Traces,
     Metrics,
 }
 
-/// Where one kind of signal goes, and how.
+/// The target of a signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// The whole address; as OpenTelemetry's variables say if `None`.
+    /// The complete address; `None` if OpenTelemetry's variables name it.
     pub(crate) endpoint: Option<String>,
     pub(crate) protocol: Protocol,
 }
@@ -211,7 +211,7 @@ impl Target {
         self.url().is_some_and(|url| url.scheme() == "https")
     }
 
-    /// Tells whether it is this machine, which is reached directly whatever proxy the environment names.
+    /// Returns whether the target is this machine. It is then reached directly, even if the environment names a proxy.
     pub(crate) fn is_loopback(&self) -> bool {
         match self.url().as_ref().and_then(Url::host) {
             Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
@@ -231,16 +231,16 @@ pub enum StartError {
     Exporter(String),
 }
 
-/// Returns a text without what must not leave the process.
+/// Returns a text without what must not leave the process; `None` if there is nothing to remove.
 type Clean = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// Takes secrets out of texts before they are exported: out of names, attributes, events and errors alike. It runs on the
-/// thread that sends, never on one that drives runs.
+/// Removes secrets from text before it is exported, including names, attributes, events and errors. Runs on the sending
+/// thread, never on a thread that drives runs.
 #[derive(Clone)]
 pub struct Redact(Arc<Clean>);
 
 impl Redact {
-    /// Makes one of a function that returns the text without its secrets, or `None` where it holds none.
+    /// Creates a redaction from a function that returns the text without its secrets, or `None` if it contains none.
     pub fn new(clean: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(clean))
     }
@@ -251,8 +251,8 @@ impl Redact {
         (self.0)(text).map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
-    /// Returns a text of JSON without secrets, which is JSON still: where the whole of it would not be, as with an expression
-    /// that has no end, each string in it is looked at alone.
+    /// Returns a JSON text without secrets, still as valid JSON: if redacting the whole text would break it, as with an
+    /// open-ended pattern, each string in it is redacted separately.
     #[must_use]
     pub fn json<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Cow::Owned(clean) = self.text(text) else {
@@ -283,7 +283,7 @@ impl Redact {
 }
 
 impl Default for Redact {
-    /// Leaves all texts as they are.
+    /// Leaves all text unchanged.
     fn default() -> Self {
         Self::new(|_| None)
     }

@@ -1,6 +1,7 @@
-//! What was said, as the conventions write it: messages of parts, as JSON. Only where the deployment wants content exported.
+//! The content of conversations in the form of the conventions: messages of parts, as JSON. Used only if the deployment
+//! exports content.
 //!
-//! Whole: secrets are taken out, and long texts cut, on the thread that sends.
+//! The content is complete here: the sending thread removes secrets and cuts long text.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use neuraxis_core::{
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-/// The most characters of base64 that are exported.
+/// The maximum number of base64 characters that are exported.
 const MAX_BASE64: usize = 16_384;
 
-/// Returns what a model was told first, if it was told anything, and what was said to it then.
+/// Returns the leading system message, if there is one, and the other messages.
 pub(crate) fn input(messages: &[Arc<Message>]) -> (Option<String>, String) {
     let (first, rest) = match messages.split_first() {
         Some((first, rest)) if matches!(**first, Message::System { .. }) => (Some(first), rest),
@@ -24,20 +25,20 @@ pub(crate) fn input(messages: &[Arc<Message>]) -> (Option<String>, String) {
     (system, json!(said).to_string())
 }
 
-/// Returns what a model answered.
+/// Returns a model's reply.
 pub(crate) fn output(reply: &Reply) -> String {
     let parts: Vec<Value> = reply.parts.iter().map(reply_part).collect();
     json!([{"role": "assistant", "parts": parts, "finish_reason": finish(reply.finish)}])
         .to_string()
 }
 
-/// Returns what an agent answered, and why it ended.
+/// Returns an agent's answer and why it ended.
 pub(crate) fn answer(content: &str, reason: &FinishReason) -> String {
     let reason = finish_of_agent(reason);
     json!([{"role": "assistant", "parts": [text(content)], "finish_reason": reason}]).to_string()
 }
 
-/// Returns why an agent ended, in the words of the conventions.
+/// Returns why an agent ended, in the conventions' terms.
 pub(crate) const fn finish_of_agent(reason: &FinishReason) -> &'static str {
     match reason {
         FinishReason::Stop | FinishReason::Clarify => "stop",
@@ -49,7 +50,7 @@ pub(crate) const fn finish_of_agent(reason: &FinishReason) -> &'static str {
     }
 }
 
-/// Returns a text that is to be JSON as what it is: itself, or a string where it is none.
+/// Returns text that should be JSON as valid JSON: unchanged, or as a string if it is not.
 pub(crate) fn json_of(text: &JsonText) -> String {
     match serde_json::from_str::<IgnoredAny>(text.as_str()) {
         Ok(_) => text.as_str().to_owned(),
@@ -57,7 +58,7 @@ pub(crate) fn json_of(text: &JsonText) -> String {
     }
 }
 
-/// Returns why a model stopped, in the words of the conventions.
+/// Returns why a model stopped, in the conventions' terms.
 pub(crate) const fn finish(finish: ReplyFinish) -> &'static str {
     match finish {
         ReplyFinish::Stop => "stop",
@@ -120,7 +121,7 @@ fn reply_part(part: &ReplyPart) -> Value {
     }
 }
 
-/// Writes an image, a sound or a file: its address, or what it is made of unless that is too much.
+/// Writes an image, a sound or a file: its address, or its content unless that is too large.
 fn media(part: &MediaPart) -> Value {
     let kind = part.media_type.split('/').next().unwrap_or_default();
     let modality = match kind {
@@ -132,7 +133,7 @@ fn media(part: &MediaPart) -> Value {
             json!({"type": "uri", "modality": modality, "mime_type": part.media_type, "uri": uri})
         }
         MediaSource::Base64(content) => {
-            // A part of it would be no base64 any more.
+            // A part of it would not be valid base64.
             let content = if content.len() <= MAX_BASE64 {
                 &**content
             } else {
@@ -143,7 +144,7 @@ fn media(part: &MediaPart) -> Value {
     }
 }
 
-/// Returns the value of a text that claims to be JSON, or the text itself.
+/// Returns the value of text that should be JSON, or the text itself as a string.
 fn value(text: &JsonText) -> Value {
     let decoded = text.decode();
     decoded.unwrap_or_else(|_| Value::String(text.as_str().to_owned()))

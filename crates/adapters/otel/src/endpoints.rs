@@ -1,5 +1,5 @@
-//! What a program knows of the models and MCP servers that its runs use, and what no record says: which model was asked, and
-//! where it answers.
+//! What a program knows about the models and MCP servers that its runs use, but records do not contain: which model was
+//! requested, and at which address.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use url::Url;
 
 use crate::names;
 
-/// The models by the roles that they serve, and the MCP servers by the names that their tools begin with. A run that another
-/// process took up may have been served by others: what its records say is stronger.
+/// The models by role, and the MCP servers by the prefix of their tools' names. A run that was resumed from another
+/// process may have used others, so its records take precedence.
 ///
 /// ```
 /// use neuraxis_core::{ModelRef, Role};
@@ -52,7 +52,7 @@ impl Server {
 }
 
 impl Endpoints {
-    /// Adds the model that serves a role, with the address of its server if one is reached over a network.
+    /// Adds the model that serves a role, with its server's address if it is reached over a network.
     #[must_use]
     pub fn model(mut self, role: Role, model: ModelRef, address: Option<&str>) -> Self {
         let server = address.and_then(Server::of);
@@ -60,7 +60,7 @@ impl Endpoints {
         self
     }
 
-    /// Adds an MCP server, with its address if it is no program that is started here.
+    /// Adds an MCP server, with its address unless it is a program that is started here.
     #[must_use]
     pub fn mcp_server(mut self, name: impl Into<String>, address: Option<&str>) -> Self {
         let server = address.and_then(Server::of);
@@ -68,8 +68,8 @@ impl Endpoints {
         self
     }
 
-    /// Returns the model that a role asked: the one of an attempt that failed, the one that serves the role, as far as it may be
-    /// the one that answered, or the one that answered.
+    /// Returns the model that a role requested: the model of a failed attempt; otherwise the model configured for the
+    /// role, if it can be the one that answered; otherwise the model that answered.
     pub(crate) fn asked<'a>(
         &'a self,
         role: &Role,
@@ -82,7 +82,7 @@ impl Endpoints {
         failed.or(configured).or(answered)
     }
 
-    /// Describes the server of the model that a role asks.
+    /// Returns the attributes of the server of a role's model.
     pub(crate) fn server_of(&self, role: &Role) -> Vec<KeyValue> {
         let server = self
             .models
@@ -91,7 +91,7 @@ impl Endpoints {
         server.into_iter().flat_map(Server::attributes).collect()
     }
 
-    /// Describes the call of a tool as what it is to the MCP server that has it; nothing of a tool that is no server's.
+    /// Returns the attributes of a tool call as an MCP request; empty if the tool does not belong to an MCP server.
     pub(crate) fn mcp_call(&self, tool: &str) -> Vec<KeyValue> {
         let mut parts = tool
             .match_indices(SERVER_SEPARATOR)

@@ -1,4 +1,4 @@
-//! Sends spans and metrics in batches over OTLP, on threads of the SDK's, and counts what became of them.
+//! Sends spans and metrics in batches over OTLP, on the SDK's threads, and counts the outcomes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -17,37 +17,37 @@ use crate::clean::{clean, size};
 use crate::config::{OtlpConfig, Redact, StartError};
 use crate::exporters::{metric_exporter, span_exporter};
 
-/// The most spans that wait to be sent, unless the variable of the SDK says otherwise.
+/// The maximum number of spans that wait to be sent, unless the SDK's variable sets another.
 const MAX_WAITING: u64 = 2_048;
 
-/// The most bytes of texts in the spans that wait: with what was said, a few of them may hold a lot.
+/// The maximum total size in bytes of the texts in waiting spans: with content, a few spans may hold a lot.
 const MAX_WAITING_BYTES: u64 = 64 << 20;
 
-/// The most bytes of texts in the spans of one request: with all else in it less than the 4 MiB that collectors usually take
-/// over gRPC.
+/// The maximum total size in bytes of the texts in the spans of one request. With everything else in the request, this
+/// stays below the 4 MiB that collectors usually accept over gRPC.
 const MAX_REQUEST_BYTES: u64 = 3 << 20;
 
-/// The variable by which the SDK is told how many may wait.
+/// The SDK's variable for the maximum number of waiting spans.
 const QUEUE_SIZE: &str = "OTEL_BSP_MAX_QUEUE_SIZE";
 
-/// What is said of what an endpoint was given and said nothing of.
+/// The error for data that was sent but not acknowledged by the endpoint.
 const NO_ANSWER: &str = "the endpoint did not answer in time";
 
-/// What is said of what came to its end after the place was closed.
+/// The error for data that arrived after the sender was closed.
 const TOO_LATE: &str = "the program ended before they were sent";
 
-/// How much of what was handed over was delivered so far.
+/// How much of the data was delivered so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Delivery {
-    /// Spans, lines or batches of metrics that the other side has.
+    /// Spans, lines or batches of metrics that have arrived.
     pub delivered: u64,
-    /// Spans, lines or batches of metrics that are lost: there were too many at once, or the other side did not take them.
+    /// Spans, lines or batches of metrics that are lost: too many were waiting, or the receiver did not accept them.
     pub dropped: u64,
-    /// What went wrong last, if anything did.
+    /// The last error, if there was one.
     pub error: Option<String>,
 }
 
-/// Sends spans, and counts them.
+/// Sends spans and counts them.
 #[derive(Debug)]
 pub(crate) struct SpanSender {
     processor: Arc<BatchSpanProcessor>,
@@ -56,28 +56,28 @@ pub(crate) struct SpanSender {
     is_closed: AtomicBool,
 }
 
-/// How many spans or batches of metrics there were, and what became of them.
+/// The number of spans or batches of metrics by outcome.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Those that were handed to the SDK.
+    /// Handed to the SDK.
     handed: AtomicU64,
-    /// Those of them that it has sent, or failed to.
+    /// Of those, sent or failed.
     taken: AtomicU64,
-    /// Those that were not delivered.
+    /// Not delivered.
     failed: AtomicU64,
-    /// Spans that were not handed over, because too many waited or nothing is sent any more.
+    /// Spans that were not handed to the SDK because too many were waiting or the sender was closed.
     full: AtomicU64,
-    /// Bytes of texts in the spans that wait.
+    /// The total size in bytes of the texts in waiting spans.
     bytes: AtomicU64,
     error: Mutex<Option<String>>,
     /// Whether the last batch was not delivered.
     is_failing: AtomicBool,
 }
 
-/// What the log is told of a place: once, and not again for each batch that fares alike.
+/// A change that is logged: once, and not again for each further batch with the same outcome.
 #[derive(Debug, PartialEq, Eq)]
 enum News {
-    /// What went wrong, without secrets.
+    /// Batches fail. Contains the error, without secrets.
     Failed(String),
     /// Batches are delivered again.
     Works,
@@ -93,7 +93,7 @@ impl News {
 }
 
 impl Tally {
-    /// Notes what became of so many, and returns what is new about that.
+    /// Records the outcome of a number of items, and returns what changed.
     fn sent(&self, count: u64, sent: &OTelSdkResult, redact: &Redact) -> Option<News> {
         let error = sent.as_ref().err();
         let error = error.map(|error| redact.text(&error.to_string()).into_owned());
@@ -112,14 +112,14 @@ impl Tally {
         news
     }
 
-    /// Notes one that comes after the end.
+    /// Records an item that arrives after the sender was closed.
     fn late(&self) {
         self.full.fetch_add(1, Ordering::Relaxed);
         let mut error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         error.get_or_insert_with(|| TOO_LATE.to_owned());
     }
 
-    /// Returns how many were delivered so far and how many were not.
+    /// Returns how many items were delivered and dropped so far.
     pub(crate) fn delivery(&self) -> Delivery {
         let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let failed = count(&self.failed);
@@ -131,7 +131,7 @@ impl Tally {
         }
     }
 
-    /// Returns the same at the end: what is still on its way then does not arrive.
+    /// Returns the final counts: what is still in transit is counted as dropped.
     pub(crate) fn last(&self) -> Delivery {
         let left = self.handed.load(Ordering::Relaxed);
         let left = left.saturating_sub(self.taken.load(Ordering::Relaxed));
@@ -165,7 +165,7 @@ impl SpanSender {
         })
     }
 
-    /// Hands a span over. Never waits: with too many before it, it is dropped and counted.
+    /// Hands over a span. Never blocks: if too many are waiting, the span is dropped and counted.
     pub(crate) fn send(&self, span: SpanData) {
         let tally = &self.tally;
         if self.is_closed.load(Ordering::Relaxed) {
@@ -190,11 +190,12 @@ impl SpanSender {
         self.tally.delivery()
     }
 
-    /// Sends what waits, within a time, and nothing after that. What is left then counts as dropped. Blocks its thread.
+    /// Sends the waiting spans within the given time, and nothing afterwards. Spans that remain are counted as dropped.
+    /// Blocks the thread.
     pub(crate) fn close(&self, within: Duration) -> Delivery {
         self.is_closed.store(true, Ordering::Relaxed);
         let processor = Arc::clone(&self.processor);
-        // What went wrong was noted where it did.
+        // Errors have already been recorded.
         in_time(within, move || {
             let _ = processor.shutdown_with_timeout(within);
         });
@@ -202,7 +203,7 @@ impl SpanSender {
     }
 }
 
-/// An exporter that takes secrets out of spans and counts what became of them.
+/// An exporter that removes secrets from spans and counts the outcomes.
 #[derive(Debug)]
 struct Counted {
     inner: SpanExporter,
@@ -244,7 +245,7 @@ impl sdk::SpanExporter for Counted {
     }
 }
 
-/// Divides spans into requests that the other side takes. A span that is larger than that goes alone.
+/// Splits spans into requests of an acceptable size. A span that exceeds the limit is sent alone.
 fn requests(batch: Vec<SpanData>) -> Vec<Vec<SpanData>> {
     let mut requests: Vec<Vec<SpanData>> = Vec::new();
     let mut bytes = 0_u64;
@@ -262,7 +263,7 @@ fn requests(batch: Vec<SpanData>) -> Vec<Vec<SpanData>> {
     requests
 }
 
-/// An exporter that counts the batches of metrics and what became of them.
+/// An exporter that counts batches of metrics by outcome.
 #[derive(Debug)]
 pub(crate) struct CountedMetrics {
     inner: MetricExporter,
@@ -272,7 +273,7 @@ pub(crate) struct CountedMetrics {
 }
 
 impl CountedMetrics {
-    /// Makes an exporter, and what tells of its batches.
+    /// Creates an exporter, and the counts of its batches.
     pub(crate) fn new(config: &OtlpConfig) -> Result<(Self, Arc<Tally>), StartError> {
         let tally = Arc::new(Tally::default());
         let mut own = config.clone();
@@ -310,18 +311,18 @@ impl PushMetricExporter for CountedMetrics {
     }
 }
 
-/// Returns where spans go, or metrics where no spans are sent, without what may be secret.
+/// Returns the address for spans, or for metrics if no spans are sent, without the parts that may be secret.
 fn place(config: &OtlpConfig) -> String {
     config.shown_endpoint(|name| std::env::var(name).ok())
 }
 
-/// Does something on a thread of its own, and waits for it no longer than that: what the SDK has no time limit for goes on alone
-/// and ends with the process.
+/// Runs `work` on a separate thread and waits for it at most that long. If the SDK has no time limit for it, it
+/// continues alone and ends with the process.
 pub(crate) fn in_time(within: Duration, work: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel();
     let working = move || {
         work();
-        // Whoever waited may have stopped.
+        // The caller may have stopped waiting.
         let _ = done.send(());
     };
     let begun = thread::Builder::new()
@@ -346,7 +347,7 @@ mod tests {
 
     use super::*;
 
-    /// Starts an endpoint that refuses what is larger than 4 MiB, and returns where it is.
+    /// Starts an endpoint that rejects requests larger than 4 MiB, and returns its address.
     fn collector() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -409,7 +410,7 @@ mod tests {
             redact: Redact::default(),
             place: place(&config),
         };
-        // A client over HTTP blocks, so that its answer is there at once.
+        // An HTTP client blocks, so its answer is available immediately.
         let export = |sizes: &[usize]| {
             let batch = sizes.iter().map(|size| span(*size)).collect();
             let sent = sdk::SpanExporter::export(&exporter, batch).now_or_never();

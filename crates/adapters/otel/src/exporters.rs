@@ -1,4 +1,4 @@
-//! Makes what sends spans and metrics over OTLP: over HTTP or gRPC, with the certificates that the machine trusts.
+//! Creates the OTLP exporters of spans and metrics: over HTTP or gRPC, with the certificates that the machine trusts.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn over_grpc<B: WithExportConfig + WithTonicConfig>(builder: B, target: &Target)
     }
 }
 
-/// Without an endpoint of its own, it goes where OpenTelemetry's variables say.
+/// Without a configured endpoint, OpenTelemetry's variables name it.
 fn to_endpoint<B: WithExportConfig>(builder: B, target: &Target) -> B {
     match &target.endpoint {
         Some(endpoint) => builder.with_endpoint(endpoint),
@@ -79,8 +79,8 @@ fn to_endpoint<B: WithExportConfig>(builder: B, target: &Target) -> B {
     }
 }
 
-/// Returns how long the other side may take over one batch, as OpenTelemetry's variables say. The SDK reads them for clients
-/// of its own alone.
+/// Returns how long the receiver may take for one batch, according to OpenTelemetry's variables. The SDK reads them
+/// only for clients that it creates itself.
 fn time_limit(signal: Signal, variable: impl Fn(&str) -> Option<String>) -> Duration {
     let own = match signal {
         Signal::Traces => OTEL_EXPORTER_OTLP_TRACES_TIMEOUT,
@@ -92,8 +92,8 @@ fn time_limit(signal: Signal, variable: impl Fn(&str) -> Option<String>) -> Dura
     said.map_or(OTEL_EXPORTER_OTLP_TIMEOUT_DEFAULT, Duration::from_millis)
 }
 
-/// Makes the client that sends. Redirects are not followed: they would carry the spans, and perhaps a key, to where nobody
-/// sent them. A loopback address is reached directly, whatever proxy the environment names.
+/// Creates the HTTP client. It does not follow redirects, which would carry the spans, and perhaps a key, to an address
+/// that was not configured. It reaches loopback addresses directly, even if the environment names a proxy.
 fn http_client(target: &Target, within: Duration) -> Result<reqwest::blocking::Client, StartError> {
     let is_local = target.is_loopback();
     let build = move || {
@@ -105,7 +105,7 @@ fn http_client(target: &Target, within: Duration) -> Result<reqwest::blocking::C
         }
         client.build()
     };
-    // It must not be made on a thread that drives a runtime.
+    // The client must not be created on a thread that drives a runtime.
     let built = std::thread::spawn(build).join();
     match built {
         Ok(Ok(client)) => Ok(client),
@@ -114,16 +114,18 @@ fn http_client(target: &Target, within: Duration) -> Result<reqwest::blocking::C
     }
 }
 
-/// Looks whether an endpoint takes spans by sending it none, within a time; where no spans are sent, whether it takes metrics.
+/// Checks within the given time whether an endpoint accepts spans, by sending an empty request. If no spans are sent,
+/// checks metrics instead.
 ///
 /// # Errors
 ///
-/// Why nothing can be sent there.
+/// Why nothing can be sent to the endpoint.
 pub async fn probe(config: OtlpConfig, within: Duration) -> Result<(), String> {
     let redact = config.redact.clone();
     let runtime = tokio::runtime::Handle::current();
     let asked = tokio::task::spawn_blocking(move || {
-        // A client over HTTP blocks, so that its answer is there at once; one that tries again would wait for its runtime.
+        // An HTTP client blocks, so its answer is available immediately; a client that retries would wait for its
+        // runtime.
         let answer = |signal, sent: BoxFuture<'_, OTelSdkResult>| {
             let sent = match config.target(signal).protocol {
                 Protocol::Grpc => runtime.block_on(sent),
@@ -183,7 +185,7 @@ mod tests {
         for traces in [true, false] {
             let config = OtlpConfig {
                 traces,
-                // Nobody listens there.
+                // Nothing listens at this address.
                 endpoint: Some("http://127.0.0.1:9".parse().unwrap()),
                 ..OtlpConfig::default()
             };

@@ -1,7 +1,7 @@
-//! Spans of the crate `tracing`, on the same way out: what happens around runs, such as the request that begins one.
+//! Exports `tracing` spans in the same way: what happens around runs, such as the request that begins one.
 //!
-//! **Not for** runs: their spans are made of their records, live longer than a process, and are not part of any span of
-//! `tracing`. A span that a run was begun in is its parent all the same, by [`join`].
+//! **Not for** runs: their spans are built from their records, outlive the process, and are not part of any `tracing`
+//! span. With [`join`], the span in which a run was begun is still its parent.
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ use crate::otel::{Otel, span_context};
 use crate::sampling::Sampling;
 use crate::spans::context;
 
-/// A layer for a subscriber of `tracing` that exports the spans which it sees.
+/// A layer for a `tracing` subscriber that exports the spans it sees.
 pub type TraceLayer<S> = OpenTelemetryLayer<S, SdkTracer>;
 
-/// Makes a layer that exports spans of `tracing` where the spans of runs go, sampled alike and without secrets. `None` if no
-/// spans are exported, so that nothing is paid for. It exports every span that it sees, with its fields: a filter chooses them.
-///
+/// Creates a layer that exports `tracing` spans to the same place as the spans of runs, with the same sampling and
+/// redaction. Returns `None` if no spans are exported, so there is no cost. The layer exports every span it sees, with
+/// its fields: use a filter to choose them.
 /// ```
 /// use neuraxis_otel::{Otel, OtlpConfig, TARGET, join, layer};
 /// use tracing_subscriber::filter::filter_fn;
@@ -72,8 +72,8 @@ where
     Some(layer)
 }
 
-/// Makes a span of `tracing` that has just begun a part of the trace of its caller, if there is one, and returns its own place
-/// in its trace, for `UserRequest::trace`. `None` of a span that no [`layer`] exports.
+/// Makes a `tracing` span that has just begun part of its caller's trace, if there is one, and returns the span's own
+/// position in the trace, for `UserRequest::trace`. Returns `None` for a span that no [`layer`] exports.
 #[must_use]
 pub fn join(span: &tracing::Span, caller: Option<&TraceContext>) -> Option<TraceContext> {
     if let Some(caller) = caller {
@@ -85,13 +85,13 @@ pub fn join(span: &tracing::Span, caller: Option<&TraceContext>) -> Option<Trace
             true,
             caller.trace_state().clone(),
         );
-        // Without a layer there is nothing to be a part.
+        // Without a layer, there is no exported span to attach.
         let _ = span.set_parent(Context::new().with_remote_span_context(remote));
     }
     span_context(span.context().span().span_context())
 }
 
-/// Decides about a trace as the sink of runs does.
+/// Samples traces in the same way as the sink of runs.
 #[derive(Debug, Clone)]
 struct SampledAlike(Sampling);
 
@@ -122,7 +122,7 @@ impl ShouldSample for SampledAlike {
     }
 }
 
-/// Hands spans that ended to what sends those of runs.
+/// Passes ended spans to the sender of the runs' spans.
 #[derive(Debug)]
 struct Forwarded(Otel);
 
@@ -139,7 +139,7 @@ impl SpanProcessor for Forwarded {
         Ok(())
     }
 
-    /// What was handed over is sent by the sink, which has an end of its own.
+    /// The sink, which is closed separately, sends what was handed over.
     fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
         Ok(())
     }
@@ -159,7 +159,7 @@ mod tests {
             ..OtlpConfig::default()
         };
         config.sampling.ratio = ratio;
-        // Nobody is there, and nothing is sent before it is closed.
+        // Nothing listens there, and nothing is sent before it is closed.
         config.endpoint = Some("http://127.0.0.1:9".parse().unwrap());
         Otel::start(&config).unwrap()
     }

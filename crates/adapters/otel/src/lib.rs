@@ -1,11 +1,12 @@
-//! Spans and metrics of runs over OTLP, by the GenAI conventions of OpenTelemetry, and traces as JSON Lines.
+//! Spans and metrics of runs over OTLP, following OpenTelemetry's GenAI conventions, and traces as JSON Lines.
 //!
-//! **For** seeing in Jaeger, Tempo, Phoenix, Langfuse or any other backend what a run did, where its time went and what it
-//! cost: a span for each agent, model call, tool call, question to a person and commit of the store, and metrics of them all.
-//! Spans are made of a run's records, with times of these and ids that follow from them, so that a run that another process
-//! takes up goes on in the same trace. What was said is left out unless [`OtlpConfig::content`] asks for it.
+//! **For** seeing in Jaeger, Tempo, Phoenix, Langfuse or any other backend what a run did, where its time went and what
+//! it cost: a span for each agent, model call, tool call, question to a user and store commit, with metrics of all of
+//! them. Spans are built from a run's records. Their times and ids derive from the records, so a run that another
+//! process resumes continues in the same trace. The content of conversations is left out unless [`OtlpConfig::content`]
+//! asks for it.
 //!
-//! **Not for** keeping anything: what cannot be sent is dropped and counted ([`Delivery`]), and no run waits for it.
+//! **Not for** storing anything: what cannot be sent is dropped and counted ([`Delivery`]), and no run waits for it.
 //!
 //! ```no_run
 //! use std::time::Duration;

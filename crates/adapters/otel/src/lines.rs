@@ -1,4 +1,4 @@
-//! A file of JSON Lines that is written by a thread of its own: whoever adds a line never waits for the disk.
+//! A JSON Lines file that is written by a separate thread: adding a line never waits for the disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use crate::config::Redact;
 use crate::export::Delivery;
 use crate::rotating::{Rotating, Rotation};
 
-/// The most bytes of lines that wait to be written; others are dropped and counted.
+/// The maximum number of bytes of waiting lines; further lines are dropped and counted.
 const MAX_WAITING: usize = 16 << 20;
 
-/// Appends lines to a file. Cloning shares it. A line that finds too much waiting before it, or that the disk refuses, is
-/// dropped and counted.
+/// Appends lines to a file. Clones share it. A line is dropped and counted if too much is waiting or the disk rejects
+/// it.
 #[derive(Debug, Clone)]
 pub struct JsonLines(Arc<Shared>);
 
@@ -36,16 +36,16 @@ struct Tally {
 
 enum Message {
     Line(String),
-    /// Write what there is, and say so.
+    /// Write what is waiting, and report when done.
     Flush(Sender<()>),
 }
 
 impl JsonLines {
-    /// Opens a file for appending, and makes it, readable for its owner alone, if it is missing.
+    /// Opens a file for appending. If it is missing, creates it, readable only for its owner.
     ///
     /// # Errors
     ///
-    /// What the operating system says.
+    /// The error of the operating system.
     pub fn open(path: &Path, rotation: Rotation, redact: Redact) -> io::Result<Self> {
         let file = Rotating::open(path, rotation)?;
         let (queue, lines) = channel();
@@ -65,13 +65,13 @@ impl JsonLines {
         })))
     }
 
-    /// Returns the file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// Adds a line, without its end. Never waits.
+    /// Adds a line, given without its line ending. Never blocks.
     pub fn add(&self, line: String) {
         let tally = &self.0.tally;
         let bytes = line.len();
@@ -84,7 +84,7 @@ impl JsonLines {
         }
     }
 
-    /// Returns how many lines were written and how many were dropped so far.
+    /// Returns how many lines were written and dropped so far.
     #[must_use]
     pub fn delivery(&self) -> Delivery {
         let tally = &self.0.tally;
@@ -96,11 +96,11 @@ impl JsonLines {
         }
     }
 
-    /// Waits until what was added is written, but no longer than that. Blocks its thread.
+    /// Waits until the added lines are written, but at most that long. Blocks the thread.
     pub fn flush(&self, within: Duration) -> Delivery {
         let (done, is_done) = channel();
         if self.0.queue.send(Message::Flush(done)).is_ok() {
-            // What is not written in time is not known to be lost.
+            // Lines that were not written in time may still be written.
             let _ = is_done.recv_timeout(within);
         }
         self.delivery()
@@ -118,7 +118,7 @@ impl Writer {
         let mut buffer = String::new();
         let mut count = 0;
         loop {
-            // Lines that came together are written together.
+            // Lines that arrived together are written together.
             let next = match buffer.is_empty() {
                 true => lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 false => lines.recv_timeout(Duration::ZERO),
@@ -135,7 +135,7 @@ impl Writer {
                 }
                 Ok(Message::Flush(done)) => {
                     self.write(&mut buffer, &mut count);
-                    // Whoever asked may have stopped waiting.
+                    // The caller may have stopped waiting.
                     let _ = done.send(());
                 }
                 Err(RecvTimeoutError::Timeout) => self.write(&mut buffer, &mut count),

@@ -1,4 +1,4 @@
-//! Metrics of runs, made of their records.
+//! Metrics of runs, computed from their records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use crate::export::{CountedMetrics, Delivery, Tally, in_time};
 use crate::names::{self, Metric};
 use crate::spans::{provider, word};
 
-/// The bounds of histograms of seconds, as the conventions have them.
+/// The histogram bounds for seconds that the conventions prescribe.
 const SECONDS: [f64; 14] = [
     0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
 ];
 
-/// The further ones of what may wait for agents and for people: up to a day.
+/// Additional bounds for what may wait for agents and for users: up to a day.
 const WAITING: [f64; 8] = [
     163.84, 327.68, 655.36, 1_310.72, 2_621.44, 5_242.88, 20_971.52, 83_886.08,
 ];
 
-/// The bounds of histograms of tokens, as the conventions have them.
+/// The histogram bounds for tokens that the conventions prescribe.
 const TOKENS: [f64; 14] = [
     1.0,
     4.0,
@@ -129,7 +129,7 @@ impl Metrics {
         }
     }
 
-    /// Takes down how long an agent worked.
+    /// Records how long an agent worked.
     pub(crate) fn agent_ended(&self, name: &str, reason: &str, took: Duration) {
         let labels = [
             KeyValue::new(names::AGENT_NAME, name.to_owned()),
@@ -166,10 +166,10 @@ impl Metrics {
         }
     }
 
-    /// Takes down tokens that somebody counted.
+    /// Records token counts that are known.
     fn used(&self, usage: &Usage, labels: &mut Vec<KeyValue>) {
         for (kind, count) in [("input", usage.prompt), ("output", usage.completion)] {
-            // A call of which nothing is known is not one of no tokens.
+            // An unknown count is not zero tokens.
             if count == TokenCount::UNKNOWN {
                 continue;
             }
@@ -186,7 +186,7 @@ impl Metrics {
         }
     }
 
-    /// Measures a call that ran. Names of others are whatever a model wrote.
+    /// Measures a call that ran. Other calls are not measured: their names may be anything that a model wrote.
     fn tool_ended(&self, result: &ToolResult) {
         let (Some(took), Some(_)) = (result.duration, result.effect_id) else {
             return;
@@ -197,16 +197,16 @@ impl Metrics {
         self.tool.record(took.as_secs_f64(), &labels);
     }
 
-    /// Returns what became of the batches so far. What a batch says is said again by the next one, so that of a process that
-    /// goes on none is lost for good.
+    /// Returns the outcome of the batches so far. Each batch repeats the totals of those before it, so as long as the
+    /// process runs, nothing is permanently lost.
     pub(crate) fn delivery(&self) -> Delivery {
         self.tally.delivery()
     }
 
-    /// Sends what was measured, within a time. Blocks its thread.
+    /// Sends the measurements within the given time. Blocks the thread.
     pub(crate) fn close(&self, within: Duration) -> Delivery {
         let provider = Arc::clone(&self.provider);
-        // The SDK's reader waits for five seconds, whatever it is told.
+        // The SDK's reader waits for five seconds regardless of its timeout.
         in_time(within, move || {
             if let Err(error) = provider.shutdown_with_timeout(within) {
                 tracing::debug!(%error, "the last metrics were not delivered");
@@ -216,7 +216,7 @@ impl Metrics {
     }
 }
 
-/// Names the role and the model that it asks.
+/// Returns the labels of a role and its model.
 fn of_model(
     role: &Role,
     answered: Option<&ModelRef>,

@@ -1,14 +1,14 @@
-//! The names of spans, attributes and metrics: those of OpenTelemetry's semantic conventions for generative AI, version 1.41,
-//! and ours for what they do not name. The reference in `docs/observability.md` is made of this file.
+//! The names of spans, attributes and metrics: those of OpenTelemetry's semantic conventions for generative AI, version
+//! 1.41, and Neuraxis' own for everything else. The reference in `docs/observability.md` is generated from this file.
 
 use std::fmt::Write;
 
-/// Defines attributes and the rows that describe them.
+/// Defines attributes and the table rows that describe them.
 macro_rules! attributes {
     ($($constant:ident = $name:literal, $spans:literal, $what:literal;)*) => {
         $(pub(crate) const $constant: &str = $name;)*
 
-        /// Name, the spans that have it, and what it says.
+        /// Name, the spans that have it, and its meaning.
         const ATTRIBUTES: &[[&str; 3]] = &[$([$name, $spans, $what]),*];
     };
 }
@@ -61,7 +61,7 @@ attributes! {
     REASON = "neuraxis.reason", "events", "What happened, in one word";
 }
 
-/// The attributes of spans that are none of runs: they are fields of spans of `tracing`, where these are made.
+/// The attributes of spans that do not belong to runs: fields of `tracing` spans, set where those are created.
 const AROUND_RUNS: &[[&str; 3]] = &[
     ["http.request.method", "request", "The method"],
     ["http.route", "request", "The route that it matched"],
@@ -78,10 +78,10 @@ const AROUND_RUNS: &[[&str; 3]] = &[
     ["neuraxis.mcp.server", "MCP connection", "The server's name"],
 ];
 
-/// The attributes that hold what was said, as JSON.
+/// The attributes that contain conversation content, as JSON.
 pub(crate) const CONTENT: [&str; 5] = [INPUT_MESSAGES, OUTPUT_MESSAGES, SYSTEM, ARGUMENTS, RESULT];
 
-/// What a metric is.
+/// The description of a metric.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Metric {
     pub(crate) name: &'static str,
@@ -91,7 +91,7 @@ pub(crate) struct Metric {
     pub(crate) what: &'static str,
 }
 
-/// Defines metrics and the rows that describe them.
+/// Defines metrics and the table rows that describe them.
 macro_rules! metrics {
     ($($constant:ident = $name:literal, $kind:literal, $unit:literal, $labels:literal, $what:literal;)*) => {
         $(pub(crate) const $constant: Metric =
@@ -117,11 +117,11 @@ metrics! {
 
 pub(crate) const TOKEN_TYPE: &str = "gen_ai.token.type";
 
-/// Returns the tables of all attributes and metrics, as Markdown.
+/// Returns the tables of all attributes and metrics as Markdown.
 #[must_use]
 pub fn reference() -> String {
     let mut text = String::from("| attribute | spans | what it says |\n| --- | --- | --- |\n");
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     for [name, spans, what] in ATTRIBUTES.iter().chain(AROUND_RUNS) {
         let _ = writeln!(text, "| `{name}` | {spans} | {what} |");
     }
@@ -141,7 +141,7 @@ pub fn reference() -> String {
     text
 }
 
-/// Tells whether an attribute of a span is one that the reference names.
+/// Returns whether the reference lists an attribute of this name.
 #[must_use]
 pub fn is_known_attribute(name: &str) -> bool {
     let mut known = ATTRIBUTES.iter().chain(AROUND_RUNS);

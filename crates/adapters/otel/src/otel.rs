@@ -1,4 +1,4 @@
-//! The sink that makes spans and metrics of records, and what sends them.
+//! The sink that builds spans and metrics from records, and what sends them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -19,18 +19,18 @@ use crate::metrics::Metrics;
 use crate::sampling::Sampling;
 use crate::spans::{RunSpans, word};
 
-/// The schema of the names that are used.
+/// The schema of the names in use.
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.41.0";
 
-/// The name of the service unless somebody says another.
+/// The default service name.
 const SERVICE: &str = "neuraxis";
 
-/// What is said of this process.
+/// Keys of the attributes that describe this process.
 const NAME: &str = "service.name";
 const VERSION: &str = "service.version";
 const INSTANCE: &str = "service.instance.id";
 
-/// Sends spans and metrics of runs. Cloning shares it.
+/// Sends spans and metrics of runs. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Otel(Arc<Shared>);
 
@@ -45,7 +45,7 @@ struct Shared {
     runs: Mutex<HashMap<RunId, Arc<Mutex<Followed>>>>,
 }
 
-/// A run that is followed, for its spans if it is sampled.
+/// A run that is being followed. Its spans are sent if it is sampled.
 #[derive(Debug)]
 struct Followed {
     spans: RunSpans,
@@ -53,11 +53,11 @@ struct Followed {
 }
 
 impl Otel {
-    /// Prepares what sends. Nothing is sent yet. With gRPC this has to be called within a runtime of tokio.
+    /// Prepares the senders. Sends nothing yet. With gRPC, this must be called within a tokio runtime.
     ///
     /// # Errors
     ///
-    /// [`StartError`], when the endpoint or one of OpenTelemetry's variables cannot be used.
+    /// [`StartError`] if the endpoint or one of OpenTelemetry's variables cannot be used.
     pub fn start(config: &OtlpConfig) -> Result<Self, StartError> {
         let resource = resource(config);
         let spans = config.traces.then(|| SpanSender::new(config, &resource));
@@ -77,19 +77,19 @@ impl Otel {
         })))
     }
 
-    /// Returns the sink to build an orchestrator with.
+    /// Returns the sink for building an orchestrator.
     #[must_use]
     pub fn sink(&self) -> Arc<dyn TraceSink> {
         Arc::clone(&self.0) as Arc<dyn TraceSink>
     }
 
-    /// Says which models and MCP servers runs use from here on: what records do not say of them.
+    /// Sets which models and MCP servers runs use from now on: the details that records do not contain.
     pub fn know(&self, endpoints: Endpoints) {
         let known = self.0.endpoints.write();
         *known.unwrap_or_else(PoisonError::into_inner) = Arc::new(endpoints);
     }
 
-    /// Tells whether spans are exported at all.
+    /// Returns whether spans are exported.
     pub(crate) fn exports_spans(&self) -> bool {
         self.0.spans.is_some()
     }
@@ -99,41 +99,41 @@ impl Otel {
         self.0.sampling
     }
 
-    /// Returns what names this crate as the maker of spans.
+    /// Returns the scope that names this crate as the source of spans.
     pub(crate) fn scope(&self) -> InstrumentationScope {
         self.0.scope.clone()
     }
 
-    /// Sends a span that is none of a run.
+    /// Sends a span that does not belong to a run.
     pub(crate) fn send(&self, span: SpanData) {
         if let Some(spans) = &self.0.spans {
             spans.send(span);
         }
     }
 
-    /// Notes how many calls wait for a person, over all processes.
+    /// Records the number of calls that wait for a user's approval, over all processes.
     pub fn note_waiting(&self, approvals: u64) {
         if let Some(metrics) = &self.0.metrics {
             metrics.note_waiting(approvals);
         }
     }
 
-    /// Returns how many spans were delivered and how many were dropped so far.
+    /// Returns how many spans were delivered and dropped so far.
     #[must_use]
     pub fn delivery(&self) -> Delivery {
         let spans = self.0.spans.as_ref();
         spans.map(SpanSender::delivery).unwrap_or_default()
     }
 
-    /// Returns how many batches of metrics were delivered and how many were not so far.
+    /// Returns how many batches of metrics were delivered and dropped so far.
     #[must_use]
     pub fn metric_delivery(&self) -> Delivery {
         let metrics = self.0.metrics.as_ref();
         metrics.map(Metrics::delivery).unwrap_or_default()
     }
 
-    /// Sends what is left, but takes no longer than that, and sends nothing after it. What is left then counts as dropped.
-    /// Returns what became of spans, and of metrics.
+    /// Sends what is waiting within the given time, and nothing afterwards. What remains is counted as dropped. Returns
+    /// the outcome for spans, and for metrics.
     pub async fn close(&self, within: Duration) -> (Delivery, Delivery) {
         let shared = Arc::clone(&self.0);
         let closed = tokio::task::spawn_blocking(move || {
@@ -151,8 +151,8 @@ impl Otel {
     }
 }
 
-/// Makes a trace context of a span of OpenTelemetry's own, such as the one that a program of yours is in, for
-/// `UserRequest::trace`: the run is then a part of that trace. `None` of a span that is none.
+/// Converts an OpenTelemetry span context, such as that of your program's current span, to a trace context for
+/// `UserRequest::trace`: the run then becomes part of that trace. Returns `None` for an invalid span context.
 ///
 /// ```
 /// use neuraxis_otel::span_context;
@@ -184,7 +184,7 @@ impl Shared {
         Arc::clone(&known.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns what is known of a run; nothing is known of one that nobody announced.
+    /// Returns the state of a run, which is empty if the run was not announced.
     fn followed(&self, run: RunId) -> Arc<Mutex<Followed>> {
         let mut runs = self.runs();
         let followed = runs
@@ -208,7 +208,7 @@ impl Shared {
             let mut followed = lock(&followed);
             for record in records {
                 self.note_sampling(&mut followed, record);
-                // What has ended was sent by whoever had the run before.
+                // The process that drove the run before has already sent the ended spans.
                 followed.take(record);
             }
         }
@@ -218,7 +218,7 @@ impl Shared {
         }
     }
 
-    /// Takes what was decided about the trace when the run began.
+    /// Applies the sampling decision that was made when the run began.
     fn note_sampling(&self, followed: &mut Followed, record: &Record) {
         if let RecordBody::RunStarted(started) = &record.body
             && let Some(trace) = &started.spec.trace
@@ -229,7 +229,7 @@ impl Shared {
 }
 
 impl Followed {
-    /// Takes a record, and returns the spans that end with it. Of a run that is not sampled only its agents are known.
+    /// Applies a record, and returns the spans that end with it. If a run is not sampled, only its agents are tracked.
     fn take(&mut self, record: &Arc<Record>) -> Vec<SpanData> {
         let is_of_agent = matches!(
             record.body,
@@ -306,7 +306,7 @@ impl TraceSink for Shared {
     }
 }
 
-/// Describes this process: as OpenTelemetry's variables say, and what they leave out.
+/// Describes this process: attributes from OpenTelemetry's variables, and defaults for those they omit.
 fn resource(config: &OtlpConfig) -> Resource {
     let name = std::env::var("OTEL_SERVICE_NAME").ok();
     let by_variables = as_specified(&Resource::builder().build(), name);
@@ -319,8 +319,8 @@ fn resource(config: &OtlpConfig) -> Resource {
         .build()
 }
 
-/// Returns what the SDK found in variables, as the specification has it: values are encoded there, and a name in the variable of
-/// its own stands above one among the attributes.
+/// Returns the variables' attributes as the specification defines them: the SDK does not decode their percent-encoded
+/// values, and the service name in its own variable takes precedence over one among the attributes.
 fn as_specified(found: &Resource, name: Option<String>) -> Resource {
     let attributes = found.iter();
     let attributes = attributes.map(|(key, value)| KeyValue::new(key.clone(), decoded(value)));
@@ -331,14 +331,15 @@ fn as_specified(found: &Resource, name: Option<String>) -> Resource {
         .build()
 }
 
-/// Returns a value without its encoding by percents; what has none, or a wrong one, as it is.
+/// Returns a value with its percent-encoding decoded; a value without any, or with an invalid one, is returned
+/// unchanged.
 fn decoded(value: &Value) -> Value {
     let written = value.as_str();
     let decoded = percent_decode_str(&written).decode_utf8();
     decoded.map_or_else(|_| value.clone(), |text| text.into_owned().into())
 }
 
-/// Returns what is said of this process besides what the variables say.
+/// Returns the attributes of this process that the variables omit.
 fn left_out(by_variables: &Resource, config: &OtlpConfig) -> Vec<KeyValue> {
     let named = by_variables.get(&NAME.into());
     let is_named = named.is_some_and(|name| !name.as_str().starts_with("unknown_service"));

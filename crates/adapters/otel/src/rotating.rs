@@ -1,16 +1,16 @@
-//! A file that is followed by another once it is long enough. Several processes may append to it at a time, such as commands
-//! beside a server: each may rotate it under the others, and none loses a line by that.
+//! A file that is replaced by a new one once it is long enough. Several processes may append to it at the same time,
+//! such as commands alongside a server: any of them may rotate it, and none loses a line by that.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// When a new file is begun, and what becomes of the old ones.
+/// When a new file is begun, and how many old ones are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotation {
-    /// The bytes from which on a new file is begun. No line is cut in two.
+    /// The size in bytes above which a new file is begun. Lines are never split.
     pub max_bytes: u64,
-    /// How many older files are kept: `PATH.1` is the newest of them.
+    /// The number of older files to keep: `PATH.1` is the newest of them.
     pub files: u32,
 }
 
@@ -24,21 +24,21 @@ impl Default for Rotation {
     }
 }
 
-/// A file that is appended to, readable for its owner alone.
+/// A file that is appended to, readable only for its owner.
 #[derive(Debug)]
 pub(crate) struct Rotating {
     path: PathBuf,
     rotation: Rotation,
     file: Option<File>,
     bytes: u64,
-    /// The bytes from which on a new file is begun: more than the rotation says where that failed before.
+    /// The size in bytes above which a new file is begun: more than the rotation's value after a failed rotation.
     most: u64,
-    /// Why the last attempt to begin a new file failed, until somebody takes it.
+    /// Why the last rotation failed, until it is taken.
     unrotated: Option<io::Error>,
 }
 
 impl Rotating {
-    /// Opens the file, and makes it if it is missing.
+    /// Opens the file, and creates it if it is missing.
     pub(crate) fn open(path: &Path, rotation: Rotation) -> io::Result<Self> {
         let mut rotating = Self {
             path: path.to_owned(),
@@ -52,13 +52,13 @@ impl Rotating {
         Ok(rotating)
     }
 
-    /// Appends whole lines. Where no new file can be begun, as in a folder that others own, this one goes on: what is too long
-    /// is better than what is lost. It is tried again after as many bytes as a file should have.
+    /// Appends whole lines. If no new file can be begun, for example in a folder with another owner, the current file
+    /// is continued: too long is better than lost. Rotation is tried again after another `max_bytes`.
     pub(crate) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         if !self.is_in_place() {
             self.file = None;
         }
-        // What it has by now is known once it is open.
+        // Opening the file also determines its current size.
         self.file()?;
         let more = u64::try_from(lines.len()).unwrap_or(u64::MAX);
         if self.bytes > 0 && self.bytes.saturating_add(more) > self.most {
@@ -73,14 +73,14 @@ impl Rotating {
         }
         let written = self.file().and_then(|file| file.write_all(lines));
         if written.is_err() {
-            // A file that is gone may be there again.
+            // A file that has disappeared may be back next time.
             self.file = None;
         }
         self.bytes = self.bytes.saturating_add(more);
         written
     }
 
-    /// Returns why no new file was begun, if one should have been since this was asked last.
+    /// Returns why rotation failed, if it has failed since the last call.
     pub(crate) fn take_unrotated(&mut self) -> Option<io::Error> {
         self.unrotated.take()
     }
@@ -101,8 +101,8 @@ impl Rotating {
         Ok(self.file.insert(file))
     }
 
-    /// Tells whether the open file still has its name. Somebody may have moved or removed it, or another process may have
-    /// begun a new one: what is written to it then is found by nobody, or goes with the oldest.
+    /// Returns whether the open file still has its name. The file may have been moved or removed, or another process
+    /// may have begun a new one: lines written to the old one would be lost from view, or be deleted with the oldest.
     fn is_in_place(&self) -> bool {
         let Some(file) = &self.file else {
             return false;
@@ -113,12 +113,12 @@ impl Rotating {
         }
     }
 
-    /// Makes room for a new file. The oldest goes.
+    /// Makes room for a new file. The oldest file is removed.
     fn rotate(&mut self) -> io::Result<()> {
         self.file = None;
         let is_gone = |done: io::Result<()>| match done {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            // Another process may have been here just now.
+            // Another process may have rotated the file in the meantime.
             _ => Ok(()),
         };
         if self.rotation.files == 0 {
@@ -145,7 +145,7 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Elsewhere nothing tells two files apart that have had the same name.
+/// On other systems, two files that had the same name cannot be told apart.
 #[cfg(not(unix))]
 const fn is_same(_: &Metadata, _: &Metadata) -> bool {
     true
@@ -201,7 +201,7 @@ mod tests {
             max_bytes: 1_000,
             files: 1,
         };
-        // No file takes the place of a folder, whoever asks.
+        // A file cannot replace a folder, even with full permissions.
         let in_the_way = folder.path().join("traces.jsonl.1");
         fs::create_dir(&in_the_way).unwrap();
         let mut rotating = Rotating::open(&path, rotation).unwrap();

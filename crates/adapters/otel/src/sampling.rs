@@ -1,27 +1,28 @@
-//! Which traces are exported. Decided once for each run, by its trace's id, so that everybody who works on a run decides alike.
+//! Which traces are exported. Decided once per run by its trace id, so that every process that drives the run decides
+//! the same.
 
 use neuraxis_core::TraceContext;
 
-/// The bits of a trace's id that are random by W3C Trace Context, level 2; those of UUIDv7 are.
+/// The number of random bits in a trace id according to W3C Trace Context, level 2; these bits of a UUIDv7 are random.
 const RANDOM_BITS: u32 = 56;
 
-/// The variable that names the way of sampling.
+/// The variable that names the sampler.
 const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
 
-/// The variable that says how much of it.
+/// The variable that holds the sampler's argument.
 const SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
 
 /// Which traces are exported.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
-    /// The share of traces that begin here, from 0 (none) to 1 (all).
+    /// The share of traces starting here that are exported, from 0 (none) to 1 (all).
     pub ratio: f64,
-    /// Whether a trace that a request brought is exported as whoever began it decided.
+    /// Whether a trace that a request brings along follows the decision of the process that started it.
     pub follows_parent: bool,
 }
 
 impl Default for Sampling {
-    /// All traces that begin here, and others as whoever began them decided.
+    /// Exports all traces that start here; others follow the decision of the process that started them.
     fn default() -> Self {
         Self {
             ratio: 1.0,
@@ -30,7 +31,7 @@ impl Default for Sampling {
     }
 }
 
-/// What the variables say about sampling cannot be understood.
+/// The sampling variables are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{variable} is {value:?}: {expected}")]
 pub struct SamplingError {
@@ -40,11 +41,11 @@ pub struct SamplingError {
 }
 
 impl Sampling {
-    /// Reads what OpenTelemetry's variables say; `None` if they say nothing.
+    /// Reads OpenTelemetry's sampling variables; `None` if they are not set.
     ///
     /// # Errors
     ///
-    /// A [`SamplingError`] that names the variable and what it takes.
+    /// A [`SamplingError`] that names the variable and the values it accepts.
     pub fn of_variables(
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, SamplingError> {
@@ -81,12 +82,12 @@ impl Sampling {
         }))
     }
 
-    /// Tells whether a trace is exported.
+    /// Returns whether a trace is exported.
     #[must_use]
     pub fn samples(self, trace_id: u128, parent: Option<&TraceContext>) -> bool {
         match parent {
             Some(parent) if self.follows_parent => parent.sampled,
-            // All is all, however near to one the fraction is rounded.
+            // A ratio of 1 exports all traces, even if the fraction is rounded to 1.
             _ => self.ratio >= 1.0 || fraction(trace_id) < self.ratio,
         }
     }
@@ -97,7 +98,7 @@ fn share(text: &str) -> Option<f64> {
     (0.0..=1.0).contains(&ratio).then_some(ratio)
 }
 
-/// Returns where a trace's id lies among all: from 0 up to 1.
+/// Returns the position of a trace id within the range of all ids, from 0 to 1.
 fn fraction(trace_id: u128) -> f64 {
     let all = 1_u64 << RANDOM_BITS;
     let random = (trace_id & u128::from(all - 1)) as u64;
@@ -146,7 +147,7 @@ mod tests {
             ratio: 0.25,
             follows_parent: true,
         };
-        // As UUIDv7 has it: the time, the version, the variant, and 62 bits that are random.
+        // Like a UUIDv7: the time, the version, the variant, and 62 random bits.
         let id = |number: u64| {
             let random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2;
             (0x0190_0000_0000_7000_u128 << 64) | u128::from(random | 1 << 63)

@@ -1,7 +1,8 @@
-//! The spans of one run, made of its records: real times, ids that follow from those of run, agents and effects.
+//! The spans of one run, built from its records: real times, and ids that derive from those of the run, its agents and
+//! its effects.
 //!
-//! A span is made when it ends. What is open when a process dies is open in the records, too, and ends in the process that
-//! takes the run up.
+//! A span is created when it ends. What is open when a process dies is also open in the records, and ends in the
+//! process that resumes the run.
 
 mod attributes;
 mod calls;
@@ -30,18 +31,18 @@ use crate::content;
 use crate::endpoints::Endpoints;
 use crate::names;
 
-/// The most events of a span; what happens after that is told by the records alone.
+/// The maximum number of events in a span; later events are only in the records.
 const MAX_EVENTS: usize = 128;
 
-/// Tells the ids of commits from those of agents and effects.
+/// Distinguishes the ids of commits from those of agents and effects.
 const COMMIT: u64 = 1 << 63;
 
-/// What is known of one run, and what of it is open.
+/// The state of one run: what is known about it, and its open spans.
 #[derive(Debug)]
 pub(crate) struct RunSpans {
     scope: InstrumentationScope,
     run: RunId,
-    /// The run's id and its session's as all spans name them, made once.
+    /// The run's id and its session's id as used in all its spans, built once.
     run_name: StringValue,
     conversation: Option<StringValue>,
     trace: TraceContext,
@@ -50,12 +51,12 @@ pub(crate) struct RunSpans {
     models: HashMap<EffectId, OpenModelCall>,
     tools: HashMap<ToolCallId, OpenTool>,
     questions: HashMap<ToolCallId, OpenQuestion>,
-    /// What was said, where that is exported.
+    /// The conversation, if content is exported.
     view: Option<RunView>,
     endpoints: Arc<Endpoints>,
 }
 
-/// An agent at work.
+/// An agent that has not ended.
 #[derive(Debug)]
 struct OpenAgent {
     name: String,
@@ -64,13 +65,14 @@ struct OpenAgent {
     tool: Option<String>,
     began: Timestamp,
     parent: u64,
-    /// What was said to it first, where that is exported.
+    /// Its first input, if content is exported.
     input: Option<String>,
     events: Vec<Event>,
 }
 
 impl RunSpans {
-    /// Begins with nothing known of a run but its id and what it goes on from; `history` where content is exported.
+    /// Creates the state of a run of which only the id and the preceding history are known; `history` is given if
+    /// content is exported.
     pub(crate) fn new(
         scope: InstrumentationScope,
         run: RunId,
@@ -93,7 +95,7 @@ impl RunSpans {
         }
     }
 
-    /// Takes a record, and returns the spans that end with it.
+    /// Applies a record, and returns the spans that end with it.
     pub(crate) fn record(&mut self, record: &Arc<Record>) -> Vec<SpanData> {
         let sent = self.view.as_ref().and_then(|view| view.sent_with(record));
         if let Some(view) = &mut self.view {
@@ -141,7 +143,7 @@ impl RunSpans {
         }
     }
 
-    /// Returns the span of a commit that is just over.
+    /// Returns the span of a commit that has just ended.
     pub(crate) fn committed(
         &mut self,
         records: &[Arc<Record>],
@@ -149,7 +151,7 @@ impl RunSpans {
     ) -> Option<SpanData> {
         let (first, last) = (records.first()?, records.last()?);
         if let RecordBody::RunStarted(started) = &first.body {
-            // The commit comes before the record is heard.
+            // The commit is reported before the record is.
             self.trace_of(started);
         }
         let count = i64::try_from(records.len()).unwrap_or(i64::MAX);
@@ -184,7 +186,7 @@ impl RunSpans {
             role: Some(root.role.clone()),
             tool: None,
             began: record.at,
-            // Where nobody brought a trace, the span that it names is this one.
+            // If no caller supplied a trace, the trace context names this span itself.
             parent: if self.trace.span_id == own {
                 0
             } else {
@@ -199,13 +201,13 @@ impl RunSpans {
         self.spec = Some(Arc::clone(&started.spec));
     }
 
-    /// Returns when an agent began; `None` if it is not known.
+    /// Returns the name of an agent and when it began; `None` if it is not known.
     pub(crate) fn agent(&self, id: AgentId) -> Option<(&str, Timestamp)> {
         let agent = self.agents.get(&id)?;
         Some((&agent.name, agent.began))
     }
 
-    /// Returns how an agent is described.
+    /// Returns the specification of an agent.
     fn spec_of(&self, agent: AgentId) -> Option<&AgentSpec> {
         let spec = self.spec.as_deref()?;
         match &self.agents.get(&agent)?.tool {
@@ -260,7 +262,7 @@ impl RunSpans {
         Some(span)
     }
 
-    /// Notes what happened in the span of the agent that it happened to.
+    /// Adds a record as an event to the span of its agent.
     fn happened(&mut self, record: &Record) {
         let kind = record.body.kind();
         let reason = match &record.body {
@@ -308,7 +310,7 @@ impl RunSpans {
             span_kind: SpanKind::Internal,
             name: name.into(),
             start_time,
-            // Clocks may be set back between two records.
+            // The clock may be set back between two records.
             end_time: end_time.max(start_time),
             attributes: Vec::new(),
             dropped_attributes_count: 0,
@@ -320,7 +322,7 @@ impl RunSpans {
     }
 }
 
-/// Writes a trace context as the SDK has it.
+/// Converts a trace context to the SDK's type.
 pub(crate) fn context(trace: &TraceContext) -> SpanContext {
     let flags = if trace.sampled {
         TraceFlags::SAMPLED
@@ -338,7 +340,7 @@ pub(crate) fn context(trace: &TraceContext) -> SpanContext {
     )
 }
 
-/// Makes a text that is shared by all spans that have it.
+/// Creates a string that all spans containing it share.
 fn shared(text: &str) -> StringValue {
     StringValue::from(Arc::<str>::from(text))
 }
@@ -349,7 +351,7 @@ fn events(all: Vec<Event>) -> SpanEvents {
     events
 }
 
-/// Returns a time as the SDK has it; those before 1970 are 1970.
+/// Converts a time to the SDK's type; times before 1970 become 1970.
 fn time(at: Timestamp) -> SystemTime {
     let nanoseconds = u64::try_from(at.as_nanosecond()).unwrap_or_default();
     UNIX_EPOCH + Duration::from_nanos(nanoseconds)

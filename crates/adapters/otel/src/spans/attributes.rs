@@ -1,4 +1,4 @@
-//! Attributes that several kinds of spans have.
+//! Attributes that several kinds of spans share.
 
 use neuraxis_core::{AgentId, Cost, CountLabel, LlmCall, TokenCount, Usage};
 use opentelemetry::{Array, KeyValue, StringValue, Value};
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::content;
 use crate::names;
 
-/// Names the run, the agent and the session.
+/// Returns the attributes that identify the run, the agent and the session.
 pub(super) fn identity(
     run: &StringValue,
     agent: AgentId,
@@ -22,7 +22,7 @@ pub(super) fn identity(
     attributes
 }
 
-/// Says who answered and how.
+/// Adds which model answered and how.
 pub(super) fn of_reply(call: &LlmCall, attributes: &mut Vec<KeyValue>) {
     let reply = &call.reply;
     let model = &reply.model;
@@ -37,7 +37,7 @@ pub(super) fn of_reply(call: &LlmCall, attributes: &mut Vec<KeyValue>) {
     }
 }
 
-/// Says how many tokens were used and how that is known. Counts that nobody gave are left out.
+/// Adds how many tokens were used and how the counts are known. Unknown counts are left out.
 pub(super) fn of_usage(usage: &Usage, attributes: &mut Vec<KeyValue>) {
     let label = word(&usage.total.label);
     attributes.push(KeyValue::new(names::USAGE_LABEL, label));
@@ -56,7 +56,7 @@ pub(super) fn of_usage(usage: &Usage, attributes: &mut Vec<KeyValue>) {
     }
 }
 
-/// Says what all attempts of a call cost, as far as that is known, and how.
+/// Adds the cost of all attempts of a call, as far as it is known, and how it is known.
 pub(super) fn of_cost(cost: Option<Cost>, attributes: &mut Vec<KeyValue>) {
     if let Some(cost) = cost {
         let amount = i64::try_from(cost.amount.0).unwrap_or(i64::MAX);
@@ -66,7 +66,7 @@ pub(super) fn of_cost(cost: Option<Cost>, attributes: &mut Vec<KeyValue>) {
     attributes.push(KeyValue::new(names::COST_LABEL, word(&label)));
 }
 
-/// Adds up what two attempts cost. One that failed and of which nothing is known adds nothing, as with most providers.
+/// Adds the costs of two attempts. A failed attempt of unknown cost adds nothing, as with most providers.
 pub(super) fn sum(one: Option<Cost>, other: Option<Cost>) -> Option<Cost> {
     match (one, other) {
         (Some(mut sum), Some(other)) => {
@@ -77,13 +77,13 @@ pub(super) fn sum(one: Option<Cost>, other: Option<Cost>) -> Option<Cost> {
     }
 }
 
-/// Says why a model or an agent stopped, in the words of the conventions.
+/// Returns the attribute for why a model or an agent stopped, in the conventions' terms.
 pub(super) fn finish_reasons(reason: &'static str) -> KeyValue {
     let reasons = Value::Array(Array::String(vec![StringValue::from(reason)]));
     KeyValue::new(names::FINISH_REASONS, reasons)
 }
 
-/// Returns a provider's name as the conventions have it, where they have one.
+/// Returns the conventions' name of a provider, if they define one, and otherwise its own.
 pub(crate) fn provider(name: &str) -> String {
     match name {
         "llama" => "llama_cpp".to_owned(),
@@ -91,7 +91,7 @@ pub(crate) fn provider(name: &str) -> String {
     }
 }
 
-/// Returns the word by which a value is recorded: of one that holds more, the word for its kind.
+/// Returns the word under which a value is recorded; for a value with fields, the word for its kind.
 #[must_use]
 pub fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {

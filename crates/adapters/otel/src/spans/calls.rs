@@ -1,4 +1,4 @@
-//! The spans of model calls, tool calls and questions to people. One span covers all attempts of a call.
+//! The spans of model calls, tool calls and questions to users. One span covers all attempts of a call.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ use super::{MAX_EVENTS, OpenAgent, RunSpans, events, time};
 use crate::content;
 use crate::names;
 
-/// A model call of which attempts failed and another follows.
+/// A model call with failed attempts and another attempt to come.
 #[derive(Debug)]
 pub(super) struct OpenModelCall {
     began: Timestamp,
-    /// What the attempts that failed used, where it was said of any.
+    /// The usage of the failed attempts, if any of them reported it.
     usage: Option<Usage>,
-    /// What these cost, as far as their prices are known.
+    /// Their cost, as far as their prices are known.
     cost: Option<Cost>,
     failures: Vec<Event>,
-    /// The record of the last attempt that failed.
+    /// The record of the last failed attempt.
     last: Option<Arc<Record>>,
-    /// What was sent with that attempt, where it is exported.
+    /// The messages sent with that attempt, if content is exported.
     sent: Option<Vec<Arc<Message>>>,
 }
 
-/// A tool call that began.
+/// A tool call that has begun.
 #[derive(Debug)]
 pub(super) struct OpenTool {
     span: u64,
@@ -42,7 +42,7 @@ pub(super) struct OpenTool {
     failures: Vec<Event>,
 }
 
-/// A question that waits for a person.
+/// A question that waits for a user.
 #[derive(Debug)]
 pub(super) struct OpenQuestion {
     span: u64,
@@ -137,7 +137,7 @@ impl RunSpans {
         self.call_failed(open, record.at)
     }
 
-    /// Ends the model calls that an agent leaves behind as it ends: attempts of them failed, and what was to follow was stopped.
+    /// Ends the model calls that are open when an agent ends: some attempts failed, and the next was stopped.
     pub(super) fn calls_left(&mut self, record: &Record) -> Vec<SpanData> {
         let left = self.models.extract_if(|_, open| {
             let last = open.last.as_ref();
@@ -149,7 +149,7 @@ impl RunSpans {
             .collect()
     }
 
-    /// Makes the span of a call of which no attempt gave a reply.
+    /// Creates the span of a call in which no attempt returned a reply.
     fn call_failed(&self, open: OpenModelCall, ended: Timestamp) -> Option<SpanData> {
         let record = open.last?;
         let RecordBody::LlmFailed(failed) = &record.body else {
@@ -176,7 +176,7 @@ impl RunSpans {
         span.span_kind = SpanKind::Client;
         span.attributes = attributes;
         span.events = events(open.failures);
-        // What a provider says of a request may quote it.
+        // A provider's error message may quote the request.
         span.status = Status::error(if self.view.is_some() {
             failed.error.to_string()
         } else {
@@ -189,7 +189,7 @@ impl RunSpans {
         let mut attributes = identity(&self.run_name, record.agent, self.conversation.as_ref());
         attributes.push(KeyValue::new(names::OPERATION, "chat"));
         attributes.push(KeyValue::new(names::ATTEMPTS, i64::from(attempt.0)));
-        // These are asked with settings of their own, which no record holds.
+        // These calls have settings of their own, which are not recorded.
         let has_own = matches!(purpose, Purpose::Compaction | Purpose::Routing);
         if let Some(spec) = self.spec_of(record.agent).filter(|_| !has_own) {
             let temperature = spec.temperature;
@@ -207,7 +207,7 @@ impl RunSpans {
         attributes
     }
 
-    /// Says which model was asked for what, and returns the name of the span.
+    /// Adds which model was requested and for what purpose, and returns the name of the span.
     fn of_asked(
         &self,
         role: &Role,
@@ -304,7 +304,8 @@ impl RunSpans {
         span
     }
 
-    /// Returns what the model was told of a tool: not what was said, but what stands in its definition.
+    /// Returns the description of a tool that the model was given. It is part of the tool's definition, not
+    /// conversation content.
     fn described(&self, agent: AgentId, tool: &str) -> Option<KeyValue> {
         let mut tools = self.spec_of(agent)?.tools.iter();
         let spec = tools.find(|spec| spec.name.as_str() == tool)?;
@@ -335,7 +336,8 @@ impl RunSpans {
         self.question_ended(record, &decided.tool_call_id, Some(decision))
     }
 
-    /// Ends the question about a call, if one is open. Nobody decides where the call is given up, as with its run.
+    /// Ends the question about a call, if one is open. There is no decision if the call is given up, for example with
+    /// its run.
     pub(super) fn question_ended(
         &mut self,
         record: &Record,
@@ -373,26 +375,26 @@ fn of_model(model: &ModelRef) -> KeyValue {
     KeyValue::new(names::REQUEST_MODEL, model.model.to_string())
 }
 
-/// Says what a model was told first, if it was told anything, and what was said to it then.
+/// Adds the leading system message, if there is one, and the other messages.
 fn of_sent(system: Option<String>, said: String, attributes: &mut Vec<KeyValue>) {
     attributes.push(KeyValue::new(names::INPUT_MESSAGES, said));
     attributes.extend(system.map(|system| KeyValue::new(names::SYSTEM, system)));
 }
 
-/// Returns the time that lies so long before another.
+/// Returns the time that is `took` earlier.
 fn before(at: Timestamp, took: std::time::Duration) -> Timestamp {
     let took = SignedDuration::try_from(took).unwrap_or_default();
     at.checked_sub(took).unwrap_or(at)
 }
 
-/// Returns a number that follows from a text.
+/// Returns a number derived from a text.
 fn digest(text: &str) -> u64 {
     let hash = neuraxis_core::ContentHash::of(text.as_bytes()).to_string();
     let digits = hash.get(..16).unwrap_or_default();
     u64::from_str_radix(digits, 16).unwrap_or(1)
 }
 
-/// Returns the number that was written, 0.7, and not the nearest that `f32` has to it, 0.699999988….
+/// Returns the number as it was written, such as 0.7, instead of its exact `f32` value, 0.699999988….
 fn as_written(number: f32) -> f64 {
     let written = number.to_string().parse();
     written.unwrap_or_else(|_| f64::from(number))

@@ -1,4 +1,4 @@
-//! Tests of the spans of model calls, tool calls and questions to people.
+//! Tests of the spans of model calls, tool calls and questions to users.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use opentelemetry::InstrumentationScope;
 
 use super::*;
 
-/// An attempt that failed, told the tokens that it used, and cost something.
+/// Creates a failed attempt that reported its token usage and had a cost.
 fn attempt_failed(run: RunId, number: u32, next: NextAttempt) -> LlmFailed {
     let cut = LlmError::new(LlmErrorKind::Incomplete, "cut off");
     LlmFailed {
