@@ -1,4 +1,4 @@
-//! `[web]`: what may be fetched, within which bounds, and who is asked where something stands.
+//! `[web]`: what may be fetched, with which limits, and which service searches the web.
 
 use std::time::Duration;
 
@@ -10,42 +10,46 @@ use crate::fetch;
 use crate::guard::{AllowedHost, Guard};
 use crate::search::SearchConfig;
 
-/// `[web]`. In configuration a duration is written with its unit, such as `"20s"`.
+/// The configuration section `[web]`. Durations are written with their unit, such as `"20s"`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct WebConfig {
-    /// Hosts that may be fetched though their addresses are not public, as `"host:port"`: those of one's own network. None.
+    /// Hosts, as `"host:port"`, that may be fetched although their addresses are not public, such as those of your own
+    /// network. Default: none.
     pub allow_hosts: Vec<AllowedHost>,
-    /// Whether `robots.txt` of a site is asked first and kept to. True: a model chooses the pages, and not the person.
+    /// Whether a site's `robots.txt` is fetched first and respected. Default: true, because a model chooses the pages,
+    /// not the user.
     pub robots: bool,
-    /// How the requests name themselves; what stands before the first `/` is looked for in `robots.txt`. `neuraxis/` with
-    /// the version.
+    /// The user agent of the requests; the part before the first `/` is matched against `robots.txt`. Default:
+    /// `neuraxis/` with the version.
     pub user_agent: String,
-    /// The most bytes that are read of a document; of a longer page the beginning is given, a longer PDF is refused.
-    /// 10,485,760: nearly all papers and handbooks.
+    /// The maximum number of bytes that are read of a document. Of a longer page, the beginning is returned; a longer
+    /// PDF is refused. Default: 10,485,760, enough for nearly all papers and handbooks.
     pub max_bytes: u64,
-    /// How long fetching a document may take, its redirects and `robots.txt` included. Five times as long a call waits
-    /// besides while other requests to the same host are under way. 20 s: a site that is slower than that is rarely worth the
-    /// wait.
+    /// How long fetching a document may take, including redirects and `robots.txt`. In addition, a call may wait up to
+    /// five times as long while other requests to the same host are in progress. Default: 20 s, because a slower site
+    /// is rarely worth the wait.
     #[serde(with = "duration_text")]
     pub timeout: Duration,
-    /// The most redirects within one host that are followed; one to another host is the model's to follow. 5.
+    /// The maximum number of redirects within one host that are followed; redirects to another host are left to the
+    /// model. Default: 5.
     pub max_redirects: u32,
-    /// How long making text of a document may take. 10 s: some are made to take forever.
+    /// How long converting a document to text may take. Default: 10 s; some documents are built to take forever.
     #[serde(with = "duration_text")]
     pub convert_timeout: Duration,
-    /// The most characters of a document in one result, the next ones being the next page; 1,000 at the least. 20,000: some
-    /// 5,000 tokens.
+    /// The maximum number of characters of a document in one result; the rest is on further pages. At least 1,000.
+    /// Default: 20,000, about 5,000 tokens.
     #[serde(deserialize_with = "page_chars")]
     pub page_chars: usize,
-    /// The most bytes of documents that are kept, so that a run reads further pages without fetching again. 33,554,432.
+    /// The maximum total size in bytes of cached documents, which let a run read further pages without fetching again.
+    /// Default: 33,554,432.
     pub cache_bytes: usize,
-    /// `[web.search]`: the service that `web_search` asks. None, and then there is no such tool.
+    /// `[web.search]`: the service that `web_search` uses. Default: none, in which case the tool does not exist.
     pub search: SearchConfig,
 }
 
-/// The fewest characters of a page: fewer would make more calls than pages are worth.
+/// The minimum number of characters in a page: with fewer, the calls would cost more than the pages are worth.
 const MIN_PAGE_CHARS: usize = 1_000;
 
 impl Default for WebConfig {
@@ -66,12 +70,12 @@ impl Default for WebConfig {
 }
 
 impl WebConfig {
-    /// Looks at a URL as `web_fetch` does before anything is sent: whether it is one, and leads to a public address or to a
-    /// host that is allowed. A name passes; where it leads is looked at once it is resolved.
+    /// Checks a URL as `web_fetch` does before it sends anything: whether it is valid, and leads to a public address or
+    /// an allowed host. A host name passes; the addresses it leads to are checked once it is resolved.
     ///
     /// # Errors
     ///
-    /// What the model would read.
+    /// The error that the model would get.
     pub fn check(&self, url: &str) -> Result<(), FetchError> {
         Guard::new(&self.allow_hosts).check(&fetch::read(url)?)?;
         Ok(())

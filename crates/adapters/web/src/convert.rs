@@ -1,7 +1,7 @@
-//! Makes text of what was fetched: Markdown of a web page, plain text of a PDF, and texts as they are.
+//! Converts fetched documents to text: web pages to Markdown, PDFs to plain text, and text documents unchanged.
 //!
-//! What strangers wrote can crash a parser, keep it busy for hours or make it take all memory. So pages and PDFs are read by a
-//! process of their own, this program started a second time, which is ended when its time is over.
+//! An untrusted document can crash a parser, keep it busy for hours or exhaust memory. Pages and PDFs are therefore
+//! read in a separate process, a second instance of this program, which is killed when its time is up.
 
 mod helper;
 mod html;
@@ -19,29 +19,29 @@ pub(crate) use helper::convert_apart;
 pub use helper::{run_convert_helper, use_convert_helper};
 pub(crate) use kind::Kind;
 
-/// What a document says.
+/// The text of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Readable {
     pub(crate) title: Option<String>,
     /// Markdown, or the text itself.
     pub(crate) content: String,
-    /// The document goes on, and no more of it is read.
+    /// Whether the document is longer than what was read.
     pub(crate) is_cut: bool,
 }
 
-/// What is to be read how.
+/// What to read, and how.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) kind: Kind,
-    /// What links of a page count from.
+    /// The address to which a page's relative links refer.
     pub(crate) base: String,
-    /// How it is encoded, by its content type.
+    /// The encoding according to the content type.
     pub(crate) charset: Option<String>,
-    /// How long it may take, in whole seconds of computing.
+    /// The limit on computing time, in whole seconds.
     pub(crate) seconds: u64,
 }
 
-/// Why no text could be made of a document.
+/// Why a document could not be converted to text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConvertError {
@@ -51,13 +51,13 @@ pub enum ConvertError {
         neuraxis_core::duration_text::text(within)
     )]
     Timeout {
-        /// How long it was waited for.
+        /// The time limit.
         within: Duration,
     },
-    /// What reads it crashed, or took more memory than it may have.
+    /// The reader crashed or exceeded its memory limit.
     #[error("unreadable: what reads {kind} failed at this document; use another source")]
     Crashed {
-        /// What kind of document it is.
+        /// The kind of document.
         kind: &'static str,
     },
     /// The document is damaged, encrypted or empty.
@@ -72,15 +72,15 @@ pub enum ConvertError {
          in its main; go on without the document"
     )]
     NoHelper,
-    /// The process that reads it cannot be started.
+    /// The process that reads documents cannot be started.
     #[error("no_converter: the process that reads documents cannot be started: {why}")]
     NotStarted {
-        /// What the operating system said.
+        /// The operating system's error.
         why: String,
     },
 }
 
-/// Reads a document here and now.
+/// Reads a document in the current process.
 pub(crate) fn convert(order: &Order, bytes: &[u8]) -> Result<Readable, String> {
     let charset = order.charset.as_deref();
     match order.kind {
@@ -97,8 +97,8 @@ pub(crate) fn convert(order: &Order, bytes: &[u8]) -> Result<Readable, String> {
     }
 }
 
-/// Takes out what no reader sees and a model reads all the same, by which texts are hidden in texts. What ends a line otherwise
-/// than by a line feed ends it by one.
+/// Removes characters that are invisible to readers but not to models, which are used to hide text within text.
+/// Converts all line endings to line feeds.
 fn clean(text: &str) -> String {
     let is_visible = |letter: &char| {
         matches!(letter, '\n' | '\t') || !(letter.is_control() || is_invisible(*letter))

@@ -11,7 +11,7 @@ use crate::guard::BlockedAddress;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// The URL cannot be read.
+    /// The URL is invalid.
     #[error("invalid_url: {why}; give a whole one, such as https://example.org/page")]
     Url {
         /// What is wrong with it.
@@ -20,57 +20,57 @@ pub enum FetchError {
     /// The address may not be reached.
     #[error(transparent)]
     Blocked(#[from] BlockedAddress),
-    /// The site does not want it to be fetched.
+    /// The site does not want the page to be fetched.
     #[error("robots: {host} asks programs not to fetch this page (robots.txt); use another source")]
     Robots {
-        /// The host.
+        /// The name of the host.
         host: String,
     },
-    /// Whether the site wants it cannot be found out.
+    /// Whether the site allows it cannot be determined.
     #[error(
         "robots: {host} does not say now whether programs may fetch this page: its robots.txt answers with status {status}"
     )]
     RobotsUnknown {
-        /// The host.
+        /// The name of the host.
         host: String,
         /// The status of its answer.
         status: u16,
     },
-    /// What the site wants cannot be read: it is compressed though that was not asked for.
+    /// The site's rules cannot be read: they are compressed although that was not requested.
     #[error(
         "robots: {host} does not say whether programs may fetch this page: it sent its robots.txt compressed ({found}) though it was asked not to; use another source"
     )]
     RobotsEncoded {
-        /// The host.
+        /// The name of the host.
         host: String,
-        /// How it is compressed.
+        /// The compression method.
         found: String,
     },
-    /// The document is on another host, which policy has to judge by its own address.
+    /// The document is on another host, which policy must judge by its own address.
     #[error(
         "redirected: the page has moved to another site and was not followed; if that site will do, fetch {to}"
     )]
     Redirected {
-        /// Its URL there.
+        /// Its URL on that host.
         to: String,
     },
     /// There are too many redirects, or one that leads nowhere.
     #[error("redirects: the page leads on again and again; {most} redirects were followed")]
     TooManyRedirects {
-        /// How many are followed.
+        /// The number of redirects that are followed.
         most: u32,
     },
-    /// The site answers that it does not give the document.
+    /// The site's answer is an error status.
     #[error("http_status: {host} answers with status {status}{}", after(*retry_after))]
     Status {
-        /// The host.
+        /// The name of the host.
         host: String,
         /// The status.
         status: u16,
-        /// When to ask again, if it says so.
+        /// When to try again, if the site says so.
         retry_after: Option<Duration>,
     },
-    /// The document is of a type that is no text.
+    /// The document's type is not text.
     #[error(
         "content_type: {found} cannot be read as text; web pages, PDF, plain text, Markdown, JSON and XML can"
     )]
@@ -78,18 +78,18 @@ pub enum FetchError {
         /// The type, as the site names it.
         found: String,
     },
-    /// The document is compressed though that was not asked for.
+    /// The document is compressed although that was not requested.
     #[error(
         "content_encoding: the site sent the page compressed ({found}) though it was asked not to; use another source"
     )]
     Encoded {
-        /// How it is compressed.
+        /// The compression method.
         found: String,
     },
-    /// The document is too long to be read in part.
+    /// The document is too long, and cannot be read in part.
     #[error("too_large: the document has more than {most} bytes")]
     TooLarge {
-        /// How many may be read.
+        /// The maximum number of bytes.
         most: u64,
     },
     /// The site is too slow.
@@ -98,40 +98,40 @@ pub enum FetchError {
         neuraxis_core::duration_text::text(within)
     )]
     Timeout {
-        /// How long it was waited for.
+        /// The time limit.
         within: Duration,
     },
-    /// Others ask the same site, and it was not the call's turn in time.
+    /// Other requests to the same site are in progress, and the call's turn did not come in time.
     #[error(
         "busy: other requests to {host} are under way, and sites are asked for one thing at a time; try again once their results are there"
     )]
     Busy {
-        /// The host.
+        /// The name of the host.
         host: String,
     },
     /// The site cannot be reached.
     #[error("unreachable: {host}: {why}")]
     Connection {
-        /// The host.
+        /// The name of the host.
         host: String,
-        /// The innermost reason, without the URL.
+        /// The innermost cause, without the URL.
         why: String,
     },
-    /// No text could be made of the document.
+    /// The document could not be converted to text.
     #[error(transparent)]
     Convert(#[from] ConvertError),
     /// The document has fewer pages.
     #[error("no_such_page: there is no page {page}; the document has {pages}, counted from 1")]
     NoSuchPage {
-        /// The page that was asked for.
+        /// The requested page.
         page: usize,
-        /// How many there are.
+        /// The number of pages.
         pages: usize,
     },
-    /// Nothing can be fetched by this program.
+    /// This program cannot fetch anything.
     #[error("no_client: connections cannot be set up: {why}")]
     Client {
-        /// The innermost reason that there is none.
+        /// The innermost cause.
         why: String,
     },
 }
@@ -143,7 +143,7 @@ fn after(retry_after: Option<Duration>) -> String {
 }
 
 impl FetchError {
-    /// Tells whether the same call may succeed later.
+    /// Returns whether the same call may succeed later.
     fn is_temporary(&self) -> bool {
         match self {
             Self::Timeout { .. }
@@ -156,7 +156,7 @@ impl FetchError {
     }
 }
 
-/// What is permanent is not tried again by the engine; what is temporary may be.
+/// The engine never retries permanent errors; it may retry temporary ones.
 impl FetchError {
     pub(crate) fn into_tool_error(self) -> ToolError {
         if self.is_temporary() {

@@ -1,4 +1,5 @@
-//! Fetches documents: one request at a time for each host, redirects judged one by one, nothing fetched twice in a run.
+//! Fetches documents: one request at a time per host, each redirect judged separately, and nothing fetched twice in a
+//! run.
 
 mod request;
 
@@ -22,34 +23,34 @@ use crate::robots::{self, Rules};
 use crate::turns::Turns;
 use request::{Answer, Clients};
 
-/// How many bytes of what sites say in `robots.txt` are kept.
+/// The maximum total size in bytes of cached `robots.txt` rules.
 const ROBOTS_CACHE_BYTES: usize = 4 << 20;
 
-/// The longest URL that is fetched, in bytes: longer ones carry something out rather than name something.
+/// The maximum length of a URL, in bytes: longer URLs carry data out rather than name something.
 const MAX_URL_BYTES: usize = 2_048;
 
-/// The most characters of a title, with which each page of the document is told. Without an end, the first heading of a page is
-/// all of it.
+/// The maximum length of a title, in characters. Each page of the document repeats the title, and a document's first
+/// heading may contain the entire page.
 const MAX_TITLE_CHARS: usize = 300;
 
-/// How long a call waits in all for its turn: so many times what fetching a document may take.
+/// The limit on the total time a call waits for its turn, as a multiple of the time limit for fetching a document.
 const MAX_WAITS: u32 = 5;
 
 /// The time that a call has left.
 struct Left {
-    /// For what it asks of the site. This time does not run while other requests to the same host are under way.
+    /// For its requests to the site. Does not run while other requests to the same host are in progress.
     requests: Duration,
-    /// For waiting until it is its turn.
+    /// For waiting for its turn.
     waiting: Duration,
 }
 
-/// Fetches documents, within the bounds of its configuration.
+/// Fetches documents within the configured limits.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     config: WebConfig,
     guard: Guard,
     clients: Clients,
-    /// By run, so that no run reads what another one was shown.
+    /// Keyed by run, so that no run reads what another run was shown.
     documents: Recent<(RunId, Url), Arc<Document>>,
     robots: Recent<(RunId, Url), Rules>,
     fetching: Turns,
@@ -59,18 +60,18 @@ pub(crate) struct Fetcher {
 /// A document that was fetched and read.
 #[derive(Debug)]
 pub(crate) struct Document {
-    /// Where it was in the end.
+    /// Its final address.
     pub(crate) url: Url,
     pub(crate) title: Option<String>,
     content: String,
-    /// Where its pages begin and end.
+    /// The byte ranges of its pages.
     pages: Vec<(usize, usize)>,
-    /// It is longer than what may be read of it.
+    /// Whether the document is longer than what may be read of it.
     pub(crate) is_cut: bool,
 }
 
 impl Document {
-    /// Returns how many pages there are.
+    /// Returns the number of pages.
     pub(crate) fn pages(&self) -> usize {
         self.pages.len()
     }
@@ -99,10 +100,10 @@ impl Fetcher {
         }
     }
 
-    /// Returns how long a call may take, with what it may have to wait for others.
+    /// Returns how long a call may take, including the time it may wait for others.
     pub(crate) fn patience(&self) -> Duration {
         let fetching = self.config.timeout.saturating_add(self.waiting());
-        // What makes text of it may have others before it, too.
+        // Converting may also have to wait for other documents.
         let converting = self.config.convert_timeout.saturating_mul(2);
         fetching.saturating_add(converting)
     }
@@ -111,11 +112,11 @@ impl Fetcher {
         self.config.timeout.saturating_mul(MAX_WAITS)
     }
 
-    /// Fetches a document, or takes it from what this run fetched before.
+    /// Fetches a document, or returns it from this run's cache.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection and ends what reads the document.
+    /// Dropping the future closes the connection and stops the reading of the document.
     pub(crate) async fn fetch(&self, url: &str, run: RunId) -> Result<Arc<Document>, FetchError> {
         let url = read(url)?;
         self.guard.check(&url)?;
@@ -127,7 +128,7 @@ impl Fetcher {
             requests: self.config.timeout,
             waiting: self.waiting(),
         };
-        // Whoever wants the same document at the same time waits for it.
+        // Concurrent calls for the same document wait for the first one.
         let name = format!("{run} {url}");
         let _ours = turn(&self.fetching, &name, &url, &mut left).await?;
         if let Some(document) = self.documents.get(&key) {
@@ -184,7 +185,7 @@ impl Fetcher {
         })
     }
 
-    /// Sends the request, and those that redirects within the same host ask for.
+    /// Sends the request, and follows redirects within the same host.
     async fn follow(
         &self,
         mut url: Url,
@@ -202,7 +203,7 @@ impl Fetcher {
         Err(self.astray())
     }
 
-    /// Returns where an answer leads on to within its site, if it is a redirect.
+    /// Returns the target of an answer that is a redirect within its site.
     fn next(&self, at: &Url, answer: &Answer) -> Result<Option<Url>, FetchError> {
         let Some(target) = redirect(answer) else {
             return Ok(None);
@@ -210,7 +211,7 @@ impl Fetcher {
         let mut target = at.join(&target).map_err(|_| self.astray())?;
         target.set_fragment(None);
         check_length(&target)?;
-        // An address that must not be reached is named as such, wherever it stands.
+        // A forbidden address is reported as such, even if it is on another site.
         self.guard.check(&target)?;
         match site(&target) == site(at) {
             true => Ok(Some(target)),
@@ -226,7 +227,7 @@ impl Fetcher {
         }
     }
 
-    /// Refuses a URL that its site wants not to be fetched.
+    /// Refuses a URL that its site disallows.
     async fn ask_robots(&self, url: &Url, run: RunId, left: &mut Left) -> Result<(), FetchError> {
         if !self.config.robots {
             return Ok(());
@@ -235,7 +236,7 @@ impl Fetcher {
         if rules.is_empty() {
             return Ok(());
         }
-        // A site may say so much that looking through it would keep others waiting.
+        // Blocking, since matching a site's extensive rules could delay other tasks.
         let asked = url.clone();
         let looked = tokio::task::spawn_blocking(move || rules.allows(&asked));
         match looked.await.unwrap_or_default() {
@@ -246,7 +247,7 @@ impl Fetcher {
         }
     }
 
-    /// Asks a site once in a run what it wants not to be fetched.
+    /// Fetches a site's rules once per run.
     async fn rules(&self, url: &Url, run: RunId, left: &mut Left) -> Result<Rules, FetchError> {
         let key = (run, robots::place(url));
         if let Some(rules) = self.robots.get(&key) {
@@ -255,7 +256,7 @@ impl Fetcher {
         let mut place = key.1.clone();
         let mut answer = self.send(&place, robots::MAX_BYTES, left).await?;
         for _ in 0..self.config.max_redirects {
-            // Elsewhere, another site speaks.
+            // At another address, another site would speak.
             let Ok(Some(target)) = self.next(&place, &answer) else {
                 break;
             };
@@ -279,7 +280,7 @@ impl Fetcher {
         Ok(rules)
     }
 
-    /// Sends one request when it is its turn, and reads the answer.
+    /// Sends one request when its turn has come, and reads the answer.
     async fn send(&self, url: &Url, most: u64, left: &mut Left) -> Result<Answer, FetchError> {
         let reach = self.guard.check(url)?;
         let host = url.host_str().unwrap_or_default();
@@ -294,7 +295,7 @@ impl Fetcher {
     }
 }
 
-/// Waits for the turn of a call, no longer than it may.
+/// Waits for the turn of a call, at most for its remaining waiting time.
 async fn turn(
     turns: &Turns,
     name: &str,
@@ -309,7 +310,7 @@ async fn turn(
     })
 }
 
-/// Reads a URL as a model writes it.
+/// Parses a URL as a model writes it.
 pub(crate) fn read(text: &str) -> Result<Url, FetchError> {
     let text = text.trim();
     let why = |why: String| FetchError::Url { why };
@@ -321,9 +322,9 @@ pub(crate) fn read(text: &str) -> Result<Url, FetchError> {
     Ok(url)
 }
 
-/// Refuses what a redirect leads to if a model could not have named it.
+/// Refuses a redirect target that is too long for a model to have named it.
 fn check_length(url: &Url) -> Result<(), FetchError> {
-    // A model names it without escapes, each of which stands for one byte.
+    // Counted without escapes, each of which represents one byte.
     let escapes = url.as_str().matches('%').count();
     match url.as_str().len() - 2 * escapes > MAX_URL_BYTES {
         true => Err(FetchError::Url {
@@ -333,7 +334,7 @@ fn check_length(url: &Url) -> Result<(), FetchError> {
     }
 }
 
-/// Returns where a redirect leads.
+/// Returns the target of a redirect.
 fn redirect(answer: &Answer) -> Option<String> {
     let leads_on = matches!(
         answer.status,
@@ -347,8 +348,8 @@ fn redirect(answer: &Answer) -> Option<String> {
     Some(String::from_utf8_lossy(target.as_bytes()).into_owned())
 }
 
-/// Returns the host, with or without `www.` before it: rules about hosts judge what a call names, so that a redirect leads no
-/// further than that.
+/// Returns the host without a leading `www.`. Policy rules about hosts judge the URL of a call, so redirects may not
+/// lead to any other host.
 fn site(url: &Url) -> &str {
     let host = url.host_str().unwrap_or_default().trim_end_matches('.');
     host.strip_prefix("www.").unwrap_or(host)

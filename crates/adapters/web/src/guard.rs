@@ -1,8 +1,8 @@
-//! Which addresses of the web may be reached: public ones, and hosts that the operator names.
+//! Which web addresses may be reached: public ones, and hosts that the operator allows.
 //!
-//! An address is looked at three times: as it stands in the URL, as the names of hosts are resolved for a connection, and as
-//! the socket tells it once it is connected. The second look is at the very addresses that are then connected to, so that a
-//! name that changes its answer between two questions gains nothing.
+//! An address is checked three times: in the URL, when a host name is resolved for a connection, and as the socket's
+//! peer address once connected. The second check is of the exact addresses that the connection then uses, so a name
+//! whose answer changes between two lookups gains nothing.
 
 mod address;
 mod allowed;
@@ -16,18 +16,18 @@ pub use allowed::{AllowedHost, InvalidHost};
 pub(crate) use resolver::Resolver;
 pub use resolver::{NameLookup, SystemLookup};
 
-/// Why an address is not fetched. None of the messages tells an address that a name has: names of a private network may be
-/// nobody else's business.
+/// Why an address is not fetched. No message reveals the address behind a name: the names of a private network may be
+/// confidential.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockedAddress {
-    /// The URL is of another scheme than `http:` and `https:`.
+    /// The URL's scheme is neither `http:` nor `https:`.
     #[error("blocked_address: only http: and https: URLs can be fetched, not {scheme}:")]
     Scheme {
-        /// The scheme.
+        /// The URL's scheme.
         scheme: String,
     },
-    /// A user or a password stands in the URL.
+    /// The URL contains a user name or a password.
     #[error(
         "blocked_address: the URL holds a user name or a password; leave out what stands before the @"
     )]
@@ -35,29 +35,29 @@ pub enum BlockedAddress {
     /// The URL names no host.
     #[error("blocked_address: the URL names no host")]
     NoHost,
-    /// The host of the URL is an address that is not public.
+    /// The URL's host is an address that is not public.
     #[error(
         "blocked_address: {host} is {kind}; only public addresses can be fetched, in whatever way they are written. Use another \
          source, or tell the user that the operator can allow this host with allow_hosts in [web]"
     )]
     Literal {
-        /// The host, in its usual spelling.
+        /// The host in its canonical spelling.
         host: String,
-        /// What kind of address it is, with its article.
+        /// The kind of address, with its article.
         kind: &'static str,
     },
-    /// The name of the host leads to an address that is not public.
+    /// The host name leads to an address that is not public.
     #[error(
         "blocked_address: the name {host} leads to {kind}; only public addresses can be fetched. Use another source, or tell the \
          user that the operator can allow this host with allow_hosts in [web]"
     )]
     Resolved {
-        /// The name.
+        /// The host name.
         host: String,
-        /// What kind of address it leads to, with its article.
+        /// The kind of address it leads to, with its article.
         kind: &'static str,
     },
-    /// The connection leads to an address that is not public, or nobody knows where.
+    /// The connection leads to an address that is not public or not known.
     #[error(
         "blocked_address: the connection to {host} did not lead to a public address; its answer was not read"
     )]
@@ -67,30 +67,30 @@ pub enum BlockedAddress {
     },
 }
 
-/// How the host of a URL is reached.
+/// The addresses at which a URL's host may be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// At public addresses alone.
+    /// Only public addresses.
     Public,
-    /// Wherever its name leads: the operator allows this host and port.
+    /// Any address: the operator allows this host and port.
     Allowed,
 }
 
-/// What decides which addresses may be reached.
+/// Decides which addresses may be reached.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Guard {
     allowed: Vec<AllowedHost>,
 }
 
 impl Guard {
-    /// Makes one that lets these hosts be reached wherever they are.
+    /// Creates a guard that allows these hosts at any address.
     pub(crate) fn new(allowed: &[AllowedHost]) -> Self {
         Self {
             allowed: allowed.to_vec(),
         }
     }
 
-    /// Looks at a URL before anything is sent, or at the one that a redirect names.
+    /// Checks a URL before anything is sent, or the target of a redirect.
     pub(crate) fn check(&self, url: &Url) -> Result<Reach, BlockedAddress> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(BlockedAddress::Scheme {
@@ -119,7 +119,7 @@ impl Guard {
         }
     }
 
-    /// Looks at where a connection led.
+    /// Checks the address to which a connection was made.
     pub(crate) fn check_peer(
         reach: Reach,
         url: &Url,

@@ -1,21 +1,23 @@
-//! Tools that reach the web: [`web_fetch`] reads pages, and [`web_search`] finds them.
+//! Tools that access the web: [`web_fetch`] reads pages, and [`web_search`] finds them.
 //!
-//! **For** an agent that looks things up. `web_fetch` makes Markdown of web pages, text of PDFs, and gives texts as they are,
-//! page by page where they are long. It connects to public addresses alone, whatever a URL, a redirect or a name says; reads
-//! `robots.txt`; asks a host for one thing at a time; and reads documents in a process of its own. `web_search` asks any
-//! [`WebSearch`](neuraxis_ports::WebSearch); SearXNG, Brave and Tavily come along.
+//! **For** an agent that looks things up. `web_fetch` turns web pages into Markdown and PDFs into text, and returns
+//! text documents unchanged; long documents are returned in pages. It connects only to public addresses, whatever a
+//! URL, a redirect or a host name says. It respects `robots.txt`, sends one request at a time to each host, and reads
+//! documents in a separate process. `web_search` uses any [`WebSearch`](neuraxis_ports::WebSearch); SearXNG, Brave and
+//! Tavily are included.
 //!
-//! **Not for** deciding whether a call may run: rules about hosts judge the URL of a call, and a redirect to another host is
-//! given back to the model for that reason. Not for pages that only a browser can show, for forms, or for anything but reading.
+//! **Not for** deciding whether a call may run: policy rules about hosts judge the URL of a call, so a redirect to
+//! another host is returned to the model instead of being followed. Nor for pages that only a browser can show, for
+//! forms, or for anything but reading.
 //!
-//! Both tools reach outside this machine, so that what they return taints the conversation.
+//! Both tools reach outside this machine, so their results taint the conversation.
 //!
 //! ```
 //! use neuraxis_core::ToolClass;
 //! use neuraxis_web::{WebConfig, web_fetch};
 //!
 //! let mut config = WebConfig::default();
-//! // A wiki of one's own network; everything else there stays out of reach.
+//! // A wiki in your own network; everything else there stays out of reach.
 //! config.allow_hosts = vec!["wiki.corp.example:443".parse()?];
 //! let tool = web_fetch(&config)?;
 //! assert_eq!(tool.spec().class, ToolClass::ReadOnly);
@@ -23,7 +25,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A program that reads PDFs calls [`run_convert_helper`] first in its `main`.
+//! A program that reads PDFs must call [`run_convert_helper`] first in its `main`.
 
 mod config;
 mod convert;

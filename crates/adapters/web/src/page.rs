@@ -1,7 +1,7 @@
-//! Cuts a long document into pages, where a reader would: between paragraphs, else between lines, else between words.
+//! Splits a long document into pages where a reader would: between paragraphs, else between lines, else between words.
 
-/// Returns where the pages of a text begin and end, in bytes. Each has at most this many characters. An empty text has one
-/// page, which is empty.
+/// Returns the byte ranges of a text's pages. Each page has at most `most_chars` characters. An empty text has one
+/// empty page.
 pub(crate) fn pages(text: &str, most_chars: usize) -> Vec<(usize, usize)> {
     let mut pages = Vec::new();
     let mut begin = 0;
@@ -18,7 +18,7 @@ pub(crate) fn pages(text: &str, most_chars: usize) -> Vec<(usize, usize)> {
     }
 }
 
-/// Returns where to cut a text that goes on: not in its first half, unless there is no other way.
+/// Returns where to cut a text that continues: in its second half, unless there is no place to cut.
 fn cut(text: &str) -> usize {
     let half = text.len() / 2;
     let ends = ["\n\n", "\n", " "].into_iter().filter_map(|end| {

@@ -1,17 +1,17 @@
-//! What was used last, bounded by its bytes.
+//! A cache of recently used values, bounded by size.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Values by their keys; those that were not used for longest go when there are too many bytes. One that is larger than
-/// all may be together is not kept.
+/// Values by key. When the total size exceeds the limit, the least recently used are removed. A value larger than the
+/// limit is not stored.
 #[derive(Debug)]
 pub(crate) struct Recent<K, V> {
     most_bytes: usize,
-    /// The one that was used last stands last.
+    /// Ordered by use, the most recent last.
     entries: Mutex<Vec<(K, usize, V)>>,
 }
 
-/// The most entries, however small: each is looked at in turn.
+/// The maximum number of entries, however small: lookups are linear.
 const MAX_ENTRIES: usize = 1_000;
 
 impl<K: PartialEq, V: Clone> Recent<K, V> {

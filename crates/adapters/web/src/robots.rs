@@ -1,31 +1,31 @@
-//! What `robots.txt` of a site says (RFC 9309).
+//! A site's `robots.txt` (RFC 9309).
 
 use std::sync::Arc;
 
 use url::{Position, Url};
 
-/// The most bytes of a `robots.txt` that are read, as RFC 9309 has it.
+/// The maximum number of bytes that are read of a `robots.txt`, as RFC 9309 allows.
 pub(crate) const MAX_BYTES: u64 = 500 << 10;
 
-/// What a site says to a program of our name; nothing if it has no such file.
+/// A site's rules for this program; empty if the site has no such file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rules(Arc<[Rule]>);
 
-/// A line that allows or refuses paths.
+/// A line that allows or disallows paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rule {
     is_allowed: bool,
-    /// What the path has to hold one after the other, the first at its beginning.
+    /// The parts that the path must contain in this order, the first one at its beginning.
     pieces: Vec<Box<str>>,
-    /// Whether the last piece has to be the end of the path.
+    /// Whether the last part must be the end of the path.
     is_whole: bool,
-    /// How many bytes were said: the longest rule that fits counts.
+    /// The length of the rule in bytes: the longest matching rule applies.
     length: usize,
 }
 
 impl Rules {
-    /// Takes the answer to the question for the file, as far as it concerns a program of this name. `None` if the site could not
-    /// be asked: then nothing may be fetched, as RFC 9309 has it.
+    /// Parses the answer to the request for the file, as far as it concerns a program with this user agent. Returns
+    /// `None` if the site answered with a server error: RFC 9309 then forbids fetching anything.
     pub(crate) fn of(status: u16, body: &[u8], user_agent: &str) -> Option<Self> {
         match status {
             200..300 => Some(Self(rules(&String::from_utf8_lossy(body), user_agent))),
@@ -38,32 +38,32 @@ impl Rules {
         self.0.is_empty()
     }
 
-    /// Returns about how many bytes it takes to keep it.
+    /// Returns the approximate memory use in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let of = |rule: &Rule| size_of::<Rule>() + rule.length + size_of_val(&*rule.pieces);
         self.0.iter().map(of).sum()
     }
 
-    /// Tells whether a URL may be fetched. In time that grows with the file and the URL, not with their product squared; both
-    /// are strangers', so that nothing else should wait for it.
+    /// Returns whether a URL may be fetched. The time is proportional to the size of the file and of the URL, not to
+    /// the square of their product. Both are untrusted, so this should not delay anything else.
     pub(crate) fn allows(&self, url: &Url) -> bool {
         let path = &url[Position::BeforePath..Position::AfterQuery];
         let path = normal(path, |byte| matches!(byte, b'*' | b'$'));
         let fitting = self.0.iter().filter(|rule| rule.fits(&path));
-        // Of two that are as long, the one that allows counts.
+        // Of two rules with the same length, the one that allows applies.
         let strongest = fitting.max_by_key(|rule| (rule.length, rule.is_allowed));
         strongest.is_none_or(|rule| rule.is_allowed)
     }
 }
 
 impl Rule {
-    /// Reads the value of a line; `None` for an empty one, which says nothing.
+    /// Parses the value of a line; `None` for an empty value, which has no effect.
     fn read(is_allowed: bool, value: &str) -> Option<Self> {
         let (pattern, is_whole) = match value.strip_suffix('$') {
             Some(pattern) => (pattern, true),
             None => (value, false),
         };
-        // A sign of its own at the end alone.
+        // A `$` is special only at the end.
         let pieces = pattern.split('*');
         let pieces = pieces.map(|piece| normal(piece, |byte| byte == b'$').into_boxed_str());
         (!value.is_empty()).then(|| Self {
@@ -74,8 +74,8 @@ impl Rule {
         })
     }
 
-    /// Tells whether it is about a path. Each piece is taken where it first comes: if the rest fits behind a later place, it fits
-    /// behind the first one, too.
+    /// Returns whether the rule matches a path. Each part is taken at its first occurrence: if the rest matches after a
+    /// later occurrence, it also matches after the first.
     fn fits(&self, path: &str) -> bool {
         let Some((first, others)) = self.pieces.split_first() else {
             return false;
@@ -99,7 +99,7 @@ impl Rule {
     }
 }
 
-/// Reads the rules for a program: those of all groups that name it, or else of those for everybody.
+/// Parses the rules for a program: those of all groups that name it, or else those for every program.
 fn rules(text: &str, user_agent: &str) -> Arc<[Rule]> {
     let ours = product(user_agent);
     let (mut named, mut everybody) = (Vec::new(), Vec::new());
@@ -125,7 +125,7 @@ fn rules(text: &str, user_agent: &str) -> Arc<[Rule]> {
             }
             "allow" => true,
             "disallow" => false,
-            // Whatever else stands there belongs to no group and ends none.
+            // Other lines belong to no group and do not end one.
             _ => continue,
         };
         is_head = false;
@@ -144,13 +144,15 @@ fn rules(text: &str, user_agent: &str) -> Arc<[Rule]> {
     }
 }
 
-/// Returns the name of a program, which ends at its first other sign: that of `Neuraxis/1.2 (web)` is `Neuraxis`.
+/// Returns the product name of a user agent, which ends at the first character that is not a letter, `-` or `_`:
+/// `Neuraxis` for `Neuraxis/1.2 (web)`.
 fn product(user_agent: &str) -> &str {
     let is_other = |sign: char| !(sign.is_ascii_alphabetic() || matches!(sign, '-' | '_'));
     user_agent.split(is_other).next().unwrap_or_default()
 }
 
-/// Writes a path so that two that mean the same are the same: what needs no escape has none, and escapes are in capitals.
+/// Normalizes a path so that equivalent paths are equal: only the necessary characters are escaped, and escapes are in
+/// upper case.
 fn normal(path: &str, is_escaped_too: impl Fn(u8) -> bool) -> String {
     let mut written = String::with_capacity(path.len());
     let mut bytes = path.as_bytes().iter();
@@ -172,13 +174,13 @@ fn normal(path: &str, is_escaped_too: impl Fn(u8) -> bool) -> String {
     written
 }
 
-/// Reads the two digits of an escape.
+/// Parses the two digits of an escape.
 fn escaped(digits: &[u8]) -> Option<u8> {
     let digit = |at: usize| char::from(*digits.get(at)?).to_digit(16);
     u8::try_from(digit(0)? * 16 + digit(1)?).ok()
 }
 
-/// Returns where the file of a URL's site is.
+/// Returns the address of the file on a URL's site.
 pub(crate) fn place(url: &Url) -> Url {
     let mut place = url.clone();
     place.set_path("/robots.txt");
@@ -232,7 +234,7 @@ mod tests {
         ] {
             assert_eq!(allows(&robots, path), is_allowed, "{path}");
         }
-        // An empty group of our own is one all the same.
+        // A group that names this program counts even if it is empty.
         let free = said("\u{feff}user-agent: neuraxis\ndisallow:\n\nuser-agent: *\ndisallow: /");
         assert!(allows(&free, "/x"));
     }
@@ -330,7 +332,7 @@ mod tests {
         }
     }
 
-    /// Tries every way in which the signs may stand for something.
+    /// Tries every possible match of the wildcards.
     fn fits_slowly(pattern: &[u8], path: &[u8], is_whole: bool) -> bool {
         match pattern {
             [] => !is_whole || path.is_empty(),

@@ -1,8 +1,8 @@
-//! `[web.search]` and the services that can be asked where something stands: SearXNG, Brave and Tavily.
+//! `[web.search]` and the supported search services: SearXNG, Brave and Tavily.
 //!
-//! The operator names the service, so that its address is not looked at by the guard: a SearXNG of one's own is often on the
-//! same machine. For the same reason it may be reached through a proxy of the environment, other than pages. No redirect is
-//! followed, since it would carry the key along.
+//! The operator names the service, so the guard does not check its address: your own SearXNG is often on the same
+//! machine. For the same reason, a service may be reached through a proxy from the environment, unlike pages. Redirects
+//! are not followed, because they would carry the key along.
 
 mod brave;
 mod exchange;
@@ -21,12 +21,12 @@ use url::Url;
 use exchange::Exchange;
 pub use tool::web_search;
 
-/// Which service is asked.
+/// The search service to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SearchProvider {
-    /// A SearXNG, one's own or another's. Its `search.formats` have to hold `json`.
+    /// A SearXNG instance. Its `search.formats` must include `json`.
     Searxng,
     /// The Brave Search API.
     Brave,
@@ -35,7 +35,7 @@ pub enum SearchProvider {
 }
 
 impl SearchProvider {
-    /// Returns the name, as it stands in configuration.
+    /// Returns the name used in configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl SearchProvider {
         }
     }
 
-    /// Returns where the service is, if it is in one place.
+    /// Returns the address of a service that has a fixed one.
     const fn usual_url(self) -> Option<&'static str> {
         match self {
             Self::Searxng => None,
@@ -55,21 +55,21 @@ impl SearchProvider {
     }
 }
 
-/// `[web.search]`: the service that `web_search` asks.
+/// `[web.search]`: the service that `web_search` uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SearchConfig {
-    /// Which service: `searxng`, `brave` or `tavily`. None, and then there is no search.
+    /// Which service: `searxng`, `brave` or `tavily`. Default: none, in which case there is no search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<SearchProvider>,
-    /// Where it is. Brave and Tavily have their own address; a SearXNG has none but this.
+    /// The service's address. Brave and Tavily have a default; SearXNG has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// The name of the environment variable that holds the key, which Brave and Tavily want.
+    /// The name of the environment variable that holds the API key, which Brave and Tavily require.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
-    /// How long a search may take. 15 s: a SearXNG asks other services in turn.
+    /// How long a search may take. Default: 15 s, because a SearXNG queries other services in turn.
     #[serde(with = "duration_text")]
     pub timeout: Duration,
 }
@@ -86,7 +86,7 @@ impl Default for SearchConfig {
 }
 
 impl SearchConfig {
-    /// Names a service, with nothing else said.
+    /// Creates a configuration for a service, with defaults for everything else.
     #[must_use]
     pub fn new(provider: SearchProvider) -> Self {
         Self {
@@ -95,17 +95,17 @@ impl SearchConfig {
         }
     }
 
-    /// Tells whether anything is said that only means something with a service.
+    /// Returns whether anything is set that only has a meaning with a service.
     #[must_use]
     pub const fn is_configured(&self) -> bool {
         self.provider.is_some() || self.base_url.is_some() || self.api_key_env.is_some()
     }
 
-    /// Makes what asks the service, with the key that [`api_key_env`](Self::api_key_env) names.
+    /// Creates the client of the service, with the key from the variable that [`api_key_env`](Self::api_key_env) names.
     ///
     /// # Errors
     ///
-    /// A [`SearchConfigError`] that names the key of the section that is wrong.
+    /// A [`SearchConfigError`] that names the invalid setting of the section.
     pub fn connect(
         &self,
         api_key: Option<Secret>,
@@ -132,33 +132,33 @@ impl SearchConfig {
     }
 }
 
-/// Why a service cannot be asked. Tells neither key nor address: both may hold secrets.
+/// Why a service cannot be used. Reveals neither key nor address: both may contain secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchConfigError {
-    /// It is nowhere said which service is meant.
+    /// No service is named.
     #[error("provider is missing; known: searxng, brave, tavily")]
     NoProvider,
-    /// It is nowhere said where the service is.
+    /// The service has no address.
     #[error("base_url is missing: where is the SearXNG? For example \"http://127.0.0.1:8888\"")]
     NoUrl,
-    /// The address is none.
+    /// The address is invalid.
     #[error(
         "base_url is not an address without user and password, such as \"http://127.0.0.1:8888\""
     )]
     Url,
-    /// The service wants a key.
+    /// The service requires a key.
     #[error(
         "api_key_env is missing: {provider} wants a key; name the environment variable that holds it"
     )]
     NoKey {
-        /// The service.
+        /// The name of the service.
         provider: &'static str,
     },
 }
 
 impl SearchConfigError {
-    /// Returns the key of the section that is wrong.
+    /// Returns the name of the invalid setting in the section.
     #[must_use]
     pub const fn key(&self) -> &'static str {
         match self {

@@ -23,17 +23,17 @@ const SCHEMA: &str = r#"{"type":"object","properties":{"url":{"type":"string","d
 ///
 /// # Errors
 ///
-/// None that a program can cause: its name is one that a tool may have.
+/// None in practice: the tool's name is valid.
 pub fn web_fetch(config: &WebConfig) -> Result<Arc<dyn Tool>, InvalidId> {
     web_fetch_with(config, Arc::new(SystemLookup))
 }
 
-/// Returns the tool `web_fetch` with another way to look names up, such as one of a test, or a resolver that a network
-/// trusts. What it answers is looked at like any other answer.
+/// Returns the tool `web_fetch` with another name lookup, such as one for a test, or a resolver that a network trusts.
+/// Its answers are checked like any others.
 ///
 /// # Errors
 ///
-/// As [`web_fetch`].
+/// Same as [`web_fetch`].
 pub fn web_fetch_with(
     config: &WebConfig,
     lookup: Arc<dyn NameLookup>,
@@ -60,7 +60,7 @@ struct Arguments {
     page: Option<usize>,
 }
 
-/// What the model reads.
+/// The result that the model reads.
 #[derive(Debug, Serialize)]
 struct Page<'a> {
     summary: String,
@@ -120,7 +120,7 @@ fn output(document: &Document, asked: &str, page: usize) -> Result<ToolOutput, T
         None => source,
     };
     let source = Source::new(document.url.as_str());
-    // An answer may name the page by the address that was asked for, too.
+    // An answer may also cite the page by the requested address.
     let moved = (!source.is_at(asked)).then(|| titled(Source::new(asked)));
     let output = ToolOutput::new(value).with_source(titled(source));
     Ok(moved.into_iter().fold(output, ToolOutput::with_source))

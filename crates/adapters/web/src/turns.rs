@@ -1,16 +1,16 @@
-//! One after the other: of those who want the same thing, one at a time.
+//! Turns: of several tasks that want the same thing, one at a time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Mutex as Waiting, OwnedMutexGuard};
 
-/// Who uses what at the moment, by its name.
+/// The locks that are currently in use, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Turns(Mutex<HashMap<String, Arc<Waiting<()>>>>);
 
 impl Turns {
-    /// Waits until nobody uses what has this name, and uses it until the guard is dropped. Who came first is first.
+    /// Waits until the lock of this name is free, and holds it until the guard is dropped. First come, first served.
     ///
     /// # Cancel safety
     ///
@@ -18,7 +18,7 @@ impl Turns {
     pub(crate) async fn take(&self, name: &str) -> OwnedMutexGuard<()> {
         let turn = {
             let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            // What nobody holds or waits for any more is forgotten.
+            // Locks that are neither held nor awaited are removed.
             turns.retain(|_, turn| Arc::strong_count(turn) > 1);
             Arc::clone(turns.entry(name.to_owned()).or_default())
         };

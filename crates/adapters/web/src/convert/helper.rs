@@ -1,4 +1,4 @@
-//! The process that reads documents: how it is started, and what it does.
+//! The process that reads documents: how it is started, and its work.
 
 use std::env;
 use std::ffi::OsStr;
@@ -16,29 +16,30 @@ use tokio::time::timeout;
 
 use super::{ConvertError, Kind, Order, Readable, convert};
 
-/// The argument by which a process learns that it is the helper.
+/// The argument that tells a process that it is the helper.
 const CONVERT: &str = "--neuraxis-web=convert";
 
-/// How many documents are read at the same time: each may take a core and much memory.
+/// Permits for reading documents at the same time: each may use a core and much memory.
 static PLACES: Semaphore = Semaphore::const_new(4);
 
 static HELPER: OnceLock<PathBuf> = OnceLock::new();
 
-/// The stack of whoever reads: parsers of trees call themselves.
+/// The stack size of the reading thread: tree parsers are recursive.
 const STACK_BYTES: usize = 64 << 20;
 
-/// The most bytes of an answer.
+/// The maximum size of an answer, in bytes.
 const MAX_ANSWER: u64 = 64 << 20;
 
-/// The most memory that the helper may take beyond what it begins with, in bytes: fifty times the longest document.
+/// The maximum memory that the helper may use beyond its memory at the start, in bytes: fifty times the longest
+/// document.
 #[cfg(unix)]
 const MAX_MEMORY: u64 = 512 << 20;
 
-/// Does the work of the process that reads documents and returns its exit code, if this process was started as that.
+/// Runs the document reader and returns its exit code if this process was started for that.
 ///
-/// Pages and PDFs are read by the program itself, started a second time, so that no document can crash it, keep it busy or take
-/// all its memory. So `main` has to call this before anything else and to return the exit code if there is one. In a program
-/// that does not, pages are read on a thread, and PDFs not at all.
+/// Pages and PDFs are read by a second instance of the program, so no document can crash the program, keep it busy or
+/// exhaust its memory. For this, `main` must call this function before anything else, and return the exit code if there
+/// is one. In a program that does not, pages are read on a thread, and PDFs are not read at all.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -47,7 +48,7 @@ const MAX_MEMORY: u64 = 512 << 20;
 ///     if let Some(code) = neuraxis_web::run_convert_helper() {
 ///         return code;
 ///     }
-///     // What the program is for.
+///     // The program's actual work.
 ///     ExitCode::SUCCESS
 /// }
 /// ```
@@ -56,7 +57,7 @@ pub fn run_convert_helper() -> Option<ExitCode> {
         return Some(serve());
     }
     let program = if cfg!(target_os = "linux") {
-        // This program, whatever became of its file.
+        // This program, even if its file was moved or replaced.
         Some(PathBuf::from("/proc/self/exe"))
     } else {
         env::current_exe().ok()
@@ -67,27 +68,28 @@ pub fn run_convert_helper() -> Option<ExitCode> {
     None
 }
 
-/// Names another program that reads documents, for a program whose `main` cannot call [`run_convert_helper`], such as a test:
-/// one that does nothing but call it, as `neuraxis-convert` of this crate. The first call counts.
+/// Sets another program for reading documents, for programs whose `main` cannot call [`run_convert_helper`], such as
+/// tests. That program should do nothing but call it, like `neuraxis-convert` of this crate. Only the first call has an
+/// effect.
 pub fn use_convert_helper(program: impl Into<PathBuf>) {
     let _named_before = HELPER.set(program.into());
 }
 
-/// What the helper answers: what it read, or why that cannot be read.
+/// The helper's answer: the text, or why the document cannot be read.
 type Answer = Result<Readable, String>;
 
-/// Reads a document apart from everything else, within a time.
+/// Reads a document in isolation, within a time limit.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future ends the process that reads.
+/// Dropping the future kills the reading process.
 pub(crate) async fn convert_apart(
     order: Order,
     bytes: Vec<u8>,
     within: Duration,
 ) -> Result<Readable, ConvertError> {
     let kind = order.kind;
-    // Who waits for a place does not use up its own time: those that are there end in time.
+    // Waiting for a permit does not count toward the limit: the current readers all end in time.
     let place = PLACES
         .acquire()
         .await
@@ -108,7 +110,7 @@ pub(crate) async fn convert_apart(
     }
 }
 
-/// Lets the helper read. Returns nothing if it crashed.
+/// Reads a document in the helper. Returns `None` if the helper crashed.
 async fn in_process(
     program: PathBuf,
     order: &Order,
@@ -116,7 +118,7 @@ async fn in_process(
 ) -> Result<Option<Answer>, ConvertError> {
     let mut command = Command::new(program);
     command.arg(CONVERT).env_clear().kill_on_drop(true);
-    // The allocator of our programs would set a gigabyte aside at once, which the limit of memory could not tell from use.
+    // The allocator would otherwise reserve a gigabyte at the start, which the memory limit could not tell from use.
     command.env("MIMALLOC_ARENA_EAGER_COMMIT", "0");
     command
         .stdin(Stdio::piped())
@@ -134,7 +136,7 @@ async fn in_process(
     };
     let mut head = serde_json::to_vec(order).unwrap_or_default();
     head.push(b'\n');
-    // One that crashes while it is being told is noticed by its missing answer.
+    // A crash during the transfer shows in the missing answer.
     let _told: io::Result<()> = async {
         input.write_all(&head).await?;
         input.write_all(bytes).await?;
@@ -148,7 +150,7 @@ async fn in_process(
     Ok(serde_json::from_slice(&answer).ok())
 }
 
-/// Reads on a thread, which keeps its place until it has ended, however long nobody waits for it any more.
+/// Reads a document on a thread. The thread keeps its permit until it ends, even if its result is no longer awaited.
 async fn on_thread(
     place: SemaphorePermit<'static>,
     order: Order,
@@ -164,11 +166,11 @@ async fn on_thread(
     started.map_err(|error| ConvertError::NotStarted {
         why: error.to_string(),
     })?;
-    // A thread that panics drops what it would have answered with.
+    // A thread that panics drops its sender.
     Ok(receive.await.ok())
 }
 
-/// Reads what comes in and answers. Whatever goes wrong shows by there being no answer.
+/// Reads the input and answers. Any failure shows as a missing answer.
 fn serve() -> ExitCode {
     let mut input = Vec::new();
     if io::stdin().lock().read_to_end(&mut input).is_err() {
@@ -196,7 +198,7 @@ fn serve() -> ExitCode {
     }
 }
 
-/// Bounds what this process may take, also when nobody is left to end it.
+/// Limits what this process may use, even if no parent remains to kill it.
 #[cfg(unix)]
 fn limit(order: &Order) {
     use rustix::process::{Resource, Rlimit, setrlimit};
@@ -205,15 +207,15 @@ fn limit(order: &Order) {
         current: Some(most),
         maximum: Some(most),
     };
-    // What an allocator set aside before counts, too, be it used or not.
+    // Memory that the allocator reserved before counts as well, whether it is used or not.
     let memory = set_aside().saturating_add(MAX_MEMORY);
-    // Where a system does not know one of them, the others hold, and the time that whoever started this waits.
+    // If the system does not support one of these limits, the others still apply, and so does the parent's time limit.
     let _unknown = setrlimit(Resource::Data, most(memory));
     let _unknown = setrlimit(Resource::Cpu, most(order.seconds.max(1)));
     let _unknown = setrlimit(Resource::Core, most(0));
 }
 
-/// Returns how many bytes of memory this process has set aside for its data, where the system tells.
+/// Returns how many bytes of data memory this process has reserved, if the system reports it.
 #[cfg(unix)]
 fn set_aside() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

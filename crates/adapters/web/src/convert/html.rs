@@ -1,4 +1,4 @@
-//! Makes Markdown of a web page: its main part, with links that lead somewhere and tables that stay tables.
+//! Converts a web page to Markdown: its main part, with complete links, and with tables kept as tables.
 
 use dom_query::{Document, NodeRef};
 use dom_smoothie::{Config, Readability, TextMode};
@@ -6,21 +6,21 @@ use url::Url;
 
 use super::{Readable, clean};
 
-/// What is no content of a page, or not shown.
+/// Elements that are not content, or not shown.
 const NO_CONTENT: &str = "script, style, template, noscript, svg, iframe, object, embed, canvas, [hidden], \
     [style*='display:none'], [style*='display: none'], [style*='visibility:hidden'], [style*='visibility: hidden']";
 
-/// What Markdown has no use for.
+/// Elements that Markdown has no use for.
 const SKIPPED: [&str; 5] = ["script", "style", "head", "meta", "title"];
 
-/// How deep the elements of a page may be nested, as in browsers. Of what is deeper only the text is given: Markdown of lists
-/// and quotations is made by one function that calls itself for each.
+/// The maximum nesting depth of a page's elements, as in browsers. A deeper page is returned as text only, because the
+/// Markdown of lists and quotations is built recursively.
 const MAX_DEPTH: usize = 512;
 
-/// A main part with fewer characters than this is looked at with doubt: the page may be a list, a table or a form.
+/// If the main part has fewer characters than this, it may be wrong: the page may be a list, a table or a form.
 const FEW_CHARS: usize = 500;
 
-/// Reads a page. Links count from its address, or from what it says itself.
+/// Reads a page. Relative links refer to its address, or to the base that it declares.
 pub(super) fn read(html: &str, address: &Url) -> Readable {
     let document = Document::from(html);
     let title = title(&document);
@@ -37,12 +37,12 @@ pub(super) fn read(html: &str, address: &Url) -> Readable {
     let content = match main {
         Some(main) if main.chars().count() >= FEW_CHARS => main,
         main => {
-            // Finding the main part takes the document apart, so it is read again.
+            // Finding the main part destroys the document, so it is parsed again.
             let document = Document::from(html);
             prepare(&document, address);
             let whole = document.md(Some(&SKIPPED));
             let main = main.unwrap_or_default();
-            // A short article on a page of its own is found well; one of many links is not.
+            // A short article on its own page is detected well; one on a page of many links is not.
             let is_most = main.len().saturating_mul(2) >= whole.len();
             if is_most { main } else { whole.to_string() }
         }
@@ -74,7 +74,7 @@ fn title(document: &Document) -> Option<String> {
     found.into_iter().find(|title| !title.is_empty())
 }
 
-/// Takes out what is no content, and makes all addresses whole.
+/// Removes what is not content, and makes all addresses absolute.
 fn prepare(document: &Document, address: &Url) {
     document.select(NO_CONTENT).remove();
     let base = document.select_single("base[href]").attr("href");
@@ -98,7 +98,7 @@ fn prepare(document: &Document, address: &Url) {
     }
 }
 
-/// Tells whether elements are nested too deep, without calling itself for each.
+/// Returns whether elements are nested too deep. Not recursive.
 fn is_too_deep(root: &NodeRef<'_>) -> bool {
     let mut depth = 0_usize;
     let mut node = *root;
@@ -128,13 +128,13 @@ fn is_too_deep(root: &NodeRef<'_>) -> bool {
     }
 }
 
-/// Takes out what nobody sees, and the space that nobody needs.
+/// Removes invisible characters and unnecessary whitespace.
 fn tidy(text: &str) -> String {
     let text = clean(text);
     let mut tidy = String::with_capacity(text.len());
     let mut blank = 0;
     for line in text.trim().lines() {
-        // Two blanks at the end of a line are a line break of Markdown, which a line has by itself.
+        // Two trailing spaces are a Markdown line break, but the newline is enough.
         let line = line.trim_end();
         blank = if line.is_empty() { blank + 1 } else { 0 };
         if blank < 2 {

@@ -1,4 +1,4 @@
-//! What kind of document something is, by its content type and else by how it begins.
+//! The kind of a document, by its content type or, failing that, by its first bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +14,12 @@ pub(crate) enum Kind {
     Text,
 }
 
-/// How a PDF begins.
+/// The first bytes of a PDF.
 const PDF: &[u8] = b"%PDF-";
 
 impl Kind {
-    /// Returns what it is, with the name of its encoding if the type says so, or the type of what cannot be read.
+    /// Returns the kind of a document and the name of its encoding, if the content type gives one. If it cannot be
+    /// read, returns its type as the error.
     pub(crate) fn of(
         content_type: Option<&str>,
         body: &[u8],
@@ -34,7 +35,7 @@ impl Kind {
         let kind = match essence.as_str() {
             "text/html" | "application/xhtml+xml" => Self::Html,
             "application/pdf" | "application/x-pdf" => Self::Pdf,
-            // Whoever serves it does not know: the bytes do.
+            // The server does not know the type, so the bytes decide.
             "" | "application/octet-stream" | "binary/octet-stream" => match guess(body) {
                 Some(kind) => kind,
                 None if essence.is_empty() => {
@@ -48,7 +49,7 @@ impl Kind {
         Ok((kind, charset))
     }
 
-    /// Returns what it is called in messages.
+    /// Returns its name in messages.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Html => "web pages",

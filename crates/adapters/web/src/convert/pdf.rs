@@ -1,7 +1,7 @@
-//! Makes text of a PDF, page by page.
+//! Converts a PDF to text, page by page.
 //!
-//! The library that reads it panics at much that real files hold; so each page is read on its own, and one that cannot be read
-//! costs nothing but itself. It is named in its place: what is left out without a word is taken for what does not exist.
+//! The PDF library panics on much that occurs in real files, so each page is read separately, and an unreadable page
+//! affects only itself. The text names it in its place: a page that is left out silently would be taken not to exist.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,14 +9,14 @@ use pdf_extract::{Dictionary, Document, Object, ObjectId, PlainTextOutput, outpu
 
 use super::{Readable, clean};
 
-/// The most pages that are read of a document.
+/// The maximum number of pages that are read of a document.
 const MAX_PAGES: usize = 2_000;
 
-/// The most bytes of text that are read of a document.
+/// The maximum number of bytes of text that are read of a document.
 const MAX_TEXT: usize = 8 << 20;
 
-/// The tree of pages that the library is shown, which has one: it walks the whole of it for each page. No object of a file
-/// has this number.
+/// The id of a page tree with a single page that is given to the library, which walks the whole tree for each page. No
+/// object in a file has this id.
 const TREE: ObjectId = (0, 0);
 
 /// Reads a document.

@@ -1,15 +1,15 @@
-//! Turns bytes into text, by the encoding that a document has.
+//! Converts bytes to text, using the document's encoding.
 
 use std::borrow::Cow;
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
-/// How much of a page is searched for the encoding that it names, as browsers do.
+/// The number of bytes in which a page's encoding declaration is searched, as in browsers.
 const PRESCAN_BYTES: usize = 1_024;
 
-/// Decodes a document. A mark at its beginning says its encoding, else its content type, else the page itself or the declaration
-/// of XML; else it is UTF-8 if it can be, and Western European, as old pages are, if not. What no letter stands for becomes
-/// U+FFFD.
+/// Decodes a document. Its encoding is the first of these: the byte order mark, the content type, the XML declaration,
+/// the page's own declaration. Without any of them, it is UTF-8 if the bytes are valid UTF-8, and otherwise Western
+/// European, as in old pages. Invalid bytes become U+FFFD.
 pub(super) fn decode<'a>(bytes: &'a [u8], charset: Option<&str>, is_page: bool) -> Cow<'a, str> {
     let named = charset.and_then(|label| Encoding::for_label(label.as_bytes()));
     let begin = bytes.get(..PRESCAN_BYTES.min(bytes.len()));
@@ -32,13 +32,13 @@ pub(super) fn decode<'a>(bytes: &'a [u8], charset: Option<&str>, is_page: bool) 
     encoding.decode(bytes).0
 }
 
-/// Returns what the declaration says with which a document of XML begins.
+/// Returns the content of the XML declaration at the start of a document.
 fn declaration(begin: &str) -> Option<&str> {
     let (said, _) = begin.strip_prefix("<?xml")?.split_once("?>")?;
     Some(said)
 }
 
-/// Finds the encoding that stands behind `charset=`, or what it is called there.
+/// Finds the encoding after `charset=`, or after another given word.
 fn named_behind(word: &str, begin: &str) -> Option<&'static Encoding> {
     let mut rest = begin;
     while let Some((_, after)) = rest.split_once(word) {
@@ -51,7 +51,7 @@ fn named_behind(word: &str, begin: &str) -> Option<&'static Encoding> {
             value.find(|letter: char| !(letter.is_ascii_alphanumeric() || "-_:.".contains(letter)));
         let label = value.get(..end.unwrap_or(value.len())).unwrap_or_default();
         if let Some(encoding) = Encoding::for_label(label.as_bytes()) {
-            // A page that can be read this far is none of UTF-16.
+            // A page that could be read up to here is not UTF-16.
             let is_wide = encoding.name().starts_with("UTF-16");
             return Some(if is_wide { UTF_8 } else { encoding });
         }

@@ -1,4 +1,4 @@
-//! One request, to an address that is looked at.
+//! One request, whose address is checked.
 
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
@@ -13,32 +13,32 @@ use crate::config::WebConfig;
 use crate::error::FetchError;
 use crate::guard::{BlockedAddress, Guard, NameLookup, Reach, Resolver};
 
-/// How long a connection that is not used is kept: pages of one site are often read one after the other.
+/// How long an idle connection is kept: pages of one site are often read in succession.
 const KEEP_IDLE: Duration = Duration::from_secs(20);
 
-/// What is asked for, the best first.
+/// The accepted types, best first.
 const ACCEPT: &str = "text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8, application/pdf;q=0.8, */*;q=0.1";
 
-/// What makes connections: to public addresses, and to hosts that are allowed wherever they are. The two share none.
+/// The HTTP clients: one for public addresses, and one for allowed hosts at any address. They share no connections.
 #[derive(Debug)]
 pub(super) struct Clients {
     user_agent: String,
     connect_timeout: Duration,
     lookup: Arc<dyn NameLookup>,
-    /// Made when they are first used: reading the machine's certificates takes a while.
+    /// Created on first use: loading the machine's certificates takes a while.
     public: OnceLock<Result<Client, FetchError>>,
     allowed: OnceLock<Result<Client, FetchError>>,
 }
 
-/// What a site answered, with as much of it as was read.
+/// A site's answer, as far as it was read.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
-    /// There is more than was read.
+    /// Whether there is more than was read.
     pub(super) is_cut: bool,
-    /// How it is compressed, though that was not asked for. Nothing of it is read then.
+    /// The compression method, if the answer is compressed although that was not requested. Its body is then not read.
     pub(super) compression: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Clients {
         }
     }
 
-    /// Sends a request and reads at most so many bytes of the answer.
+    /// Sends a request and reads at most `most` bytes of the answer.
     pub(super) async fn get(
         &self,
         reach: Reach,
@@ -79,7 +79,7 @@ impl Clients {
     fn connect(&self, reach: Reach) -> Result<Client, FetchError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
-        // What is not compressed cannot grow when it is read.
+        // Uncompressed content cannot grow while it is read.
         let plain = HeaderValue::from_static("identity");
         headers.insert(header::ACCEPT_ENCODING, plain);
         let resolver = Resolver {
@@ -92,7 +92,7 @@ impl Clients {
             .redirect(redirect::Policy::none())
             .retry(retry::never().max_retries_per_request(0))
             .referer(false)
-            // A proxy would look names up by itself, and connect where it likes.
+            // A proxy would resolve names itself, and could connect anywhere.
             .no_proxy()
             .dns_resolver(resolver)
             .connect_timeout(self.connect_timeout)
@@ -102,7 +102,7 @@ impl Clients {
     }
 }
 
-/// Returns how an answer is compressed, if it is.
+/// Returns the compression method of an answer, if it is compressed.
 fn compression(response: &Response) -> Option<String> {
     let encoding = response.headers().get(header::CONTENT_ENCODING)?;
     let encoding = String::from_utf8_lossy(encoding.as_bytes());
@@ -139,7 +139,7 @@ async fn read(url: &Url, mut response: Response, most: u64) -> Result<Answer, Fe
     })
 }
 
-/// Takes the last letter off, if it was cut: a text with half of one would pass for one of another encoding.
+/// Removes an incomplete last character: with it, the text would be taken for another encoding.
 fn drop_half_letter(body: &mut Vec<u8>) {
     if let Err(error) = std::str::from_utf8(body)
         && error.error_len().is_none()
@@ -148,7 +148,7 @@ fn drop_half_letter(body: &mut Vec<u8>) {
     }
 }
 
-/// Says why there is no answer. A refusal of ours is found beneath what the client makes of it.
+/// Returns why there is no answer. If the guard refused the address, that error is among the client error's sources.
 fn failure(url: &Url, error: &reqwest::Error) -> FetchError {
     let mut source: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(found) = source {
@@ -163,7 +163,7 @@ fn failure(url: &Url, error: &reqwest::Error) -> FetchError {
     }
 }
 
-/// Returns the innermost reason: what stands around it names the URL once more.
+/// Returns the innermost cause: the errors around it repeat the URL.
 fn cause(error: &reqwest::Error) -> String {
     let mut inner: &dyn Error = error;
     while let Some(source) = inner.source() {

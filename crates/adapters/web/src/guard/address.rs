@@ -1,12 +1,12 @@
-//! Which IP addresses are public: those that IANA's registries of special-purpose addresses do not set apart.
+//! Which IP addresses are public: those that IANA's registries of special-purpose addresses do not reserve.
 //!
-//! Of IPv6 only what is assigned as global unicast counts, so that a form that is defined one day is refused until it is
-//! looked at. Forms that carry an IPv4 address (mapped, compatible, translated, tunneled) are refused whatever they carry: where
-//! they lead is for a router to say.
+//! Of IPv6, only global unicast addresses are accepted, so a range that is newly defined stays refused until it has
+//! been reviewed. Forms that embed an IPv4 address (mapped, compatible, translated, tunneled) are refused whatever they
+//! embed: routers decide where they lead.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A range of IPv4 addresses: its first, the length of its prefix in bits, and what it is for.
+/// A range of IPv4 addresses: its first address, its prefix length in bits, and its purpose.
 type Range4 = (Ipv4Addr, u32, &'static str);
 
 /// A range of IPv6 addresses.
@@ -20,11 +20,11 @@ const fn v6(a: u16, b: u16, c: u16) -> Ipv6Addr {
     Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0)
 }
 
-/// The kinds that a reader may have met by several spellings.
+/// Kinds of addresses that occur in several ranges.
 const METADATA: &str = "an address of a cloud's metadata service";
 const DOCUMENTATION: &str = "an address for documentation";
 
-/// What is set apart of IPv4. The first that holds an address names it.
+/// Reserved IPv4 ranges. The first that contains an address names its kind.
 const SPECIAL_V4: [Range4; 19] = [
     (v4(169, 254, 169, 254), 32, METADATA),
     (v4(169, 254, 170, 2), 32, METADATA),
@@ -47,7 +47,7 @@ const SPECIAL_V4: [Range4; 19] = [
     (v4(240, 0, 0, 0), 4, "a reserved or broadcast address"),
 ];
 
-/// What is set apart of IPv6, and what is not global unicast.
+/// Reserved IPv6 ranges, and those that are not global unicast.
 const SPECIAL_V6: [Range6; 17] = [
     (Ipv6Addr::UNSPECIFIED, 128, "an unspecified address"),
     (Ipv6Addr::LOCALHOST, 128, "a loopback address"),
@@ -88,10 +88,10 @@ const SPECIAL_V6: [Range6; 17] = [
     (v6(0xff00, 0, 0), 8, "a multicast address"),
 ];
 
-/// Where all public addresses of IPv6 are.
+/// The range of all public IPv6 addresses.
 const GLOBAL_UNICAST: (Ipv6Addr, u32) = (v6(0x2000, 0, 0), 3);
 
-/// Says what kind of address it is, with its article, if it is not a public one.
+/// Returns the kind of an address that is not public, with its article; `None` for a public one.
 pub(super) fn not_public(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => {

@@ -1,4 +1,4 @@
-//! A host that the operator lets be reached wherever it is.
+//! A host that the operator allows at any address.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use url::Host;
 
-/// A host and a port that may be reached, be their address public or not. In configuration a text, `"host:port"`.
+/// A host and a port that may be reached even if the address is not public. In configuration, a string `"host:port"`.
 ///
 /// ```
 /// use neuraxis_web::AllowedHost;
@@ -24,13 +24,13 @@ pub struct AllowedHost {
     port: u16,
 }
 
-/// A text does not name a host and a port.
+/// The text does not name a host and a port.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected a host and a port, such as \"wiki.example:443\" or \"[::1]:8080\"")]
 pub struct InvalidHost;
 
 impl AllowedHost {
-    /// Tells whether a URL with this host and port means it.
+    /// Returns whether a URL with this host and port refers to it.
     pub(super) fn is(&self, host: &Host<&str>, port: Option<u16>) -> bool {
         let is_same = match (&self.host, host) {
             (Host::Domain(ours), Host::Domain(theirs)) => ours == theirs.trim_end_matches('.'),

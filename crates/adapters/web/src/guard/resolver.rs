@@ -1,4 +1,4 @@
-//! Turns names into addresses for a connection, and refuses a name that leads to one that is not public.
+//! Resolves names for connections, and refuses a name that leads to an address that is not public.
 
 use std::fmt::Debug;
 use std::io;
@@ -11,14 +11,14 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use super::address::not_public;
 use super::{BlockedAddress, Reach};
 
-/// Looks names of hosts up. Whatever it answers, the guard looks at it before anything connects there.
+/// Looks up host names. The guard checks every answer before a connection is made.
 #[async_trait]
 pub trait NameLookup: Debug + Send + Sync + 'static {
     /// Returns the addresses of a name.
     ///
     /// # Errors
     ///
-    /// What went wrong, when the name has none or nobody answers.
+    /// The lookup's error, if the name has no address or no server answers.
     ///
     /// # Cancel safety
     ///
@@ -26,7 +26,7 @@ pub trait NameLookup: Debug + Send + Sync + 'static {
     async fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// Asks the operating system, and so the files and servers that it is set up with.
+/// Uses the operating system's resolver, with its configured files and servers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemLookup;
 
@@ -38,8 +38,8 @@ impl NameLookup for SystemLookup {
     }
 }
 
-/// Lets a name lead no further than it may. To reach public addresses alone, a name with one address that is not public is
-/// refused as a whole: it is set up to reach what it must not.
+/// Restricts the addresses a name may lead to. If only public addresses may be reached, a name with even one other
+/// address is refused as a whole: it is set up to reach what must not be reached.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolver {
     pub(crate) lookup: Arc<dyn NameLookup>,
@@ -72,7 +72,7 @@ impl Resolve for Resolver {
     }
 }
 
-/// Port 0 stands for that of the URL.
+/// Port 0 stands for the URL's port.
 fn sockets(addresses: Vec<IpAddr>) -> Addrs {
     Box::new(
         addresses
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives one answer after the other.
+    /// Returns its answers one after the other.
     #[derive(Debug)]
     struct Changing(Mutex<Vec<Vec<IpAddr>>>);
 

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Addresses that are not public, in the spellings by which people have come past such guards.
+/// Addresses that are not public, in spellings with which such guards have been bypassed.
 const PRIVATE: [&str; 92] = [
-    // Loopback, in the spellings that parsers of IPv4 take.
+    // Loopback, in the spellings that IPv4 parsers accept.
     "http://127.0.0.1/",
     "http://127.0.0.1:8080/x?y#z",
     "http://127.1/",
@@ -35,7 +35,7 @@ const PRIVATE: [&str; 92] = [
     "HTTP://127.0.0.1/",
     " http://127.0.0.1/ ",
     "ht\ntp://127.0.\t0.1/",
-    // Percent coding, and digits of other scripts and widths.
+    // Percent-encoding, and digits of other scripts and widths.
     "http://%31%32%37%2e%30%2e%30%2e%31/",
     "http://127%2E0%2E0%2E1/",
     "http://%30%78%37%66.1/",
@@ -48,7 +48,7 @@ const PRIVATE: [&str; 92] = [
     "http://𝟏𝟐𝟕.𝟎.𝟎.𝟏/",
     "http://0x⑦f.1/",
     "http://127.0.0.1\u{ad}/",
-    // Private, link-local, shared and other special addresses of IPv4.
+    // Private, link-local, shared and other special IPv4 addresses.
     "http://10.0.0.1/",
     "http://10.255.255.255/",
     "http://0xa.1/",
@@ -87,7 +87,7 @@ const PRIVATE: [&str; 92] = [
     "http://240.0.0.1/",
     "http://255.255.255.255/",
     "http://4294967295/",
-    // IPv6, and IPv4 inside of it.
+    // IPv6, and IPv4 embedded in it.
     "http://[::]/",
     "http://[::1]/",
     "http://[0:0:0:0:0:0:0:1]:80/",
@@ -106,7 +106,7 @@ const PRIVATE: [&str; 92] = [
     "http://[fec0::1]/",
 ];
 
-/// More of IPv6 that is not public.
+/// Further IPv6 addresses that are not public.
 const PRIVATE_V6: [&str; 12] = [
     "http://[fc00::1]/",
     "http://[fdff:ffff::1]/",
@@ -129,7 +129,7 @@ fn check(text: &str) -> Result<Reach, BlockedAddress> {
 #[test]
 fn no_spelling_of_an_address_that_is_not_public_passes() {
     for text in PRIVATE.into_iter().chain(PRIVATE_V6) {
-        // What is no URL is refused before anybody looks at its address.
+        // An invalid URL is refused before its address is checked.
         let Ok(url) = Url::parse(text) else {
             panic!("{text}: no URL, so it belongs into another test")
         };
@@ -155,7 +155,7 @@ fn public_addresses_and_names_pass_and_names_are_looked_up() {
         "http://[2a00:1450:4001:81b::200e]:8080/",
         "https://docs.rs/serde",
         "https://xn--mnchen-3ya.example/",
-        // A name, whatever it looks like: the resolver judges where it leads.
+        // A name, whatever it looks like: the resolver checks where it leads.
         "http://localhost/",
         "http://127.0.0.1.nip.example/",
         "http://metadata.google.internal/",
@@ -243,7 +243,7 @@ fn a_connection_that_led_to_no_public_address_is_not_read() {
     }
 }
 
-/// What the standard library knows of addresses that are not public: another opinion than the table's.
+/// The standard library's notion of addresses that are not public, as a second opinion on the table.
 fn is_private(address: Ipv4Addr) -> bool {
     address.is_private()
         || address.is_loopback()
@@ -254,7 +254,7 @@ fn is_private(address: Ipv4Addr) -> bool {
         || address.is_unspecified()
 }
 
-/// An IPv4 address that is not public.
+/// Generates an IPv4 address that is not public.
 fn private() -> impl Strategy<Value = Ipv4Addr> {
     let within = |first: [u8; 4], bits: u32| {
         let mask = u32::MAX >> bits;
@@ -273,7 +273,7 @@ fn private() -> impl Strategy<Value = Ipv4Addr> {
     ]
 }
 
-/// Writes one part of an address in a base.
+/// Writes one part of an address in the given base.
 fn part(number: u32, style: u8) -> String {
     match style % 4 {
         0 => format!("0x{number:x}"),
@@ -283,7 +283,7 @@ fn part(number: u32, style: u8) -> String {
     }
 }
 
-/// Writes an address in one of the ways that a URL can hold it.
+/// Writes an address in one of the forms that a URL can contain.
 fn spelled(address: Ipv4Addr, styles: [u8; 4], form: u8) -> String {
     let [a, b, c, d] = address.octets().map(u32::from);
     let [s, t, u, v] = styles;

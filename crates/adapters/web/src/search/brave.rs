@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::exchange::{Exchange, hits};
 
-/// The most hits that the service gives at once.
+/// The maximum number of hits that the service returns at once.
 const MAX_COUNT: u32 = 20;
 
-/// The longest question that the service takes, in characters and in words.
+/// The maximum length of a query, in characters and in words.
 const MAX_QUERY_CHARS: usize = 400;
 const MAX_QUERY_WORDS: usize = 50;
 
@@ -22,7 +22,7 @@ pub(super) struct Brave(pub(super) Exchange);
 
 #[derive(Debug, Deserialize)]
 struct Answer {
-    /// Missing where nothing was found.
+    /// Missing if nothing was found.
     #[serde(default)]
     web: Web,
 }

@@ -1,4 +1,4 @@
-//! A question to a search service and its answer, whatever the service.
+//! A request to a search service and its answer, common to all services.
 
 use std::error::Error;
 use std::iter::successors;
@@ -14,29 +14,29 @@ use serde_json::Value;
 use tokio::time::timeout;
 use url::{Host, Url};
 
-/// The most bytes of an answer.
+/// The maximum size of an answer, in bytes.
 const MAX_ANSWER: usize = 4 << 20;
 
-/// The most characters of what a service says about an error.
+/// The maximum number of characters of a service's error message that are kept.
 const MAX_SAID: usize = 200;
 
-/// The most characters of a title, and of a snippet.
+/// The maximum length of a title and of a snippet, in characters.
 const MAX_TITLE: usize = 300;
 const MAX_SNIPPET: usize = 1_000;
 
-/// The most bytes of either as a service writes it, with tags: reading nested ones takes time that grows with their square.
+/// The maximum number of bytes of either as the service writes it, with tags: parsing nested tags takes quadratic time.
 const MAX_MARKED_UP: usize = 8 << 10;
 
-/// The most bytes of an entity, or of a tag of which too little is there to be told from text.
+/// The maximum length in bytes of an incomplete entity, or of an incomplete tag that cannot be told from text.
 const MAX_BEGUN: usize = 32;
 
-/// What reaches a service.
+/// The connection to a service.
 #[derive(Debug)]
 pub(super) struct Exchange {
     base: Url,
     api_key: Option<Secret>,
     timeout: Duration,
-    /// Made when it is first used: reading the machine's certificates takes a while.
+    /// Created on first use: loading the machine's certificates takes a while.
     client: OnceLock<Result<Client, String>>,
 }
 
@@ -50,7 +50,7 @@ impl Exchange {
         }
     }
 
-    /// Returns the key as it is put into a header.
+    /// Returns the key as a header value, after the given prefix.
     pub(super) fn key(&self, before: &str) -> Option<HeaderValue> {
         let key = self.api_key.as_ref()?;
         let mut value = HeaderValue::from_str(&format!("{before}{}", key.expose())).ok()?;
@@ -58,7 +58,7 @@ impl Exchange {
         Some(value)
     }
 
-    /// Begins a request to a path beneath the service's address, with names and values in its query.
+    /// Creates a request to a path below the service's address, with the given query parameters.
     pub(super) fn request(
         &self,
         method: Method,
@@ -79,7 +79,7 @@ impl Exchange {
             .header(header::ACCEPT, "application/json"))
     }
 
-    /// Sends a request and reads the JSON that answers it.
+    /// Sends a request and parses the JSON answer.
     pub(super) async fn send<T: DeserializeOwned>(
         &self,
         request: RequestBuilder,
@@ -87,7 +87,7 @@ impl Exchange {
         let exchange = timeout(self.timeout, self.exchange(request)).await;
         let body = exchange.map_err(|_| WebSearchError::Timeout)??;
         serde_json::from_slice(&body).map_err(|error| WebSearchError::InvalidResponse {
-            // Of what an unknown server wrote only the place is told.
+            // Only the position is reported, not what the unknown server wrote.
             why: format!(
                 "no JSON of the expected form at line {}, column {}",
                 error.line(),
@@ -126,7 +126,7 @@ impl Exchange {
         }
     }
 
-    /// Returns what a service says about an error: a line, without the key.
+    /// Returns a service's error message on one line, without the key.
     fn said(&self, body: &[u8]) -> String {
         let text = String::from_utf8_lossy(body);
         let text = match &self.api_key {
@@ -148,15 +148,15 @@ fn client(base: &Url) -> reqwest::Result<Client> {
         .redirect(redirect::Policy::none())
         .retry(retry::never().max_retries_per_request(0))
         .referer(false);
-    // A proxy reaches its own machine by these addresses, and not this one. SOCKS is not spoken.
+    // For a proxy, a loopback address is the proxy's own machine, not this one. SOCKS is not supported.
     if is_loopback(base) || has_socks_proxy(base, |name| std::env::var(name).ok()) {
         return client.no_proxy().build();
     }
     client.build()
 }
 
-/// Tells whether the proxy that the environment names for an address speaks SOCKS. As with the client, the variable of its
-/// scheme goes before that of all, and each counts in capitals first.
+/// Returns whether the proxy that the environment names for an address uses SOCKS. As in the HTTP client, the variable
+/// of the scheme comes before the general one, and upper case before lower case.
 fn has_socks_proxy(base: &Url, variable: impl Fn(&str) -> Option<String>) -> bool {
     let own = match base.scheme() {
         "https" => ["HTTPS_PROXY", "https_proxy"],
@@ -192,7 +192,7 @@ async fn read(mut response: Response) -> Result<Vec<u8>, WebSearchError> {
     Ok(body)
 }
 
-/// An error of the client names the URL, and with it what was searched for.
+/// The client's own error would reveal the URL, and with it the query.
 fn failure(error: &reqwest::Error) -> WebSearchError {
     if error.is_timeout() {
         return WebSearchError::Timeout;
@@ -200,27 +200,27 @@ fn failure(error: &reqwest::Error) -> WebSearchError {
     WebSearchError::Unreachable { why: cause(error) }
 }
 
-/// Returns the cause of all causes: what wraps it names the URL.
+/// Returns the innermost cause: the errors around it reveal the URL.
 fn cause(error: &reqwest::Error) -> String {
     let causes = successors(error.source(), |&cause| cause.source());
     let last = causes.last().map(ToString::to_string);
     last.unwrap_or_else(|| "the connection broke".to_owned())
 }
 
-/// Returns the hits that lead to the web, at most so many, as plain text. One that is none says nothing of the others.
+/// Returns at most `most` hits that lead to the web, as plain text. An invalid hit does not affect the others.
 pub(super) fn hits(found: &[Value], most: NonZeroU32) -> Vec<SearchHit> {
     let hits = found.iter().filter_map(hit);
     hits.take(most.get() as usize).collect()
 }
 
-/// Reads a page as the services describe it. What of it is no text is left out, and so is a page without an address.
+/// Parses a hit as the services describe it. Fields that are not text are left out, and so is a hit without an address.
 fn hit(found: &Value) -> Option<SearchHit> {
     let text = |name: &str| found.get(name).and_then(Value::as_str);
     let address = text("url")?;
     let url = Url::parse(address).ok()?;
     let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
     is_web.then(|| {
-        // An excerpt. Brave calls it description.
+        // An excerpt, which Brave calls description.
         let snippet = text("content").or_else(|| text("description"));
         SearchHit::new(
             plain(text("title").unwrap_or_default(), MAX_TITLE),
@@ -230,7 +230,7 @@ fn hit(found: &Value) -> Option<SearchHit> {
     })
 }
 
-/// Takes the tags and entities out by which services mark what fits.
+/// Removes the tags and entities with which services mark matches.
 fn plain(text: &str, most: usize) -> String {
     if !text.contains(['<', '&']) {
         return one_line(text, most);
@@ -239,7 +239,8 @@ fn plain(text: &str, most: usize) -> String {
     one_line(&fragment.text(), most)
 }
 
-/// Returns as much of a text with tags and entities as is read, without one that was cut: half an entity would be shown.
+/// Returns the beginning of a text with tags and entities that is parsed. An entity or tag that was cut is left out,
+/// because half an entity would be shown.
 fn beginning(text: &str) -> &str {
     if text.len() <= MAX_MARKED_UP {
         return text;

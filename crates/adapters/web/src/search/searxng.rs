@@ -9,21 +9,21 @@ use serde_json::Value;
 
 use super::exchange::{Exchange, hits};
 
-/// How many engines that did not answer are named.
+/// The maximum number of unresponsive engines that are named.
 const MAX_NAMED: usize = 5;
 
-/// The most characters of what is said of them.
+/// The maximum number of characters in the report about them.
 const MAX_WHY_CHARS: usize = 300;
 
-/// A SearXNG. It gives a page of some ten hits or more, however many are asked for. A key, if there is one, is sent as a bearer
-/// token, for a proxy before it.
+/// A SearXNG instance. It returns a page of about ten hits or more, however many are requested. If there is a key, it
+/// is sent as a bearer token, for a proxy in front of the instance.
 #[derive(Debug)]
 pub(super) struct Searxng(pub(super) Exchange);
 
 #[derive(Debug, Deserialize)]
 struct Answer {
     results: Vec<Value>,
-    /// The engines behind it that did not answer, each with the reason.
+    /// The engines that did not answer, each with the reason.
     #[serde(default)]
     unresponsive_engines: Vec<Value>,
 }
@@ -42,7 +42,7 @@ impl WebSearch for Searxng {
         }
         let answer: Answer = self.0.send(request).await?;
         if answer.results.is_empty() && !answer.unresponsive_engines.is_empty() {
-            // That nothing was found would be untrue: nobody looked.
+            // Reporting that nothing was found would be wrong: no engine searched.
             let engines = answer.unresponsive_engines.iter().take(MAX_NAMED);
             let engines: Vec<String> = engines.map(silence).collect();
             let why = engines.join(", ").chars().take(MAX_WHY_CHARS).collect();
@@ -52,7 +52,7 @@ impl WebSearch for Searxng {
     }
 }
 
-/// Describes an engine that did not answer: a list of its name and the reason, as a rule.
+/// Describes an engine that did not answer; the entry is usually a list of its name and the reason.
 fn silence(engine: &Value) -> String {
     let parts = engine.as_array().into_iter().flatten();
     let texts: Vec<&str> = parts.filter_map(Value::as_str).collect();

@@ -1,7 +1,7 @@
 //! Tavily: `POST /search`.
 //!
-//! It could answer the question itself, or return whole pages. Neither is asked for: what is cited has to have been read,
-//! by `web_fetch`, which looks at where it connects to and at what comes back.
+//! The service could answer the query itself, or return whole pages. Neither is requested: what is cited must have been
+//! read with `web_fetch`, which checks where it connects to and what it receives.
 
 use std::num::NonZeroU32;
 
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use super::exchange::{Exchange, hits};
 
-/// The most hits that the service gives at once.
+/// The maximum number of hits that the service returns at once.
 const MAX_RESULTS: u32 = 20;
 
-/// Tavily.
+/// The Tavily search API.
 #[derive(Debug)]
 pub(super) struct Tavily(pub(super) Exchange);
 

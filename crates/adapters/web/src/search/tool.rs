@@ -13,17 +13,17 @@ const DESCRIPTION: &str = "Searches the web and returns titles, URLs and short e
 
 const SCHEMA: &str = r#"{"type":"object","properties":{"query":{"type":"string","minLength":1,"maxLength":400,"description":"What to search for: the words that a fitting page would hold."},"count":{"type":["integer","null"],"minimum":1,"maximum":20,"description":"How many pages to return at the most. By default 8."}},"required":["query"],"additionalProperties":false}"#;
 
-/// How many hits are returned if nothing is said.
+/// The default number of hits.
 const USUAL_COUNT: NonZeroU32 = NonZeroU32::MIN.saturating_add(7);
 
-/// How many are returned at the most.
+/// The maximum number of hits.
 const MAX_COUNT: NonZeroU32 = NonZeroU32::MIN.saturating_add(19);
 
-/// Returns the tool `web_search`, which asks this service.
+/// Returns the tool `web_search`, which uses the given service.
 ///
 /// # Errors
 ///
-/// None that a program can cause: its name is one that a tool may have.
+/// None in practice: the tool's name is valid.
 ///
 /// ```
 /// use std::num::NonZeroU32;
