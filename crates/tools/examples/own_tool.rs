@@ -1,4 +1,4 @@
-//! A tool of your own beside the built-in ones, each called once.
+//! A tool of your own alongside the built-in ones, each called once.
 //!
 //! Run it with `cargo run -p neuraxis-tools --example own_tool`.
 
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The circumstances of a call; the engine makes them of the run it drives.
+/// Returns the context of a call; the engine creates it from the run it drives.
 fn context() -> ToolContext {
     let run = RunId(Uuid::nil());
     let turn = TurnContext::new(run, None, AgentId::ROOT, Turn(1));

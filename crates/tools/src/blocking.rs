@@ -1,4 +1,4 @@
-//! Runs work where it may block, and stops it when nobody waits for it any more.
+//! Runs work where it may block, and stops it when its result is no longer awaited.
 
 use std::fmt;
 use std::panic::resume_unwind;
@@ -9,8 +9,8 @@ use std::time::Instant;
 use neuraxis_ports::{CancellationToken, ToolContext, ToolError};
 use tokio::task::spawn_blocking;
 
-/// The work was given up because nobody waits for it any more. Not a [`std::error::Error`]: any such becomes a [`ToolError`]
-/// that does not say whether it may be gone the next time, and this may.
+/// The work was given up because its result is no longer awaited. Not a [`std::error::Error`]: any such error becomes a
+/// [`ToolError`] that does not say whether a retry may succeed, and after this one it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cancelled;
 
@@ -26,16 +26,16 @@ impl From<Cancelled> for ToolError {
     }
 }
 
-/// Tells work that blocks whether to give up.
+/// Tells blocking work when to give up.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop {
     token: CancellationToken,
-    /// When the work is given up though nobody says so; never if `None`.
+    /// When to give up even without cancellation; never if `None`.
     deadline: Option<Instant>,
 }
 
 impl Stop {
-    /// Returns an error once the work is to be given up. Long loops ask this often.
+    /// Returns an error once the work should be given up. Long loops call this often.
     pub(crate) fn check(&self) -> Result<(), Cancelled> {
         let is_late = self.deadline.is_some_and(|it| it <= Instant::now());
         if is_late || self.token.is_cancelled() {
@@ -45,7 +45,7 @@ impl Stop {
         }
     }
 
-    /// Work that nobody stops, but that may not take longer than `limit`.
+    /// Creates a stop that is never cancelled, but expires after `limit`.
     #[cfg(feature = "files")]
     pub(crate) fn within(limit: Duration) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Stop {
         }
     }
 
-    /// Work that nobody stops.
+    /// Creates a stop that never stops the work.
     #[cfg(all(test, feature = "files"))]
     pub(crate) fn never() -> Self {
         Self {
@@ -68,8 +68,8 @@ impl Stop {
 ///
 /// # Cancel safety
 ///
-/// When the call is cancelled this returns at once; when its future is dropped nothing is returned. In both cases the
-/// work is told to stop.
+/// When the call is cancelled, this returns immediately; when its future is dropped, it returns nothing. In both cases
+/// the work is told to stop.
 pub(crate) async fn run<Value, Failure>(
     ctx: &ToolContext,
     work: impl FnOnce(&Stop) -> Result<Value, Failure> + Send + 'static,
@@ -81,7 +81,7 @@ where
     run_until(ctx.cancellation.child_token(), work).await
 }
 
-/// As [`run`], for work that belongs to no call.
+/// Like [`run`], for work that does not belong to a call.
 #[cfg(feature = "files")]
 pub(crate) async fn run_alone<Value, Failure>(
     work: impl FnOnce(&Stop) -> Result<Value, Failure> + Send + 'static,
@@ -110,7 +110,7 @@ where
     match token.run_until_cancelled(task).await {
         None => Err(Cancelled.into()),
         Some(Ok(result)) => result.map_err(Into::into),
-        // A panic goes on in the caller's task: the engine knows what to do with one.
+        // A panic continues in the caller's task: the engine handles it.
         Some(Err(failed)) => match failed.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
             Err(_) => Err(ToolError::temporary("the program is shutting down")),
@@ -151,7 +151,7 @@ mod tests {
             stopped.send(()).unwrap();
             Ok::<_, Cancelled>(())
         });
-        // When the second is ready first, the call is dropped.
+        // When the second branch is ready first, the call is dropped.
         select! {
             _ = call => panic!("the work ended by itself"),
             started = has_started => started.unwrap(),

@@ -1,4 +1,4 @@
-//! The tools that need nothing but this machine.
+//! The tools that need only this machine.
 
 mod ask_user;
 mod calculate;
@@ -18,12 +18,12 @@ pub use current_time::current_time;
 pub use health::system_health;
 pub use update_plan::update_plan;
 
-/// Makes the tools that need nothing but this machine: [`current_time`], [`calculate`], [`ask_user`], [`update_plan`] and
+/// Creates the tools that need only this machine: [`current_time`], [`calculate`], [`ask_user`], [`update_plan`] and
 /// [`system_health`].
 ///
 /// # Errors
 ///
-/// As [`FunctionTool::new`](crate::FunctionTool::new); not with the definitions as they stand.
+/// The errors of [`FunctionTool::new`](crate::FunctionTool::new), which the current definitions never cause.
 pub fn built_in(clock: Arc<dyn Clock>) -> Result<Vec<Arc<dyn Tool>>, DefinitionError> {
     Ok(vec![
         current_time(clock)?,

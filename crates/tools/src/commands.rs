@@ -5,20 +5,20 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "commands")]
 use crate::sandbox::{NoSandbox, sandbox_features};
 
-/// Whether commands may run where nothing can confine them: on systems other than Linux, and with kernels that lack what
-/// the sandbox is made of.
+/// Whether commands may run if nothing can confine them: on systems other than Linux, and on kernels that lack what the
+/// sandbox needs.
 ///
-/// Where there is a sandbox, commands run in it, whichever this is. Where one may be there but cannot be tried, none is run.
+/// If there is a sandbox, commands always run in it. If a sandbox may exist but cannot be tried, no commands are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Commands {
-    /// They may not: without a sandbox there is no tool `run_command`.
+    /// They may not: without a sandbox, there is no tool `run_command`.
     #[default]
     Sandboxed,
-    /// They may. Without a sandbox a command can do whatever the user of this program can: read keys, write anywhere, and
-    /// reach the network. Each call says so, by `access` to all there is, so that rules and remembered answers which do
-    /// not give all of it let none run.
+    /// They may. Without a sandbox, a command can do whatever the user of this program can: read keys, write anywhere,
+    /// and reach the network. Each call states this by requesting `access` to everything, so rules and remembered
+    /// grants that allow less than that don't let it run.
     Unconfined,
 }
 
@@ -43,7 +43,7 @@ pub enum CommandsHere {
 
 #[cfg(feature = "commands")]
 impl Commands {
-    /// Returns how commands are run on this machine. Whether there is a sandbox is found out once, by trying.
+    /// Returns how commands are run on this machine. Whether there is a sandbox is determined once, by trying it.
     #[must_use]
     pub fn here(self) -> CommandsHere {
         match (sandbox_features(), self) {

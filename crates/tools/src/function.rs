@@ -1,8 +1,8 @@
-//! Makes a tool of a function.
+//! Turns a function into a tool.
 //!
-//! The schema that the model sees is derived from the type of the function's arguments, so that the two cannot drift
-//! apart. Checking arguments against the schema is the engine's work; what slips through fails here with an error that
-//! says where and why.
+//! The schema that the model sees is derived from the type of the function's arguments, so the two cannot diverge. The
+//! engine checks arguments against the schema; invalid arguments that still get here fail with an error that says where
+//! and why.
 
 mod arguments;
 
@@ -27,14 +27,14 @@ type Handler = dyn Fn(JsonText, ToolContext) -> Outcome + Send + Sync;
 type DryRun = dyn Fn(&JsonText) -> DryRunOutcome + Send + Sync;
 type DryRunOutcome = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send>>;
 
-/// A tool made of a function.
+/// A tool that calls a function.
 ///
-/// [`FunctionTool::new`] takes an async function, [`FunctionTool::blocking`] one that blocks its thread; the other methods say
-/// more about it; [`FunctionTool::build`] ends. The crate's front page has an example.
+/// [`FunctionTool::new`] takes an async function, [`FunctionTool::blocking`] one that blocks its thread. The other
+/// methods set further properties, and [`FunctionTool::build`] creates the tool. The crate's front page has an example.
 ///
-/// Give the type of the arguments `#[serde(deny_unknown_fields)]`, so that a misspelled argument is an error instead of
-/// being ignored; write a doc comment on each field, since that is what the model reads; and make what may be left out an
-/// `Option`, which also accepts `null`.
+/// Give the argument type `#[serde(deny_unknown_fields)]`, so that a misspelled argument is an error instead of being
+/// ignored. Write a doc comment on each field, since that is what the model reads. Make optional arguments an `Option`,
+/// which also accepts `null`.
 pub struct FunctionTool {
     spec: ToolSpec,
     isolation: Isolation,
@@ -43,13 +43,13 @@ pub struct FunctionTool {
 }
 
 impl FunctionTool {
-    /// Makes a tool of a function whose result is the value that the model reads.
+    /// Creates a tool from a function whose result is the value that the model reads.
     ///
-    /// The class is [`ToolClass::Irreversible`] until [`FunctionTool::class`] says otherwise.
+    /// The class is [`ToolClass::Irreversible`] until [`FunctionTool::class`] sets another.
     ///
     /// # Errors
     ///
-    /// When the name is not one that every provider accepts, or the arguments are not a JSON object.
+    /// An error if not every provider accepts the name, or if the arguments are not a JSON object.
     pub fn new<Arguments, Value, Function, Running>(
         name: &str,
         description: impl Into<Arc<str>>,
@@ -64,11 +64,11 @@ impl FunctionTool {
         Self::define(name, description.into(), function, encode)
     }
 
-    /// Makes a tool of a function that says more than a value: what later history keeps, metadata or a signal.
+    /// Creates a tool from a function that returns more than a value: what later history keeps, metadata or a signal.
     ///
     /// # Errors
     ///
-    /// As [`FunctionTool::new`].
+    /// Same as [`FunctionTool::new`].
     pub fn with_output<Arguments, Function, Running>(
         name: &str,
         description: impl Into<Arc<str>>,
@@ -82,9 +82,9 @@ impl FunctionTool {
         Self::define(name, description.into(), function, Ok)
     }
 
-    /// Makes a tool of a function that is not async and may block its thread or compute for long: it runs on a thread for that,
-    /// and holds up nothing else. A call that is stopped returns at once; its function goes on until it returns, unless it asks
-    /// [`ToolContext::cancellation`] now and then.
+    /// Creates a tool from a function that is not async and may block its thread or compute for a long time. It runs on
+    /// a thread for blocking work, so it delays nothing else. A call that is stopped returns immediately; its function
+    /// continues until it returns, unless it checks [`ToolContext::cancellation`] regularly.
     ///
     /// ```
     /// use neuraxis_core::ToolClass;
@@ -103,7 +103,7 @@ impl FunctionTool {
     ///
     /// # Errors
     ///
-    /// As [`FunctionTool::new`].
+    /// Same as [`FunctionTool::new`].
     pub fn blocking<Arguments, Value, Function>(
         name: &str,
         description: impl Into<Arc<str>>,
@@ -120,25 +120,25 @@ impl FunctionTool {
             async move {
                 let of_work = ctx.clone();
                 let work = move |stop: &Stop| -> Result<Value, ToolError> {
-                    // Threads for it may be scarce: a call that was stopped meanwhile does not begin.
+                    // Threads for blocking work may be scarce: a call that was stopped while it waited does not start.
                     stop.check()?;
                     function(arguments, of_work)
                 };
                 blocking::run(&ctx, work).await
             }
         };
-        // What waits for a thread blocks none itself.
+        // Waiting for the thread blocks no thread.
         Ok(Self::define(name, description.into(), running, encode)?.never_blocks())
     }
 
-    /// Says what a call may change, and so whether it may be run again when its outcome is in doubt.
+    /// Sets what a call may change, which decides whether it may be repeated when its outcome is in doubt.
     #[must_use]
     pub fn class(mut self, class: ToolClass) -> Self {
         self.spec.class = class;
         self
     }
 
-    /// Limits how long a call may take; without it the loop's own limit holds.
+    /// Sets a time limit for calls; without one, the loop's own limit applies.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.spec.timeout = Some(timeout);
@@ -152,7 +152,7 @@ impl FunctionTool {
         self
     }
 
-    /// Lets turns that call only tools marked so not use up the turn limit.
+    /// Excludes turns that call only such tools from the turn limit.
     #[must_use]
     pub fn non_iterative(mut self) -> Self {
         self.spec.non_iterative = true;
@@ -160,16 +160,16 @@ impl FunctionTool {
     }
 
     /// Promises that the function neither blocks its thread nor computes for longer than microseconds between two
-    /// awaits. Its calls then run in the task of their run, which costs less; see [`Isolation::RunTask`] for what a broken
-    /// promise does.
+    /// awaits. Its calls then run in the task of their run, which is cheaper; see [`Isolation::RunTask`] for the effect
+    /// of a broken promise.
     #[must_use]
     pub fn never_blocks(mut self) -> Self {
         self.isolation = Isolation::RunTask;
         self
     }
 
-    /// Adds a function that looks whether a call can do what it says, before a person is asked about it; see
-    /// [`Tool::dry_run`]. It takes the same arguments, and changes nothing.
+    /// Adds a function that checks whether a call can do what it says, before a user is asked to approve it; see
+    /// [`Tool::dry_run`]. It takes the same arguments and changes nothing.
     #[must_use]
     pub fn dry_run<Arguments, Function, Running>(mut self, function: Function) -> Self
     where
@@ -187,7 +187,7 @@ impl FunctionTool {
         self
     }
 
-    /// Returns the tool as the engine takes it.
+    /// Returns the tool in the form that the engine uses.
     #[must_use]
     pub fn build(self) -> Arc<dyn Tool> {
         Arc::new(self)
@@ -233,7 +233,7 @@ impl FunctionTool {
     }
 }
 
-// As `async_trait` would write it, except that what the handler boxed is not boxed once more.
+// Written as `async_trait` would write it, except that the handler's boxed future is not boxed again.
 impl Tool for FunctionTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
@@ -287,19 +287,19 @@ pub(crate) fn encode<Value: Serialize>(value: Value) -> Result<ToolOutput, ToolE
     })
 }
 
-/// Why a function cannot be made a tool.
+/// Why a function cannot be turned into a tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DefinitionError {
-    /// The name is not one that every provider accepts.
+    /// Not every provider accepts the name.
     #[error("{name:?} cannot name a tool")]
     Name {
-        /// The name that was given.
+        /// The given name.
         name: String,
         /// The rule it breaks.
         source: InvalidId,
     },
-    /// The schema of the arguments is not of type `object`, which every provider demands.
+    /// The schema of the arguments is not of type `object`, which every provider requires.
     #[error(
         "the arguments of tool {name} are not a JSON object: make them a struct with named fields"
     )]

@@ -1,22 +1,24 @@
-//! The built-in tools, and how to make a tool of a function.
+//! The built-in tools, and how to turn a function into a tool.
 //!
-//! **For** giving a model something to call. The attribute [`macro@tool`] and [`FunctionTool`] make a tool of any async
-//! function: this is what an embedding team needs first. [`built_in`] has the tools that need nothing but this machine, and [`project_files`] those
-//! that read and write the files of one folder and cannot leave it, and run commands there.
+//! **For** giving a model something to call. The attribute [`macro@tool`] and [`FunctionTool`] turn any async function
+//! into a tool: this is what an embedding team needs first. [`built_in`] returns the tools that need only this machine,
+//! and [`project_files`] those that read and write the files of one folder, which they cannot leave, and run commands
+//! there.
 //!
-//! **Not for** deciding whether a call may run (that is `neuraxis-brainstem`'s), for running it with time limits and
-//! retries (`neuraxis-engine`'s), or for tools of other servers (the `mcp` adapter's). Only `write_file`, `apply_patch`
-//! and `run_command` change anything.
+//! **Not for** deciding whether a call may run (`neuraxis-brainstem` does that), for running it with time limits and
+//! retries (`neuraxis-engine`), or for tools of other servers (the `mcp` adapter). Only `write_file`, `apply_patch` and
+//! `run_command` change anything.
 //!
-//! Features, all on by default; without any there are [`macro@tool`] and [`FunctionTool`] alone, at the price of `schemars`:
+//! All features are on by default. Without any of them, only [`macro@tool`] and [`FunctionTool`] are available, at the
+//! cost of `schemars`:
 //!
 //! - `built-in`: [`built_in`] and its tools, with a calculator, time zones and system information;
-//! - `files`: the tools of [`project_files`] that read and write, with what searches and confines paths;
-//! - `commands`: besides `run_command`, and the sandbox that it runs in: there is one on Linux alone. Where there is none
-//!   the tool is not offered, unless [`Commands::Unconfined`] says so.
+//! - `files`: the tools of [`project_files`] that read and write, with searching and path confinement;
+//! - `commands`: also `run_command` and the sandbox it runs in, which exists only on Linux. Without a sandbox, the tool
+//!   is not offered unless [`Commands::Unconfined`] allows it.
 //!
-//! Every built-in tool returns an object whose `summary` (a text, or a list of texts) says the result in plain language,
-//! for people and for adapters without a model. Optional arguments may be left out or `null`.
+//! Every built-in tool returns an object whose `summary` (a string or a list of strings) gives the result in plain
+//! language, for users and for adapters without a model. Optional arguments may be left out or `null`.
 //!
 //! ```
 //! use neuraxis_core::{AgentId, EffectId, JsonText, RunId, ToolCallId, ToolClass, Turn, uuid::Uuid};
@@ -99,9 +101,11 @@ pub use sandbox::{NoSandbox, SandboxFeature, SandboxFeatures, sandbox_features};
 #[cfg(all(feature = "commands", target_os = "linux"))]
 pub use sandbox::{run_sandbox_helper, use_sandbox_helper};
 
-/// Makes a tool of an async function: its doc comment tells the model what it does, those of its parameters what they are.
+/// Turns an async function into a tool: the function's doc comment tells the model what the tool does, and the doc
+/// comments of the parameters describe its arguments.
 ///
-/// The function stays as it is, for tests to call. Beside it stands a type of the same name, whose `tool()` makes the tool.
+/// The function itself stays unchanged, so tests can call it. The attribute adds a type of the same name whose `tool()`
+/// creates the tool.
 ///
 /// ```
 /// use neuraxis_ports::ToolContext;
@@ -128,32 +132,34 @@ pub use sandbox::{run_sandbox_helper, use_sandbox_helper};
 /// # Ok::<(), neuraxis_tools::DefinitionError>(())
 /// ```
 ///
-/// **Parameters** are the arguments that the model gives, each of a type that is `Deserialize` and `JsonSchema`; a parameter of
-/// type `ToolContext` is the context of the call instead. What may be left out is an `Option`. Attributes of serde and
-/// schemars go to the argument: `#[serde(default)]`, `#[schemars(range(max = 10))]`. Arguments that the function does not
-/// have are refused; so is `#[serde(alias = "…")]`, since a call by a name that the schema does not have never gets here.
+/// **Parameters** are the arguments that the model gives; each type must be `Deserialize` and `JsonSchema`. A parameter
+/// of type `ToolContext` receives the context of the call instead. Use `Option` for optional arguments. Attributes of
+/// serde and schemars apply to the argument: `#[serde(default)]`, `#[schemars(range(max = 10))]`. Arguments that the
+/// function does not have are refused. So is `#[serde(alias = "…")]`, since a call with a name that the schema does not
+/// list is rejected before it gets here.
 ///
-/// **The result** is a value that is `Serialize`, or a `Result` of one with any error that `?` takes: see
-/// [`ToolError`](neuraxis_ports::ToolError) for what the model reads of it. A `ToolOutput` says more than a value.
+/// **The result** is a `Serialize` value, or a `Result` of one with any error that `?` accepts: see
+/// [`ToolError`](neuraxis_ports::ToolError) for what the model reads of the error. Return a `ToolOutput` to supply more
+/// than a value.
 ///
 /// **Options**
 ///
-/// | option | what it says |
+/// | option | meaning |
 /// | --- | --- |
-/// | `class = "read_only"` | what a call may change: `read_only`, `idempotent`, or `irreversible` if nothing is said |
-/// | `open_world`, `destructive` | that it reaches outside this machine; that it may destroy something |
+/// | `class = "read_only"` | what a call may change: `read_only`, `idempotent`, or `irreversible` (the default) |
+/// | `open_world`, `destructive` | the tool reaches outside this machine; it may destroy something |
 /// | `timeout_ms = 500` | how long a call may take |
-/// | `non_iterative` | that turns of such tools alone do not use up the turn limit |
-/// | `never_blocks` | what [`FunctionTool::never_blocks`] promises |
-/// | `name = "get-weather"` | the tool's name, if not the function's |
-/// | `crate = "neuraxis_tools"` | where this crate is found, if not as `neuraxis::tools` |
+/// | `non_iterative` | turns that use only such tools do not count toward the turn limit |
+/// | `never_blocks` | the promise described at [`FunctionTool::never_blocks`] |
+/// | `name = "get-weather"` | the tool's name, if it differs from the function's |
+/// | `crate = "neuraxis_tools"` | the path of this crate, if it is not `neuraxis::tools` |
 pub use neuraxis_tool_macro::tool;
 
-/// The library that derives the schemas of arguments: `JsonSchema` has to be its own. Where it is no dependency of the
-/// program, `#[schemars(crate = "neuraxis::schemars")]` says where it is.
+/// The library that derives the schemas of arguments: `JsonSchema` must come from this version. If the program does not
+/// depend on it directly, name its path with `#[schemars(crate = "neuraxis::schemars")]`.
 pub use schemars;
 
-/// Does nothing: there is a helper process on Linux only. `main` calls it all the same, first.
+/// Does nothing: the helper process exists only on Linux. `main` should still call this first.
 #[cfg(all(feature = "commands", not(target_os = "linux")))]
 #[must_use]
 pub fn run_sandbox_helper() -> Option<std::process::ExitCode> {

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::function::{DefinitionError, FunctionTool};
 
-/// The most characters of a question, and of each answer that is proposed with it.
+/// The maximum length of a question, and of each suggested answer, in characters.
 const QUESTION_MAX_CHARS: usize = 2_000;
-/// The most answers that are proposed with one question.
+/// The maximum number of suggested answers to one question.
 const QUESTION_MAX_OPTIONS: usize = 10;
 
 const DESCRIPTION: &str = "Asks the user a question and ends the run with it; the answer comes as the user's next \
@@ -20,11 +20,11 @@ const DESCRIPTION: &str = "Asks the user a question and ends the run with it; th
     tool can find it out. Ask one question, short and complete in itself. Do not use it to ask for permission: calls that \
     need one are put before the user by themselves.";
 
-/// Makes `ask_user`: the run ends with a question, which is its reply.
+/// Creates `ask_user`: the run ends with a question as its reply.
 ///
 /// # Errors
 ///
-/// As [`FunctionTool::new`]; not with the definition as it stands.
+/// The errors of [`FunctionTool::new`], which the current definition never causes.
 pub fn ask_user() -> Result<Arc<dyn Tool>, DefinitionError> {
     let tool = FunctionTool::with_output(
         "ask_user",
@@ -63,7 +63,7 @@ fn ask(arguments: &Arguments) -> Result<ToolOutput, ToolError> {
     Ok(output)
 }
 
-/// Returns what the user reads: the question, then the answers to choose from, one a line.
+/// Returns the text for the user: the question, then the suggested answers, one per line.
 fn text_of(arguments: &Arguments) -> Result<String, ToolError> {
     let mut text = bounded("the question", &arguments.question)?.to_owned();
     let options = arguments.options.as_deref().unwrap_or_default();

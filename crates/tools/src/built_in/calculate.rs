@@ -1,8 +1,8 @@
 //! The tool `calculate`.
 //!
 //! `fend-core` does the arithmetic: numbers of any size, decimal fractions without rounding, units. It can do more than
-//! a calculator has to (functions of one's own, which may call themselves without end; dates; dice), so what may be
-//! written is narrowed here ([`accepted`]), and what takes too long is stopped.
+//! a calculator should (user-defined functions, which may recurse without end; dates; dice), so this module restricts
+//! the syntax ([`accepted`]) and stops calculations that take too long.
 
 mod accepted;
 mod functions;
@@ -22,23 +22,23 @@ use crate::blocking::{self, Stop};
 use crate::function::{DefinitionError, FunctionTool};
 use crate::summary::one_line;
 
-/// The most characters of an expression.
+/// The maximum length of an expression, in characters.
 const EXPRESSION_MAX_CHARS: usize = 500;
-/// The most characters of a result.
+/// The maximum length of a result, in characters.
 const RESULT_MAX_CHARS: usize = 1_000;
-/// How deep parentheses may be nested.
+/// The maximum nesting depth of parentheses.
 const EXPRESSION_MAX_DEPTH: usize = 20;
 /// How long a calculation may take.
 const CALCULATION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The calculator calls itself for each sign of a chain such as `1^1^1^…`; the longest one that is accepted has to fit
-/// (`chains_as_long_as_an_expression_may_be_do_not_exhaust_the_stack`). Only what is used of it takes memory.
+/// The calculator recurses for each operator of a chain such as `1^1^1^…`; the longest accepted chain must fit
+/// (`chains_as_long_as_an_expression_may_be_do_not_exhaust_the_stack`). Only the used part of the stack takes memory.
 const STACK_BYTES: usize = 64 << 20;
 
-/// The most characters of a reason that the calculator gives.
+/// The maximum length of a reason given by the calculator, in characters.
 const MAX_REASON_CHARS: usize = 200;
 
-/// What stands before a result that was rounded.
+/// The prefix of a rounded result.
 const ROUNDED: &str = "approx. ";
 
 const DESCRIPTION: &str = "Calculates an arithmetic expression: numbers of any size, decimal fractions without rounding \
@@ -47,11 +47,11 @@ const DESCRIPTION: &str = "Calculates an arithmetic expression: numbers of any s
     trigonometric functions (radians, or `sin(30 degrees)`), pi, e, and units (`3 km + 200 m to miles`). The result says \
     whether it is exact or rounded; for more digits, end with `to 30 dp`.";
 
-/// Makes `calculate`: exact arithmetic.
+/// Creates `calculate`: exact arithmetic.
 ///
 /// # Errors
 ///
-/// As [`FunctionTool::new`]; not with the definition as it stands.
+/// The errors of [`FunctionTool::new`], which the current definition never causes.
 pub fn calculate() -> Result<Arc<dyn Tool>, DefinitionError> {
     let tool = FunctionTool::new(
         "calculate",
@@ -74,12 +74,12 @@ struct Arguments {
 struct Calculated {
     expression: String,
     result: String,
-    /// Whether nothing was rounded.
+    /// Whether the result is exact, without rounding.
     exact: bool,
     summary: String,
 }
 
-/// Stops a calculation that takes too long or that nobody waits for any more.
+/// Stops a calculation that takes too long or whose result is no longer awaited.
 #[derive(Debug)]
 struct Bounds<'a> {
     stop: &'a Stop,
@@ -125,7 +125,7 @@ fn evaluate(written: &str, stop: &Stop) -> Result<Calculated, ToolError> {
     report(expression, &found)
 }
 
-/// Calculates on a thread with a stack that is large enough.
+/// Calculates on a thread with a sufficiently large stack.
 fn calculated(expression: &str, bounds: &Bounds<'_>) -> Result<Result<String, String>, ToolError> {
     let calculate = || {
         let mut context = fend_core::Context::new();

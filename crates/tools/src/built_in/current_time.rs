@@ -15,13 +15,13 @@ use crate::suggest::nearest;
 const DESCRIPTION: &str = "Tells the current date, time, weekday, time zone and UTC offset. Use it whenever the answer \
     depends on what day or time it is now, or to convert \"now\" to another time zone. Never guess the date.";
 
-/// Makes `current_time`: the date and time, in this machine's time zone or any other.
+/// Creates `current_time`: the date and time, in this machine's time zone or any other.
 ///
-/// The data of all time zones is built in, so that it works on a machine that has none.
+/// The time zone data is built in, so the tool works on a machine that has none.
 ///
 /// # Errors
 ///
-/// As [`FunctionTool::new`]; not with the definition as it stands.
+/// The errors of [`FunctionTool::new`], which the current definition never causes.
 pub fn current_time(clock: Arc<dyn Clock>) -> Result<Arc<dyn Tool>, DefinitionError> {
     let tool = FunctionTool::new(
         "current_time",
@@ -31,7 +31,7 @@ pub fn current_time(clock: Arc<dyn Clock>) -> Result<Arc<dyn Tool>, DefinitionEr
             async move { Ok(describe(now, zone(arguments.time_zone.as_deref())?)) }
         },
     )?;
-    // The time zone of this machine is a small file, read at most every few minutes; everything else is in memory.
+    // This machine's time zone is a small file that is read at most every few minutes; everything else is in memory.
     Ok(tool.class(ToolClass::ReadOnly).never_blocks().build())
 }
 
@@ -54,9 +54,9 @@ struct CurrentTime {
 }
 
 fn zone(name: Option<&str>) -> Result<TimeZone, ToolError> {
-    // Some models leave it out by an empty text.
+    // Some models pass an empty string instead of omitting it.
     match name.filter(|name| !name.trim().is_empty()) {
-        // A machine that does not say where it is counts as being on UTC.
+        // A machine that does not state its time zone is treated as being on UTC.
         None => Ok(TimeZone::try_system().unwrap_or(TimeZone::UTC)),
         Some(name) => TimeZone::get(name)
             .or_else(|error| zone_of_city(name).ok_or(error))
@@ -64,7 +64,7 @@ fn zone(name: Option<&str>) -> Result<TimeZone, ToolError> {
     }
 }
 
-/// Finds the zone that is named after a city, which models and people say in place of the zone: `Tokyo`, `new york`.
+/// Finds the time zone named after a city, which models and users often give instead of the zone: `Tokyo`, `new york`.
 fn zone_of_city(name: &str) -> Option<TimeZone> {
     let place = name.trim().replace(' ', "_");
     let mut known = tz::db().available().map(|known| known.to_string());
@@ -91,7 +91,7 @@ fn describe(now: Timestamp, zone: TimeZone) -> CurrentTime {
     let unix_seconds = now.as_second();
     let now: Zoned = now.to_zoned(zone);
     let utc_offset = now.strftime("%:z").to_string();
-    // A zone given by offset only, or copied into place without its name, is named by its offset.
+    // A time zone that is known only by its offset, or was installed without its name, is named by its offset.
     let time_zone = now
         .time_zone()
         .iana_name()

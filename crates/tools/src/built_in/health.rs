@@ -1,8 +1,8 @@
-//! The tool `system_health`: what state this machine is in.
+//! The tool `system_health`: the state of this machine.
 //!
-//! [`probe`] measures, the types in [`sections`] hold what was measured and know what it means, [`report`] puts it
-//! together. Only `probe` and [`error_log`] touch the machine; the rest is the same on every system. Nothing here reads
-//! command lines or environments of processes: they hold secrets.
+//! [`probe`] takes the measurements, the types in [`sections`] hold and interpret them, and [`report`] combines them.
+//! Only `probe` and [`error_log`] access the machine; the rest is the same on every system. Nothing here reads command
+//! lines or environments of processes: they may contain secrets.
 
 mod error_log;
 mod probe;
@@ -29,14 +29,14 @@ const DESCRIPTION: &str = "Measures the state of this machine right now: CPU use
     why it is slow, or whether something is running full or hot. `warnings` says what needs attention. It changes \
     nothing.";
 
-/// How long one section may take to read. A disk that does not answer must not hold up the rest.
+/// The time limit for reading one section. A disk that does not respond must not delay the rest.
 const SECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Makes `system_health`: the state of this machine. Linux, macOS and Windows.
+/// Creates `system_health`: the state of this machine. Supports Linux, macOS and Windows.
 ///
 /// # Errors
 ///
-/// As [`FunctionTool::new`]; not with the definition as it stands.
+/// The errors of [`FunctionTool::new`], which the current definition never causes.
 pub fn system_health() -> Result<Arc<dyn Tool>, DefinitionError> {
     let tool = FunctionTool::new(
         "system_health",
@@ -85,7 +85,7 @@ impl Section {
         Self::Errors,
     ];
 
-    /// The name under which the section stands in the report.
+    /// Returns the section's name in the report.
     const fn key(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -113,7 +113,7 @@ impl Section {
     }
 }
 
-/// Each section that is asked for once, in the order of the report; all of them if none is named.
+/// Returns each requested section once, in the order of the report; all sections if none is requested.
 fn wanted(asked: &[Section]) -> Vec<Section> {
     Section::ALL
         .into_iter()

@@ -10,22 +10,22 @@ use serde::{Deserialize, Serialize};
 use crate::function::{DefinitionError, FunctionTool};
 use crate::summary::{MAX_QUOTED_CHARS, count, one_line};
 
-/// The most steps of a plan.
+/// The maximum number of steps in a plan.
 const PLAN_MAX_STEPS: usize = 50;
-/// The most characters of a step.
+/// The maximum length of a step, in characters.
 const PLAN_MAX_STEP_CHARS: usize = 500;
 
 const DESCRIPTION: &str = "Writes down the plan for the task, so that the user sees what is done and what is to come. Use \
     it for tasks of several steps: once before you begin, and again whenever a step is done or the plan changes. Always \
     give all steps: the list replaces the one before. Keep one step in progress at a time.";
 
-/// Makes `update_plan`: the plan that the session keeps.
+/// Creates `update_plan`: the plan that is stored with the session.
 ///
-/// A turn that does nothing else does not use up the turn limit.
+/// A turn that does nothing else does not count toward the turn limit.
 ///
 /// # Errors
 ///
-/// As [`FunctionTool::new`]; not with the definition as it stands.
+/// The errors of [`FunctionTool::new`], which the current definition never causes.
 pub fn update_plan() -> Result<Arc<dyn Tool>, DefinitionError> {
     let tool = FunctionTool::with_output(
         "update_plan",
@@ -58,7 +58,7 @@ enum Status {
     Pending,
     InProgress,
     Done,
-    // Another word for done, which models are used to.
+    // A synonym of done that models are used to.
     Completed,
 }
 

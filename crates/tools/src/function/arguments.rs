@@ -1,6 +1,7 @@
-//! The arguments of a function: the JSON Schema that a model reads of their type, and decoding what it wrote.
+//! The arguments of a function: the JSON Schema of their type, which the model reads, and the decoding of what the
+//! model wrote.
 //!
-//! Every byte of a schema is part of every prompt, so what tells the model nothing is left out.
+//! Every byte of a schema is part of every prompt, so whatever tells the model nothing is left out.
 
 use neuraxis_core::JsonText;
 use neuraxis_ports::ToolError;
@@ -17,7 +18,7 @@ pub struct NoArguments {}
 
 /// Decodes arguments. The error names the argument that is wrong.
 pub(super) fn decode<Arguments: DeserializeOwned>(text: &JsonText) -> Result<Arguments, ToolError> {
-    // Keeping track of the place costs more than decoding does, and is of use only where something is wrong.
+    // Tracking the position costs more than decoding, and is only useful if something is wrong.
     text.decode().or_else(|_| decode_telling_where(text))
 }
 
@@ -44,7 +45,7 @@ fn not_json(reason: &serde_json::Error) -> ToolError {
     ToolError::permanent(format!("the arguments are not one JSON object: {reason}"))
 }
 
-/// Returns the schema of the arguments, or nothing if they are not an object.
+/// Returns the schema of the arguments; `None` if they are not an object.
 pub(super) fn schema<Arguments: JsonSchema>() -> Option<JsonText> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
@@ -54,13 +55,13 @@ pub(super) fn schema<Arguments: JsonSchema>() -> Option<JsonText> {
         .with_transform(RemoveNoise)
         .into_generator()
         .into_root_schema_for::<Arguments>();
-    // The comment on the type is for readers of the code; the tool has a description of its own.
+    // The type's doc comment is for readers of the code; the tool has its own description.
     schema.remove("description");
     let is_object = schema.get("type").and_then(|kind| kind.as_str()) == Some("object");
     is_object.then(|| JsonText::from_text(schema.as_value().to_string()))
 }
 
-/// Takes out titles, and number formats that are Rust's and not JSON Schema's, which strict providers refuse.
+/// Removes titles, and number formats that are Rust's and not JSON Schema's, which strict providers refuse.
 #[derive(Debug, Clone)]
 struct RemoveNoise;
 

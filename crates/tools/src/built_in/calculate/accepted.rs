@@ -1,26 +1,26 @@
-//! What may stand in an expression.
+//! Which expressions are accepted.
 
 use neuraxis_ports::ToolError;
 
 use super::functions::{self, FUNCTIONS};
 use super::{EXPRESSION_MAX_CHARS, EXPRESSION_MAX_DEPTH};
 
-/// The signs that may stand in an expression, beside letters and digits. Missing on purpose: `:`, `=`, `\` (functions of
-/// one's own), `@` (dates), quotes (texts), `;` and `#`.
+/// The characters that an expression may contain in addition to letters and digits. Deliberately missing: `:`, `=`, `\`
+/// (user-defined functions), `@` (dates), quotes (strings), `;` and `#`.
 const SIGNS: &str = " +-*/^().,!%_'°";
 
-/// Words behind a number that are no unit of it.
+/// Words after a number that are not its unit.
 pub(super) const OPERATORS: [&str; 11] = [
     "to", "as", "in", "of", "mod", "per", "and", "or", "xor", "choose", "permute",
 ];
 
-/// Words that stand before a unit, and are no factor of it.
+/// Words that come before a unit and are not a factor of it.
 const POWERS_OF_UNITS: [&str; 2] = ["square", "cubic"];
 
-/// Words that are no unit of the fraction before them.
+/// Words that are not a unit of the fraction before them.
 const CONSTANTS: [&str; 2] = ["pi", "e"];
 
-/// Words that stand for something other than a number that is always the same.
+/// Words whose value is not always the same number.
 const REFUSED_WORDS: [&str; 8] = [
     "roll",
     "sample",
@@ -32,7 +32,7 @@ const REFUSED_WORDS: [&str; 8] = [
     "help",
 ];
 
-/// Returns the expression in the form that is calculated, or says what is wrong with it.
+/// Returns the expression in the form that is calculated, or an error that says what is wrong with it.
 pub(super) fn expression(written: &str) -> Result<String, ToolError> {
     let text: String = written
         .trim()
@@ -130,8 +130,8 @@ fn words(text: &str) -> Result<(), ToolError> {
     }
 }
 
-/// Refuses a comma in a number that does not part thousands: half the world writes decimals with it, and the calculator would
-/// read 3,5 as 35.
+/// Refuses commas that do not separate thousands: much of the world uses a decimal comma, and the calculator would read
+/// 3,5 as 35.
 fn commas(text: &str) -> Result<(), ToolError> {
     let is_in_number = |letter: char| letter.is_ascii_digit() || matches!(letter, ',' | '.');
     let numbers = text.split(|letter| !is_in_number(letter));
@@ -158,8 +158,8 @@ fn no_thousands(number: &str) -> ToolError {
     ))
 }
 
-/// Refuses `17 % 5`: many would read it as the remainder, and the calculator as 17 percent times 5. And `7 % -3`, to it 7 percent
-/// less 3, and `200 + 10%`: many would expect 220, and the calculator adds a tenth.
+/// Refuses `17 % 5`, which many read as the remainder, and the calculator as 17 percent times 5. Also refuses `7 % -3`,
+/// which the calculator reads as 7 percent minus 3, and `200 + 10%`: many expect 220, but the calculator adds a tenth.
 fn percent(text: &str) -> Result<(), ToolError> {
     for (at, _) in text.match_indices('%') {
         let rest = text.get(at + 1..).unwrap_or_default().trim_start();
@@ -197,7 +197,8 @@ fn percent(text: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Tells whether what stands behind a `%` begins with a number and its sign. One that is a percentage again is added or taken.
+/// Returns whether the text after a `%` begins with a signed number. A number that is itself a percentage is added or
+/// subtracted.
 fn begins_with_signed(rest: &str) -> bool {
     let Some(operand) = rest.strip_prefix(['+', '-']) else {
         return false;
@@ -209,7 +210,8 @@ fn begins_with_signed(rest: &str) -> bool {
     !operand.starts_with(' ') && !is_percentage()
 }
 
-/// Tells whether what stands before a `%` ends with a number that is added to, or taken from, something that is no percentage.
+/// Returns whether the text before a `%` ends with a number that is added to, or subtracted from, something that is not
+/// a percentage.
 fn is_added_to_no_percentage(before: &str) -> bool {
     let before = before.trim_end();
     let sign = before.trim_end_matches(|letter: char| {
@@ -220,20 +222,21 @@ fn is_added_to_no_percentage(before: &str) -> bool {
     let Some(to) = sign.strip_suffix(['+', '-']).map(str::trim_end) else {
         return false;
     };
-    // `80 * (1 - 15%)`: a factor, whichever way it is read.
+    // `80 * (1 - 15%)`: a factor, however it is read.
     let is_factor = to.strip_suffix('1').is_some_and(|rest| {
         let rest = rest.trim_end();
         rest.is_empty() || rest.ends_with('(')
     });
-    // Behind an `e` it is the sign of an exponent.
+    // After an `e`, it is the sign of an exponent.
     let is_sum = to.ends_with(|letter: char| {
         letter.is_ascii_digit() || matches!(letter, ')' | '.' | '!' | 'π' | '°')
     });
     is_number && is_sum && !is_factor
 }
 
-/// Refuses `10 // 3`: many would read it as whole division, and the calculator as 10 divided by a third. And `100 km / 2 h`: many
-/// would divide by two hours, and the calculator multiplies by an hour; the same holds for `J / mol K`.
+/// Refuses `10 // 3`, which many read as integer division, and the calculator as 10 divided by a third. Also refuses
+/// `100 km / 2 h`: many would divide by two hours, but the calculator multiplies by an hour; the same applies to `J /
+/// mol K`.
 fn divisions(text: &str) -> Result<(), ToolError> {
     let text = text.replace(" per ", " / ");
     for (at, _) in text.match_indices('/') {
@@ -257,8 +260,8 @@ fn divisions(text: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Returns what stands behind the operand at the beginning: a number, a group or a word, with its sign and its power. None for
-/// a function, to which what stands behind it belongs.
+/// Returns the text after the operand at the beginning: a number, a group or a word, with its sign and its power.
+/// Returns `None` for a function, to which the text after it belongs.
 fn behind_operand(text: &str) -> Option<&str> {
     let text = text.trim_start_matches([' ', '+', '-']);
     let behind = behind_number(text).or_else(|| behind_group(text));
@@ -270,7 +273,7 @@ fn behind_operand(text: &str) -> Option<&str> {
     }
 }
 
-/// Returns what stands behind a number.
+/// Returns the text after a number.
 pub(super) fn behind_number(text: &str) -> Option<&str> {
     let bases = ["0x", "0b", "0o"];
     let digits = bases.iter().find_map(|base| text.strip_prefix(*base));
@@ -314,7 +317,7 @@ fn behind_digits(text: &str) -> Option<&str> {
     (behind.len() < text.len()).then_some(behind)
 }
 
-/// Tells whether a text begins with what the operand before it is multiplied by, without a sign between them.
+/// Returns whether a text begins with something that multiplies the operand before it without an operator.
 fn begins_with_factor(text: &str) -> bool {
     let mut words = text.split(|letter: char| !letter.is_ascii_alphanumeric());
     let word = words.next().unwrap_or_default();
@@ -325,7 +328,7 @@ fn begins_with_factor(text: &str) -> bool {
     !is_combination && !OPERATORS.contains(&word.to_lowercase().as_str())
 }
 
-/// Tells whether a `/` stands in a fraction such as that of `1/2 hour`, which nobody reads in another way.
+/// Returns whether a `/` is part of a fraction such as `1/2` in `1/2 hour`, which has only one reading.
 fn is_fraction(before: &str, rest: &str, behind: &str) -> bool {
     let sign = before.trim_end_matches(|letter: char| letter.is_ascii_digit());
     let mut words = behind

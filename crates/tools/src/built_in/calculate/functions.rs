@@ -1,22 +1,23 @@
-//! Which functions there are, and what is said of others.
+//! The supported functions, and the errors about others.
 
 use neuraxis_ports::ToolError;
 
 use super::accepted::{OPERATORS, behind_number, refused};
 
-/// The functions that are named to a model, of those that there are. They are no factor of what stands behind them.
+/// The functions that are named to models, a part of those that exist. They do not multiply the text after them.
 pub(super) const FUNCTIONS: [&str; 24] = [
     "abs", "floor", "ceil", "round", "sqrt", "cbrt", "exp", "ln", "log2", "log10", "sin", "cos",
     "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cis", "arg",
 ];
 
-/// Units by the name of a function that other calculators have; `gcd` is a billion candelas.
+/// Units that have the name of another calculator's function; `gcd` is a billion candelas.
 const UNITS_LIKE_FUNCTIONS: [&str; 13] = [
     "min", "sec", "gcd", "rem", "deg", "rad", "lb", "asec", "tg", "ch", "th", "pv", "fv",
 ];
 
-/// Refuses functions of other calculators that would be taken for something else: `log`, which is the natural logarithm to many
-/// and that to the base 10 to others; `min(3)`, three minutes; `C(5)`, five coulombs; and `max(12,18)`, of a number with a comma.
+/// Refuses functions of other calculators that would be misread: `log`, which is the natural logarithm to some and the
+/// decimal logarithm to others; `min(3)`, three minutes; `C(5)`, five coulombs; and `max(12,18)`, which would be a
+/// number with a comma.
 pub(super) fn check(text: &str) -> Result<(), ToolError> {
     if text
         .split(|letter: char| !letter.is_ascii_alphanumeric())
@@ -64,8 +65,9 @@ pub(super) fn check(text: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Tells whether a comma may stand in a number: it does in the value of a function that is known, and behind an operator. Behind a
-/// unit, as in `3 kg(1,000)`, it has to part thousands. What stands before the parenthesis is given, and what behind the comma.
+/// Returns whether a comma may be part of a number, given the text before the parenthesis and after the comma. It may
+/// in the argument of a known function and after an operator. After a unit, as in `3 kg(1,000)`, it must separate
+/// thousands.
 fn may_be_in_number(before: &str, behind: &str) -> bool {
     let word = last_word(before);
     let is_known = FUNCTIONS.contains(&word) || OPERATORS.contains(&word);
@@ -74,14 +76,14 @@ fn may_be_in_number(before: &str, behind: &str) -> bool {
     !behind.starts_with(' ') && (is_known || (parts_thousands && is_of_number(before, word)))
 }
 
-/// Tells whether a number stands before the word that a text ends with, as it does before a unit.
+/// Returns whether a number precedes the last word of a text, as it does before a unit.
 fn is_of_number(before: &str, word: &str) -> bool {
     let number = before.trim_end().strip_suffix(word).unwrap_or_default();
     let is_end = |letter: char| letter.is_ascii_digit() || letter == ')';
     number.trim_end().ends_with(is_end)
 }
 
-/// Names the functions where the calculator does not know one that an expression has.
+/// Lists the functions if an expression calls one that the calculator does not know.
 pub(super) fn instead(expression: &str, reason: &str) -> Option<String> {
     let unknown = reason
         .strip_prefix("unknown identifier '")?
@@ -97,13 +99,13 @@ fn known() -> String {
     )
 }
 
-/// Returns the word that a text ends with; an empty one where it ends otherwise.
+/// Returns the last word of a text; empty if the text does not end with a word.
 fn last_word(text: &str) -> &str {
     let mut words = text.rsplit(|letter: char| !letter.is_ascii_alphanumeric());
     without_number(words.next().unwrap_or_default())
 }
 
-/// Returns a word without the number before it, as in `2log`.
+/// Returns a word without a number before it, as in `2log`.
 fn without_number(word: &str) -> &str {
     behind_number(word).unwrap_or(word)
 }

@@ -1,7 +1,7 @@
-//! The section `errors`: the last lines of the system's error log. Only Linux has one that is quick to ask.
+//! The section `errors`: the last lines of the system's error log. Only Linux has a log that can be read quickly.
 //!
-//! The journal is asked first; where there is none, the log files are looked at. Whatever stands there was written by
-//! anybody, so it is brought onto clean lines and cut.
+//! The journal is tried first; if there is none, the log files are read. Any program may have written the lines, so
+//! they are cleaned and cut.
 
 mod files;
 mod journal;
@@ -16,9 +16,9 @@ use super::probe::blocking;
 use super::report::Findings;
 use crate::summary::{MAX_QUOTED_CHARS, count, one_line};
 
-/// The most lines that are shown, the latest last.
+/// The maximum number of lines that are shown, the latest last.
 const ERROR_LOG_MAX_LINES: usize = 20;
-/// The longest line that is shown whole, in characters.
+/// The maximum length of a line that is shown in full, in characters.
 const ERROR_LOG_MAX_LINE_CHARS: usize = 500;
 
 /// Where errors are logged.
@@ -37,8 +37,8 @@ impl Default for ErrorLog {
     }
 }
 
-/// Where the journal's program is, or where it usually is. What a folder brings along by that name is not run: only
-/// absolute elements of the search path count.
+/// Returns the path of the journal's program, or its usual path. Relative elements of the search path are ignored, so
+/// that a program of that name in the current folder is not run.
 fn journal_program() -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&path).filter(|folder| folder.is_absolute());
@@ -48,7 +48,7 @@ fn journal_program() -> PathBuf {
 }
 
 impl ErrorLog {
-    /// Reads the latest lines, or says why there is nothing to read.
+    /// Reads the latest lines, or returns why there is nothing to read.
     pub(super) async fn read(self) -> Result<ErrorLines, String> {
         if !cfg!(target_os = "linux") {
             let viewer = if cfg!(windows) {

@@ -1,4 +1,4 @@
-//! Measures the machine, through `sysinfo`.
+//! Measures the machine with `sysinfo`.
 
 use sysinfo::{
     Components, CpuRefreshKind, Disks as MountedDisks, MINIMUM_CPU_UPDATE_INTERVAL,
@@ -12,7 +12,7 @@ use super::sections::{
 };
 use super::{SECTION_TIMEOUT, Section};
 
-/// Runs a reading where it may block, for a limited time. A reading that takes longer is left behind.
+/// Runs a reading where it may block, within a time limit. A reading that takes longer is abandoned.
 pub(super) async fn blocking<Read: Send + 'static>(
     read: impl FnOnce() -> Result<Read, String> + Send + 'static,
 ) -> Result<Read, String> {
@@ -26,12 +26,12 @@ pub(super) async fn blocking<Read: Send + 'static>(
     }
 }
 
-/// What takes two looks at the machine, a moment apart: how busy cores and processes are.
+/// Measurements that require two looks at the machine, a moment apart: the load of cores and processes.
 #[derive(Debug)]
 pub(super) struct Sample(Result<System, String>);
 
 impl Sample {
-    /// Takes the sample unless there is one already, for those of the sections that need it.
+    /// Takes the sample for those of the sections that need it, unless it has already been taken.
     pub(super) async fn once<'a>(sample: &'a mut Option<Self>, sections: &[Section]) -> &'a Self {
         let taken = match sample.take() {
             Some(taken) => taken,
@@ -63,7 +63,7 @@ impl Sample {
 
     pub(super) fn processes(&self) -> Result<Processes, String> {
         let system = self.0.as_ref().map_err(Clone::clone)?;
-        // On Linux the threads of a process may be listed beside it.
+        // On Linux, the threads of a process may be listed separately.
         let whole = system
             .processes()
             .values()
@@ -128,7 +128,7 @@ pub(super) fn memory() -> Result<Memory, String> {
 
 pub(super) fn disks() -> Result<Disks, String> {
     let mounted = MountedDisks::new_with_refreshed_list().map_err(|error| error.to_string())?;
-    // Containers mount single files, such as /etc/hosts, from the disk of their host.
+    // Containers mount single files, such as /etc/hosts, from the host's disk.
     let folders = mounted.iter().filter(|disk| !disk.mount_point().is_file());
     let disks = Disks::of_mounts(folders.map(disk).collect());
     if disks.is_empty() {

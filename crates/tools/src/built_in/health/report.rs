@@ -1,16 +1,16 @@
-//! Puts the sections together.
+//! Combines the sections into a report.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Section;
 
-/// What a section found.
+/// The findings of a section.
 pub(super) trait Findings: Serialize {
-    /// Says it in one line, without the section's title.
+    /// Returns a one-line summary without the section's title.
     fn summary(&self) -> String;
 
-    /// Says what needs attention, a sentence each.
+    /// Returns what needs attention, one sentence per item.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
@@ -19,16 +19,16 @@ pub(super) trait Findings: Serialize {
 /// The report of all sections.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
-    /// A line for each section.
+    /// One line per section.
     summary: Vec<String>,
-    /// What needs attention, a sentence each, over all sections.
+    /// What needs attention in any section, one sentence per item.
     warnings: Vec<String>,
     #[serde(flatten)]
     sections: Map<String, Value>,
 }
 
 impl Report {
-    /// Adds what a section found, or why it found nothing. The other sections do not care.
+    /// Adds a section's findings, or why there are none. Other sections are not affected.
     pub(super) fn add<Found: Findings>(&mut self, section: Section, found: Result<Found, String>) {
         let encoded = found.and_then(|found| match serde_json::to_value(&found) {
             Ok(value) => Ok((found, value)),

@@ -1,4 +1,4 @@
-//! What the sections of the report hold, and what it means. Plain data: nothing here touches the machine.
+//! The contents of the report's sections, and their interpretation. Plain data: nothing here accesses the machine.
 
 mod cpu;
 mod disks;
@@ -14,12 +14,12 @@ pub(super) use memory::Memory;
 pub(super) use processes::{Process, Processes};
 pub(super) use temperatures::{Sensor, Temperatures};
 
-/// Rounds to one digit, so that a share or a temperature does not come with digits that mean nothing.
+/// Rounds to one decimal place, so that a percentage or a temperature has no meaningless digits.
 fn one_digit(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }
 
-/// Returns how much of a whole a part is, in percent to one digit; of nothing it is 0.
+/// Returns the share of a part in percent, to one decimal place; 0 if the whole is 0.
 fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         0.0

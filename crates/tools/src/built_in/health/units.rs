@@ -1,8 +1,8 @@
-//! Sizes and times in the units that people read them in.
+//! Formats sizes and times in the units that users expect.
 
 use crate::summary::count;
 
-/// Writes bytes in GiB with one digit, or in MiB below 1 GiB.
+/// Formats bytes in GiB with one decimal place, or in MiB below 1 GiB.
 pub(super) fn size(bytes: u64) -> String {
     let mib = bytes as f64 / f64::from(1 << 20);
     if mib < 1024.0 {
@@ -12,12 +12,12 @@ pub(super) fn size(bytes: u64) -> String {
     }
 }
 
-/// Writes bytes in GiB with one digit, without the unit.
+/// Formats bytes in GiB with one decimal place, without the unit.
 pub(super) fn gib(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / f64::from(1 << 30))
 }
 
-/// Writes seconds as the two largest units that matter, such as "3 days 4 hours".
+/// Formats seconds as the two largest relevant units, such as "3 days 4 hours".
 pub(super) fn duration(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     let (days, hours, minutes) = (

@@ -1,4 +1,4 @@
-//! Looks for errors at the end of the log files.
+//! Searches the end of the log files for errors.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use super::ErrorLines;
 
-/// How much of the end of a log file is looked at.
+/// The number of bytes at the end of a log file that are searched.
 const TAIL_BYTES: u64 = 256 * 1024;
 
-/// The words that make a line an error, whatever their case.
+/// The words that mark a line as an error, regardless of case.
 const ERROR_WORDS: &[&str] = &["error", "critical", "fatal", "panic"];
 
-/// Returns the errors of the first file that can be read, or why there is none.
+/// Returns the errors of the first readable file, or why there is none.
 pub(super) fn read(files: &[PathBuf]) -> Result<ErrorLines, String> {
     let mut reasons = Vec::new();
     for file in files {
@@ -38,7 +38,7 @@ fn is_error(line: &str) -> bool {
     ERROR_WORDS.iter().any(|word| line.contains(word))
 }
 
-/// Reads the whole lines at the end of a file.
+/// Reads the complete lines at the end of a file.
 fn tail(path: &Path) -> io::Result<String> {
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));

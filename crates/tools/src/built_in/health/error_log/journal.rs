@@ -1,4 +1,4 @@
-//! Asks the journal of systemd.
+//! Queries the systemd journal.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,13 +11,13 @@ use tokio::time::timeout;
 
 use super::ERROR_LOG_MAX_LINES;
 
-/// How long the journal may take.
+/// The time limit for the journal.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The most bytes that are taken from the journal's output.
+/// The maximum number of bytes that are kept of the journal's output.
 const MAX_OUTPUT_BYTES: u64 = 1024 * 1024;
 
-/// Returns the latest errors, a line each.
+/// Returns the latest errors, one per line.
 pub(super) async fn read(program: &OsStr) -> Result<String, String> {
     match timeout(TIMEOUT, ask(program)).await {
         Ok(Ok(answer)) => answer,
@@ -25,7 +25,7 @@ pub(super) async fn read(program: &OsStr) -> Result<String, String> {
             Err("there is no journalctl".to_owned())
         }
         Ok(Err(error)) => Err(format!("journalctl failed: {error}")),
-        // Dropping the question has killed the program.
+        // Dropping the future has killed the program.
         Err(_) => Err(format!(
             "journalctl took longer than {} seconds",
             TIMEOUT.as_secs()
@@ -37,7 +37,7 @@ async fn ask(program: &OsStr) -> io::Result<Result<String, String>> {
     let lines = format!("--lines={ERROR_LOG_MAX_LINES}");
     let mut child = Command::new(program)
         .args(["--priority=err", &lines, "--output=short-iso", "--no-pager"])
-        // It needs none of our variables, some of which are secrets.
+        // It needs none of this process's variables, some of which are secret.
         .env_clear()
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
@@ -51,7 +51,7 @@ async fn ask(program: &OsStr) -> io::Result<Result<String, String>> {
     if !status.success() {
         return Ok(Err(format!("journalctl failed ({status})")));
     }
-    // Without a journal it says so here, and is content with itself.
+    // Without a journal, the program says so here and still exits successfully.
     if stderr.contains("No journal files were") {
         return Ok(Err("there is no journal".to_owned()));
     }
@@ -59,7 +59,7 @@ async fn ask(program: &OsStr) -> io::Result<Result<String, String>> {
     Ok(Ok(entries.collect::<Vec<_>>().join("\n")))
 }
 
-/// Reads a pipe to its end but keeps only so much of it; what does not fit would block the program otherwise.
+/// Reads a pipe to its end but keeps a limited part: if the rest were not read, the program would block.
 async fn bounded(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<String> {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {

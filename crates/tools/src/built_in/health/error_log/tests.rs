@@ -8,10 +8,10 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A log whose journal program is a shell script, without log files unless some are added.
+/// Returns a log whose journal program is a shell script, without log files unless some are added.
 fn log(folder: &Path, script: &str) -> ErrorLog {
     let program = folder.join("journal");
-    // Written by another process: a file that this one has open for writing, in any thread, cannot be run.
+    // Written by another process: a file that any thread of this process has open for writing cannot be executed.
     let write = "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$2\" && chmod 755 \"$2\"";
     let written = Command::new("/bin/sh")
         .args(["-c", write, "sh", script])

@@ -8,7 +8,7 @@ use crate::summary::{MAX_QUOTED_CHARS, count, one_line};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(in crate::built_in::health) struct Cpu {
-    /// How busy all cores together are, from 0 to 100.
+    /// The load of all cores together, from 0 to 100.
     used_percent: f64,
     model: String,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -7,15 +7,15 @@ use crate::built_in::health::report::Findings;
 use crate::built_in::health::units::size;
 use crate::summary::enumerate;
 
-/// A disk fuller than this needs attention.
+/// The usage above which a disk needs attention.
 const DISK_WARNING_PERCENT: f64 = 90.0;
 
-/// The most disks that are listed.
+/// The maximum number of disks that are listed.
 const MAX_DISKS: usize = 32;
-/// How many disks the summary names.
+/// The number of disks that the summary names.
 const DISKS_IN_SUMMARY: usize = 3;
 
-/// File systems that are not disks, or are full by nature.
+/// File systems that are not disks, or are always full.
 const NOT_DISKS: &[&str] = &[
     "autofs", "devfs", "efivarfs", "erofs", "iso9660", "nullfs", "ramfs", "squashfs", "udf",
 ];
@@ -27,7 +27,7 @@ pub(in crate::built_in::health) struct Disk {
     device: String,
     file_system: String,
     total_bytes: u64,
-    /// What an ordinary user can still write.
+    /// The space that an ordinary user can still write to.
     free_bytes: u64,
     used_percent: f64,
     read_only: bool,
@@ -53,7 +53,7 @@ impl Disk {
         }
     }
 
-    /// Marks a disk that cannot be written, and so cannot run full.
+    /// Marks a disk as read-only, so it cannot fill up.
     pub(in crate::built_in::health) fn read_only(mut self) -> Self {
         self.read_only = true;
         self
@@ -61,7 +61,7 @@ impl Disk {
 
     fn is_real(&self) -> bool {
         let system = self.file_system.to_lowercase();
-        // File systems in user space show other disks, the network or nothing real, but for those that drive a disk.
+        // User-space file systems show other disks, the network or nothing real, except those that drive a disk.
         let in_user_space =
             system.starts_with("fuse.") && system != "fuse.ntfs-3g" && system != "fuse.exfat";
         self.total_bytes > 0 && !in_user_space && !NOT_DISKS.contains(&system.as_str())
@@ -73,7 +73,7 @@ impl Disk {
 pub(in crate::built_in::health) struct Disks(Vec<Disk>);
 
 impl Disks {
-    /// Keeps the real disks, each once: of several mounts of one device, the one nearest to the top.
+    /// Keeps the real disks, each once: of several mounts of one device, the one closest to the root.
     pub(in crate::built_in::health) fn of_mounts(mut mounts: Vec<Disk>) -> Self {
         mounts.retain(Disk::is_real);
         mounts.sort_by(|left, right| {

@@ -6,10 +6,10 @@ use crate::built_in::health::report::Findings;
 use crate::built_in::health::units::duration;
 use crate::summary::count;
 
-/// A load over five minutes above so many times the number of cores needs attention.
+/// The five-minute load per core above which the load needs attention.
 const LOAD_WARNING_PER_CORE: f64 = 2.0;
 
-/// How many threads want to run, on average.
+/// The average number of threads that want to run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(in crate::built_in::health) struct Load {
     one_minute: f64,

@@ -6,14 +6,14 @@ use super::percent;
 use crate::built_in::health::report::Findings;
 use crate::built_in::health::units::gib;
 
-/// Memory fuller than this needs attention.
+/// The usage above which memory needs attention.
 const MEMORY_WARNING_PERCENT: f64 = 90.0;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(in crate::built_in::health) struct Memory {
     total_bytes: u64,
     used_bytes: u64,
-    /// What programs can still get without swapping.
+    /// The memory that programs can still get without swapping.
     available_bytes: u64,
     used_percent: f64,
     swap_total_bytes: u64,

@@ -1,4 +1,4 @@
-//! The section `processes`. Names only: command lines and environments hold secrets.
+//! The section `processes`. Names only: command lines and environments may contain secrets.
 
 use serde::Serialize;
 
@@ -7,18 +7,18 @@ use crate::built_in::health::report::Findings;
 use crate::built_in::health::units::size;
 use crate::summary::{grouped, one_line};
 
-/// How many processes each list has.
+/// The number of processes in each list.
 const TOP: usize = 5;
-/// How many processes of each list the summary names.
+/// The number of processes of each list that the summary names.
 const TOP_IN_SUMMARY: usize = 3;
-/// The longest name, in characters.
+/// The maximum length of a name, in characters.
 const MAX_NAME_CHARS: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(in crate::built_in::health) struct Process {
     name: String,
     pid: u32,
-    /// 100 is one whole core.
+    /// CPU usage; 100 is one whole core.
     cpu_percent: f64,
     memory_bytes: u64,
 }

@@ -6,12 +6,12 @@ use super::one_digit;
 use crate::built_in::health::report::Findings;
 use crate::summary::{MAX_QUOTED_CHARS, one_line};
 
-/// A sensor within so many degrees of its critical temperature needs attention.
+/// A sensor that is within this many degrees of its critical temperature needs attention.
 const TEMPERATURE_WARNING_MARGIN_CELSIUS: f64 = 5.0;
-/// A sensor that does not know its critical temperature needs attention above this.
+/// The temperature above which a sensor without a known critical temperature needs attention.
 const TEMPERATURE_WARNING_CELSIUS: f64 = 90.0;
 
-/// The most sensors that are listed, the hottest first.
+/// The maximum number of sensors that are listed, hottest first.
 const MAX_SENSORS: usize = 32;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -23,7 +23,7 @@ pub(in crate::built_in::health) struct Sensor {
 }
 
 impl Sensor {
-    /// Returns nothing for a sensor that gives no usable number.
+    /// Returns `None` for a sensor without a usable reading.
     pub(in crate::built_in::health) fn new(
         label: &str,
         celsius: Option<f32>,
@@ -51,7 +51,7 @@ impl Sensor {
 pub(in crate::built_in::health) struct Temperatures(Vec<Sensor>);
 
 impl Temperatures {
-    /// Keeps the hottest sensors; nothing if there is no sensor at all.
+    /// Keeps the hottest sensors. Returns `None` if there are no sensors.
     pub(in crate::built_in::health) fn of_sensors(mut sensors: Vec<Sensor>) -> Option<Self> {
         sensors.sort_by(|left, right| right.celsius.total_cmp(&left.celsius));
         sensors.truncate(MAX_SENSORS);
