@@ -1,9 +1,9 @@
-//! The tools for a project: `list_files`, `read_file`, `search_files`, which only read, `write_file`, `apply_patch`, and
-//! `run_command`.
+//! The tools for a project: `list_files`, `read_file` and `search_files`, which only read, and `write_file`,
+//! `apply_patch` and `run_command`.
 //!
-//! The file tools see one folder and nothing else, but for the ignore files above it ([`ignored`]). Every file is opened
-//! through a handle of that folder ([`root`]), so that no symlink, `..`, absolute path or folder swapped at the wrong moment
-//! leads out of it. Commands run in that folder; what keeps them there is [`crate::sandbox`].
+//! The file tools see one folder and nothing else, except the ignore files above it ([`ignored`]). Every file is opened
+//! through a handle of that folder ([`root`]), so that no symlink, `..`, absolute path or folder swapped at the wrong
+//! moment leads out of it. Commands run in that folder; [`crate::sandbox`] keeps them there.
 
 #[cfg(feature = "commands")]
 mod command;
@@ -51,40 +51,42 @@ pub(crate) use secret::is_protected_name;
 pub use secret::{PROTECTED_NAMES, is_protected, is_secret};
 pub use write::content_as_written;
 
-/// How long a patch may take to be fitted to files for showing alone: as long as a tool may look at a call before somebody is
-/// asked about it.
+/// How long fitting a patch to files may take when it is only displayed: the same limit that a tool has for checking a
+/// call before the user is asked about it.
 const MAX_FITTING: Duration = Duration::from_secs(5);
 
-/// Makes the tools that read and write the files of the project in the folder `root`.
+/// Creates the tools that read and write the files of the project in the folder `root`.
 ///
-/// They stay inside that folder even if it is moved while they are in use. What `.gitignore` files name, those above the
-/// folder in its repository included, is left out of lists and searches. Files that match [`SECRET_FILES`] are listed, but neither read, searched nor written, and nothing is
-/// written to what [`PROTECTED_NAMES`] names.
+/// The tools stay inside that folder even if it is moved while they are in use. Lists and searches leave out what
+/// `.gitignore` files name, including those above the folder in its repository. Files that match [`SECRET_FILES`] are
+/// listed, but neither read, searched nor written, and nothing is written to the files and folders named in
+/// [`PROTECTED_NAMES`].
 ///
-/// On Linux there also is `run_command`, which runs command lines in that folder. It reads what the user may read, and
-/// neither writes elsewhere nor reaches anything else unless a call asks for it. That takes a program whose `main` calls
-/// [`run_sandbox_helper`](crate::run_sandbox_helper), and a kernel with Landlock; without, there is no such tool.
+/// On Linux there is also `run_command`, which runs command lines in that folder. Commands can read what the user can
+/// read, but cannot write elsewhere or reach anything else unless a call requests it. The tool requires a program whose
+/// `main` calls [`run_sandbox_helper`](crate::run_sandbox_helper), and a kernel with Landlock; otherwise it is missing.
 ///
 /// # Errors
 ///
-/// When the folder cannot be opened, is one of [`PROTECTED_NAMES`] or lies in one.
+/// An error if the folder cannot be opened, or is one of [`PROTECTED_NAMES`] or inside one.
 pub fn project_files(root: impl AsRef<Path>) -> Result<Vec<Arc<dyn Tool>>, ProjectError> {
     project_files_without(root, &OwnFiles::default(), Commands::default(), &[])
 }
 
-/// As [`project_files`], but the files of the program itself are out of reach, whatever the policy says.
+/// Like [`project_files`], but the program's own files are out of reach, whatever the policy says.
 ///
-/// The file tools neither read nor write secrets and the store, and write no configuration. Commands read no secrets. In
-/// the project they change neither secrets nor the store, and for that make, rename and remove nothing in the folders
-/// above those, the top of the project included; nor do they change a configuration that is there. Outside the project
-/// they write nothing anyway. None of this holds for commands that run [unconfined](Commands::Unconfined).
+/// The file tools neither read nor write secrets and the store, and do not write configuration. Commands cannot read
+/// secrets. In the project, they cannot change secrets or the store, and to ensure that, they cannot create, rename or
+/// remove anything in the folders above those, including the project root. Nor can they change an existing
+/// configuration. Outside the project, they cannot write anyway. None of this applies to commands that run
+/// [unconfined](Commands::Unconfined).
 ///
-/// Of the variables of this program commands get those that go by a name of `variables`, such as `HTTPS_PROXY`, besides
-/// [`COMMAND_ENVIRONMENT`]: name none that holds a secret.
+/// Of this program's environment variables, commands get [`COMMAND_ENVIRONMENT`] and those named in `variables`, such
+/// as `HTTPS_PROXY`: name none that holds a secret.
 ///
 /// # Errors
 ///
-/// When the folder cannot be opened, is one of [`PROTECTED_NAMES`] or lies in one.
+/// An error if the folder cannot be opened, or is one of [`PROTECTED_NAMES`] or inside one.
 pub fn project_files_without(
     root: impl AsRef<Path>,
     own: &OwnFiles,
@@ -103,16 +105,17 @@ pub fn project_files_without(
     Ok(tools.into_iter().chain(command).collect())
 }
 
-/// Returns a patch as `apply_patch` would apply it to the files in the folder `root`: without what is passed over, and with the
-/// numbers that its hunks have where they fit, whatever it says of them. None where it cannot be applied, or where that takes
-/// more than five seconds to find out. Nothing is changed. It reads files, so that it has to be called where it may block.
+/// Returns a patch as `apply_patch` would apply it to the files in the folder `root`: without the lines that are
+/// ignored, and with the actual line numbers of its hunks, whatever the patch says. Returns `None` if the patch cannot
+/// be applied, or if determining that takes more than five seconds. Changes nothing. It reads files, so call it where
+/// it may block.
 #[must_use]
 pub fn patch_as_applied(root: impl AsRef<Path>, patch: &str) -> Option<String> {
     let root = ProjectRoot::open(root.as_ref(), &OwnFiles::default()).ok()?;
     patch::numbered(&root, patch, &Stop::within(MAX_FITTING)).ok()
 }
 
-/// Makes a tool of work on the files of a project, which runs where it may block.
+/// Creates a tool whose work on the project's files runs where it may block.
 fn file_tool<Arguments, Value>(
     name: &str,
     description: &str,
@@ -149,22 +152,22 @@ pub enum ProjectError {
     /// The folder cannot be opened.
     #[error("cannot open the project folder {}", path.display())]
     Root {
-        /// The path that was given.
+        /// The given path.
         path: PathBuf,
-        /// The error of the file system.
+        /// The file system's error.
         source: io::Error,
     },
-    /// The folder is one to which nothing may be written, or lies in one.
+    /// The folder is one to which nothing may be written, or is inside one.
     #[error(
         "the project folder {} is or lies in what nothing may be written to ({}); name the folder of the project itself",
         path.display(),
         PROTECTED_NAMES.join(", ")
     )]
     Protected {
-        /// The path that was given.
+        /// The given path.
         path: PathBuf,
     },
-    /// A tool is not defined as it should be.
+    /// A tool's definition is invalid.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
 }

@@ -1,10 +1,9 @@
-//! The tool `run_command`: a command line, run by `sh` in the project's folder.
+//! The tool `run_command`: a command line that `sh` runs in the project's folder.
 //!
-//! What keeps it there is the kernel ([`crate::sandbox`]); without that nothing is run, unless it may run unconfined
-//! ([`unconfined`]). It gets no secrets by its environment ([`environment`]), no input, and no more time than it was given.
-//! In the sandbox, whatever it started ends with it, also if this program is killed.
-//! It may read what the user may read, and with `access` reach the network or write to `.git`: whether it runs at all is
-//! for the policy to decide.
+//! The kernel keeps the command there ([`crate::sandbox`]); without a sandbox nothing is run, unless commands may run
+//! unconfined ([`unconfined`]). A command gets no secrets from its environment ([`environment`]), no input, and a time
+//! limit. In the sandbox, everything it started ends with it, even if this program is killed. It can read what the user
+//! can read, and with `access` reach the network or write to `.git`: the policy decides whether it runs at all.
 
 mod environment;
 mod output;
@@ -36,17 +35,17 @@ use crate::summary::{MAX_QUOTED_CHARS, one_line};
 
 pub use environment::COMMAND_ENVIRONMENT;
 
-/// The most bytes of a command line: what the policy looks into.
+/// The maximum length of a command line, in bytes: the part that the policy examines.
 const COMMAND_MAX_BYTES: usize = 8 << 10;
-/// How long a command may take unless its call says otherwise.
+/// The default time limit of a command.
 const COMMAND_DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
-/// The longest time that a call can give its command.
+/// The longest time limit that a call can set.
 const COMMAND_MAX_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How much longer than its command a call may take: to start it, to end it, and to read what is left.
+/// How much longer a call may take than its command: to start it, to end it, and to read the remaining output.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// How long output is waited for once all processes have ended. It is there by then, unless one got away.
+/// How long to wait for output once all processes have ended. It has arrived by then, unless a process escaped.
 const DRAIN: Duration = Duration::from_secs(1);
 
 const DESCRIPTION: &str = "Runs a command line with `sh` in the project's folder, such as a build, a test or `git diff`, \
@@ -60,7 +59,7 @@ const DESCRIPTION: &str = "Runs a command line with `sh` in the project's folder
 const CLOSED_FOLDERS: &str = " It cannot make, rename or remove anything directly in these folders, because this program \
     keeps files of its own there: ";
 
-/// What is said where git says that it took a file away and put none in its place.
+/// Added to the summary if git reports that it removed a file without replacing it.
 const FILE_IS_GONE: &str = " Git has removed the file whose filter failed: commit nothing before a person has brought it back, as by \
                             `git checkout -- FILE`.";
 
@@ -72,7 +71,8 @@ const UNCONFINED: &str = "Runs a command line with `sh` in the project's folder,
     running. Because of that `access` has to name all there is: [\"network\", \"git\"]. Use the file tools to read, search \
     and write files.";
 
-/// Makes the tool, whose commands get these variables besides the usual ones; none where no command is run on this machine.
+/// Creates the tool, whose commands get these variables in addition to the usual ones. Returns `None` if no commands
+/// are run on this machine.
 pub(super) fn tool(
     root: Arc<ProjectRoot>,
     commands: Commands,
@@ -147,7 +147,7 @@ struct Arguments {
     access: Option<BTreeSet<Access>>,
 }
 
-/// The arguments where nothing confines commands: whoever judges a call, a rule or a person, sees what it reaches.
+/// The arguments if nothing confines commands: the rule or the user that judges a call sees what the command can reach.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UnconfinedArguments {
@@ -186,7 +186,7 @@ enum AccessSchema {
 
 #[derive(Debug, Serialize)]
 struct Ran {
-    /// Left out if it was ended by a signal.
+    /// Missing if the command was ended by a signal or because its time was up.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -195,23 +195,26 @@ struct Ran {
     timed_out: bool,
     stdout: String,
     stderr: String,
-    /// How many bytes of the output are gone, in the middle of what the command wrote.
+    /// The number of bytes that are missing from the middle of the output.
     #[serde(skip_serializing_if = "is_zero")]
     bytes_left_out: u64,
     duration_ms: u64,
-    /// Something that it had started was still running, and was ended with it.
+    /// Whether something that the command had started was still running, and was ended with it.
     #[serde(skip_serializing_if = "is_false")]
     left_running: bool,
-    /// Repositories and the like that appeared while it ran without access to git: `.set-aside` stands behind their names now.
+    /// Repositories and the like that appeared while the command ran without access to git: they were renamed, with
+    /// `.set-aside` appended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     set_aside: Vec<String>,
-    /// What it could have asked for, if it failed for a reason that may be one of access.
+    /// The access that the command could have requested, if it failed and lack of access may be the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     without_access: Vec<Access>,
-    /// The repository of its folder, which no command can write, if it failed for a reason that may be that.
+    /// The repository of the command's folder, if no command can write it and the command failed, possibly because of
+    /// that.
     #[serde(skip_serializing_if = "Option::is_none")]
     repository_outside: Option<String>,
-    /// What the repository of its folder has that git does not run in commands, if it could write there.
+    /// The kinds of programs in the folder's repository that git does not run in commands, if the command could write
+    /// to the repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     repository_runs_no: Option<&'static str>,
     summary: String,
@@ -242,7 +245,7 @@ async fn run(
     let asked = arguments.access.unwrap_or_default();
     let access = asked.clone();
     let trace = ctx.trace.clone();
-    // Where nothing confines them, all have access to git.
+    // If nothing confines commands, all of them have access to git.
     let is_of_git = confinement == Confinement::Sandbox || command.contains("git");
     let writes_git = is_of_git && asked.contains(&Access::Git);
     let started = Instant::now();
@@ -277,20 +280,20 @@ async fn run(
         let sentence = format!(" The repository's {what} do not run in commands.");
         ran.summary.push_str(&sentence);
     }
-    // As `grep` does that finds nothing: one that met something closed says so, on either output, as with `2>&1`.
+    // Like `grep` when it finds nothing. A command that met a restriction says so on either output, as with `2>&1`.
     let says_nothing = ran.stdout.is_empty() && ran.stderr.is_empty();
     let is_an_answer = ran.exit_code == Some(1) && says_nothing;
     if ran.exit_code != Some(0) && !is_an_answer {
         let all = Access::ALL.into_iter();
         ran.without_access = all.filter(|access| !asked.contains(access)).collect();
-        // Git takes a file away before its filter puts another one in its place.
+        // Git removes a file before its filter writes the replacement.
         let mut said = ran.stdout.lines().chain(ran.stderr.lines());
         if said.any(|line| line.contains(": smudge filter ") && line.ends_with(" failed")) {
             ran.summary.push_str(FILE_IS_GONE);
         }
         let is_about_git = asked.contains(&Access::Git) || arguments.command.contains("git");
         if let Some(repository) = outside.filter(|_| is_about_git) {
-            // Nobody is to be asked for what would not help.
+            // The user should not be asked for access that would not help.
             ran.without_access.retain(|access| *access != Access::Git);
             let repository = one_line(&repository.display().to_string(), MAX_QUOTED_CHARS);
             ran.summary.push_str(&out_of_reach(&repository));
@@ -319,7 +322,8 @@ fn check(command: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Reads what the command writes until it ends, its time is up or the call is cancelled. After that nothing of it runs.
+/// Reads the command's output until it ends, its time is up or the call is cancelled. After that, none of its processes
+/// is running.
 async fn watch(
     mut running: Running,
     limit: Duration,
@@ -355,7 +359,7 @@ async fn watch(
             Some(Ok(ended)) => Ending::Exited(ended?),
         };
         if !has_all {
-            // What is still in the pipes. If it does not end, what has been read counts.
+            // The rest of the output in the pipes. If it does not end in time, what has been read is used.
             let _ended = timeout(DRAIN, reading).await;
         }
         ending
@@ -370,7 +374,7 @@ fn cancelled(aftermath: &Aftermath) -> ToolError {
     }
 }
 
-/// Sentences about what was set aside or changed; nothing if that is nothing.
+/// Returns sentences about what was set aside or changed; empty if there is nothing to report.
 fn about(aftermath: &Aftermath) -> String {
     let sentence = |paths: &[String], what: &str| {
         let names = one_line(&paths.join(", "), MAX_QUOTED_CHARS);
@@ -397,7 +401,7 @@ fn about(aftermath: &Aftermath) -> String {
     .concat()
 }
 
-/// A sentence about a repository that is outside of the project.
+/// Returns a sentence about a repository outside the project.
 fn out_of_reach(repository: &str) -> String {
     format!(
         " The git repository of this folder, {repository}, is outside of the project: no command can write it, whatever \

@@ -1,24 +1,25 @@
-//! Tells text from what is not text.
+//! Tells text files from binary files.
 
 use std::io::{self, Read, Seek};
 
-/// What some editors write before the first line.
+/// The mark that some editors write before the first line.
 pub(super) const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// How much of a file is looked at.
+/// The number of bytes of a file that are examined.
 const EXAMINED_BYTES: u64 = 8 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     Text,
-    /// Text of two bytes a character or more, by its byte order mark, as for searches, and by what follows.
+    /// Text of two or more bytes per character, recognized by its byte order mark, as in searches, and by the content
+    /// after it.
     Utf16,
     Binary {
         media_type: &'static str,
     },
 }
 
-/// Recognizes the content of a file, which is read from its beginning afterwards.
+/// Recognizes the content of a file, and rewinds the file.
 pub(super) fn examine(file: &mut (impl Read + Seek)) -> io::Result<Content> {
     let mut beginning = Vec::new();
     file.by_ref()
@@ -28,10 +29,10 @@ pub(super) fn examine(file: &mut (impl Read + Seek)) -> io::Result<Content> {
     Ok(recognize(&beginning))
 }
 
-/// Recognizes content by the beginning of a file. As for git, a NUL makes it binary; so do the marks of a known format
-/// on something that is not UTF-8, and the byte order mark of UTF-16 on what is none.
+/// Recognizes content by the beginning of a file. As in git, a NUL byte makes it binary. So does the signature of a
+/// known format if the content is not UTF-8, and so does a UTF-16 byte order mark if the content is not UTF-16.
 fn recognize(beginning: &[u8]) -> Content {
-    // A character that is cut at the end of what was read is no sign of anything.
+    // A character that is cut at the end of the examined part means nothing.
     let is_utf8 = std::str::from_utf8(beginning)
         .err()
         .is_none_or(|error| error.error_len().is_none());
@@ -56,7 +57,7 @@ fn recognize(beginning: &[u8]) -> Content {
     }
 }
 
-/// Returns what makes a unit of UTF-16 of two bytes, by the byte order mark.
+/// Returns the function that decodes two bytes to a UTF-16 unit, according to the byte order mark.
 fn unit_of_utf_16(beginning: &[u8]) -> Option<fn([u8; 2]) -> u16> {
     match beginning {
         [0xff, 0xfe, ..] => Some(u16::from_le_bytes),
@@ -65,13 +66,13 @@ fn unit_of_utf_16(beginning: &[u8]) -> Option<fn([u8; 2]) -> u16> {
     }
 }
 
-/// Tells whether units make text: without a NUL, which stands behind the mark of UTF-32 as well, and with hardly any half of a
-/// pair alone, which in other content one unit of 32 is.
+/// Returns whether the units are text: they contain no NUL, which also follows the mark of UTF-32, and hardly any lone
+/// surrogates, which other content has in about one of 32 units.
 fn is_utf_16(beginning: &[u8], unit: fn([u8; 2]) -> u16) -> bool {
     let (pairs, _) = beginning.as_chunks::<2>();
     let chars: Vec<_> = char::decode_utf16(pairs.iter().copied().map(unit)).collect();
     let broken = chars.iter().filter(|char| char.is_err()).count();
-    // A pair may be cut at the end of what was read.
+    // A surrogate pair may be cut at the end of the examined part.
     !chars.contains(&Ok('\0')) && broken <= 1 + chars.len() / 100
 }
 
@@ -110,7 +111,7 @@ mod tests {
         for bytes in [&halves[..], b"\x01\x02\0\0\x03\x04"] {
             assert_eq!(binary_of(bytes), Some("application/octet-stream"));
         }
-        // What is damaged, or cut within a character, is text still.
+        // Text that is damaged, or cut within a character, is still text.
         for bytes in [&b""[..], b"h\0\x01\xdci\0", b"h\0\x3e\xd8", b"h\0i"] {
             assert_eq!(binary_of(bytes), None);
         }

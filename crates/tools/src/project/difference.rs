@@ -1,14 +1,14 @@
-//! What a call changed in a file, for the people who watch: it stands in the metadata of the result.
+//! What a call changed in a file, for users who watch: part of the result's metadata.
 
 use std::collections::VecDeque;
 
 use diffy::{Line, PatchFormatter, create_patch};
 use serde::Serialize;
 
-/// How many bytes of a diff are kept. Beyond them only the numbers are.
+/// The maximum size of a diff that is kept, in bytes. For a longer one, only the numbers of lines are kept.
 pub(super) const MAX_DIFF_BYTES: usize = 16 * 1024;
 
-/// The most lines, before and after together, that are compared: the time it takes grows with their square.
+/// The maximum number of lines, before and after together, that are compared: comparing takes quadratic time.
 const MAX_COMPARED_LINES: usize = 20_000;
 
 /// A change of one file.
@@ -16,22 +16,22 @@ const MAX_COMPARED_LINES: usize = 20_000;
 pub(super) struct Difference {
     added_lines: usize,
     removed_lines: usize,
-    /// A unified diff; none if it is longer than 16 KiB.
+    /// A unified diff; missing if it is longer than 16 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
 
 impl Difference {
-    /// The most bytes of a text, before or after, that is compared: comparing larger ones takes too long.
+    /// The maximum size in bytes of a text, before or after, that is compared: comparing larger ones takes too long.
     pub(super) const MAX_COMPARED: u64 = 256 * 1024;
 
-    /// Compares two texts; nothing if that would take too long.
+    /// Compares two texts. Returns `None` if that would take too long.
     pub(super) fn between(before: &str, after: &str) -> Option<Self> {
         if before.len().max(after.len()) as u64 > Self::MAX_COMPARED {
             return None;
         }
         let (old, new) = lines_between(before, after);
-        // Lines that were only added, or only removed, need no comparing.
+        // Lines that were only added, or only removed, need no comparison.
         if old > 0 && new > 0 && old + new > MAX_COMPARED_LINES {
             return None;
         }
@@ -48,7 +48,7 @@ impl Difference {
     }
 }
 
-/// How many lines each of two texts has between the beginning and the end that they have in common.
+/// Returns how many lines each text has between their common beginning and their common end.
 fn lines_between(before: &str, after: &str) -> (usize, usize) {
     let [mut old, mut new] =
         [before, after].map(|text| text.split_inclusive('\n').collect::<VecDeque<_>>());

@@ -1,4 +1,4 @@
-//! Why a file tool failed. Each message begins with a stable code and ends with what to do.
+//! Why a file tool failed. Each message begins with a stable code and ends with advice.
 
 use std::fmt;
 use std::io;
@@ -10,11 +10,11 @@ use neuraxis_ports::ToolError;
 use super::secret::PROTECTED_NAMES;
 use crate::blocking::Cancelled;
 
-/// Not a [`std::error::Error`]: it becomes a [`ToolError`] that says whether the call would meet it again, and any such error
-/// becomes one that does not.
+/// Not a [`std::error::Error`]: it is converted to a [`ToolError`] that says whether a retry would fail again, and any
+/// standard error would become one that does not.
 #[derive(Debug)]
 pub(super) enum FileError {
-    /// The folder of the project is no longer there, or another one is.
+    /// The project's folder no longer exists, or another folder has its path.
     RootGone,
     OutsideRoot {
         path: String,
@@ -190,7 +190,7 @@ impl fmt::Display for FileError {
     }
 }
 
-/// Why a file that would make a folder a repository is never written.
+/// Why a file that would turn a folder into a repository is never written.
 const PART_OF_REPOSITORY: &str =
     "with what is beside it git takes the folder for a repository and runs what that says";
 
@@ -238,7 +238,7 @@ fn was_put_back(left: &[String]) -> String {
 }
 
 impl FileError {
-    /// Returns the path or the glob that it is about; empty for what is about neither.
+    /// Returns the path or the glob that the error is about; empty if it is about neither.
     fn name(&self) -> &str {
         match self {
             Self::OutsideRoot { path }
@@ -267,13 +267,14 @@ impl FileError {
         }
     }
 
-    /// Names the cause of an error that the file system gave for a path. A missing file has no suggestion yet.
+    /// Converts a file system error that occurred for a path. A missing file has no suggestion yet.
     pub(super) fn from_io(path: &Path, source: io::Error) -> Self {
         let escapes =
             source.kind() == io::ErrorKind::PermissionDenied && source.raw_os_error().is_none();
         let path = shown(path);
         match source.kind() {
-            // The file system's own refusals carry its number; the one without is the sandbox's.
+            // The file system's own errors have an error number; the one without comes from `cap-std`'s path
+            // confinement.
             _ if escapes => Self::OutsideRoot { path },
             io::ErrorKind::PermissionDenied => Self::NoPermission { path },
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::NotFound {
@@ -291,7 +292,7 @@ impl FileError {
 }
 
 impl FileError {
-    /// Names the cause of an error that the file system gave when a path was to be written.
+    /// Converts a file system error that occurred when writing a path.
     pub(super) fn from_write(path: &Path, source: io::Error) -> Self {
         match Self::from_io(path, source) {
             Self::NoPermission { path } => Self::NotWritable { path },
@@ -313,7 +314,7 @@ impl From<FileError> for ToolError {
     }
 }
 
-/// Writes a path the way the tools do everywhere: relative to the top of the project, with `/`, the top itself as `.`.
+/// Formats a path the way all tools do: relative to the project root, with `/`, and the root itself as `.`.
 pub(super) fn shown(path: &Path) -> String {
     let parts: Vec<_> = path
         .components()
@@ -326,7 +327,7 @@ pub(super) fn shown(path: &Path) -> String {
     }
 }
 
-/// Puts a name into quotes for a message, with nothing in it that hides or moves the rest.
+/// Quotes a name for a message, without characters that would hide or move the rest of it.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", escaped(name.chars(), &['\'']))
 }

@@ -1,7 +1,7 @@
-//! What the configuration of a git repository names in a project: hooks, programs, and other files of configuration. Git
-//! runs what they say for whoever works there, outside of any sandbox, so that only people change them.
+//! What a git repository's configuration names in a project: hooks, programs, and further configuration files. Git runs
+//! or reads these for anyone who works there, outside any sandbox, so only users may change them.
 //!
-//! Programs that are named by more than a path are not looked for, nor what is named by one that begins with `~`.
+//! Two kinds of names are not found: programs named by anything other than a path, and paths that begin with `~`.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
@@ -10,39 +10,40 @@ use std::path::{Component, Path, PathBuf};
 
 use super::own::{Own, places};
 
-/// The most bytes that are read of a `.git` that is a file.
+/// The maximum number of bytes that are read of a `.git` file.
 const MAX_LINK_BYTES: u64 = 4096;
 
-/// The most bytes that are read of a file of configuration. That of a repository with thousands of branches has some hundred KiB, and
-/// what is set last stands at its end.
+/// The maximum number of bytes that are read of a configuration file. The configuration of a repository with thousands
+/// of branches has a few hundred KiB, and the latest settings are at its end.
 const MAX_CONFIGURATION_BYTES: u64 = 4 << 20;
 
-/// How deep files of configuration are followed that name others: as deep as git follows them.
+/// The maximum depth to which included configuration files are followed, the same as git's.
 const MAX_INCLUDE_DEPTH: usize = 10;
 
-/// The most files of configuration that are read for one working tree: two that each name both would be read a thousand times.
+/// The maximum number of configuration files that are read for one working tree: two files that include each other
+/// twice would be read a thousand times.
 const MAX_INCLUDED: usize = 100;
 
-/// The most names that are looked at for working trees beneath the top of a project, whenever a file is written.
+/// The maximum number of names that are examined for working trees below the project root whenever a file is written.
 const MAX_NAMES: usize = 1_000;
 
-/// How deep beneath the top of a project they are looked for.
+/// The depth below the project root to which working trees are searched.
 const MAX_DEPTH: usize = 2;
 
-/// A folder that package managers empty and fill as a whole. What lies there is run by every test of the project anyway.
+/// A folder that package managers empty and fill as a whole. Every test of the project runs its contents anyway.
 const OF_PACKAGES: &str = "node_modules";
 
-/// What git reads or runs in a project because a configuration names it, by paths from the project's top.
+/// What git reads or runs in a project because a configuration names it, as paths relative to the project root.
 #[derive(Debug, Default)]
 pub(crate) struct Named {
-    /// It need not be there.
+    /// The named paths, which need not exist.
     pub(crate) paths: BTreeSet<PathBuf>,
-    /// The symlinks by which it is found.
+    /// The symlinks through which they are found.
     pub(crate) links: BTreeSet<PathBuf>,
 }
 
-/// Returns what the repository of a working tree has git read or run in a project; nothing where the folder is no working tree.
-/// Both paths are absolute, the top free of symlinks.
+/// Returns what the repository of a working tree makes git read or run in a project; empty if the folder is not a
+/// working tree. Both paths are absolute, and `top` contains no symlinks.
 pub(crate) fn named_by(top: &Path, work_tree: &Path) -> Named {
     let mut named = Named::default();
     let Some(repository) = repository_in(work_tree) else {
@@ -51,7 +52,7 @@ pub(crate) fn named_by(top: &Path, work_tree: &Path) -> Named {
     let of_work_tree = repository.join("config.worktree");
     let common = shared(repository.clone());
     let mut add = |path: &Path| {
-        // As of a secret: the symlinks on the way count, too.
+        // As for secrets, the symlinks along the path count as well.
         let places = places(path, Own::Secret);
         let is_of_packages = |place: &Path| {
             let inside = place.strip_prefix(top);
@@ -65,7 +66,7 @@ pub(crate) fn named_by(top: &Path, work_tree: &Path) -> Named {
             return;
         }
         for (place, kind) in places {
-            // With the working tree as a whole, or all of the repository, nothing could be worked on.
+            // If the whole working tree or repository were protected, no work would be possible.
             let holds_all = work_tree.starts_with(&place) || repository.starts_with(&place);
             let is_name = |part| matches!(part, Component::Normal(_));
             let inside = place.strip_prefix(top).ok().filter(|inside| {
@@ -90,7 +91,7 @@ pub(crate) fn named_by(top: &Path, work_tree: &Path) -> Named {
         for setting in settings(&text).filter(|setting| !setting.value.is_empty()) {
             let (section, value) = (setting.section.as_str(), &setting.value);
             match (section, setting.name.as_str()) {
-                // Whether a condition holds changes from one moment to the next.
+                // A condition may hold at one moment and not at the next, so conditional includes are always followed.
                 ("include" | "includeif", "path") => {
                     let included = file.parent().unwrap_or(work_tree).join(value);
                     add(&included);
@@ -98,7 +99,7 @@ pub(crate) fn named_by(top: &Path, work_tree: &Path) -> Named {
                 }
                 ("core", "hookspath") => {
                     let hooks = work_tree.join(value);
-                    // Those of husky, all the same, run what lies in the folder above.
+                    // Hooks of husky run programs in the folder above.
                     let is_of_husky = hooks.file_name().is_some_and(|name| name == "_");
                     if let Some(above) = hooks.parent().filter(|_| is_of_husky) {
                         add(above);
@@ -118,8 +119,8 @@ pub(crate) fn named_by(top: &Path, work_tree: &Path) -> Named {
     named
 }
 
-/// Returns the folders directly in the top of a project and in those, of which each may be a working tree: as many as are soon
-/// looked at.
+/// Returns the folders one and two levels below the project root, each of which may be a working tree, up to a limit
+/// that keeps this quick.
 pub(super) fn folders_below(top: &Path) -> Vec<PathBuf> {
     let (mut found, mut left) = (Vec::new(), MAX_NAMES);
     let mut open = VecDeque::from([(top.to_owned(), 1)]);
@@ -142,7 +143,7 @@ pub(super) fn folders_below(top: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A setting of git, with section and name in small letters.
+/// A git setting, with section and name in lower case.
 #[derive(Debug, PartialEq, Eq)]
 struct Setting {
     section: String,
@@ -150,7 +151,7 @@ struct Setting {
     value: String,
 }
 
-/// Reads what a file of configuration sets. Subsections are left out.
+/// Parses the settings of a configuration file. Subsections are left out.
 fn settings(text: &str) -> impl Iterator<Item = Setting> + use<> {
     let (mut found, mut section) = (Vec::new(), String::new());
     let mut letters = text.trim_start_matches('\u{feff}').chars();
@@ -186,7 +187,7 @@ fn skip_line(letters: &mut impl Iterator<Item = char>) {
     let _end = letters.find(|letter| *letter == '\n');
 }
 
-/// Reads the name of a section, behind its bracket, and goes on behind it.
+/// Parses the name of a section after its opening bracket, up to the end of the header.
 fn section_in(letters: &mut impl Iterator<Item = char>) -> String {
     let (mut header, mut is_quoted) = (String::new(), false);
     for letter in letters {
@@ -202,7 +203,7 @@ fn section_in(letters: &mut impl Iterator<Item = char>) -> String {
     name.unwrap_or_default().to_lowercase()
 }
 
-/// Reads a value, behind its equals sign, to the end of its line or the last of its lines.
+/// Parses a value after its equals sign, up to the end of its line or of its last continuation line.
 fn value_in(letters: &mut impl Iterator<Item = char>) -> String {
     let (mut value, mut is_quoted) = (String::new(), false);
     while let Some(letter) = letters.next() {
@@ -216,7 +217,7 @@ fn value_in(letters: &mut impl Iterator<Item = char>) -> String {
             '\\' => match letters.next() {
                 Some('n') => value.push('\n'),
                 Some('t') => value.push('\t'),
-                // The line goes on behind its end, which may be of two letters.
+                // The value continues after the line ending, which may be two characters.
                 Some('\r') => skip_line(letters),
                 Some('\n') | None => {}
                 Some(other) => value.push(other),
@@ -227,13 +228,13 @@ fn value_in(letters: &mut impl Iterator<Item = char>) -> String {
     value.trim().to_owned()
 }
 
-/// Returns the repository of a folder.
+/// Returns the repository of a folder, its own or that of a folder above.
 #[cfg(feature = "commands")]
 pub(super) fn nearest(folder: &Path) -> Option<PathBuf> {
     folder.ancestors().find_map(repository_in)
 }
 
-/// Returns the repository that a folder is the working tree of.
+/// Returns the repository of which the folder is the working tree.
 fn repository_in(folder: &Path) -> Option<PathBuf> {
     let place = folder.join(".git");
     let found = fs::symlink_metadata(&place).ok()?;
@@ -243,7 +244,7 @@ fn repository_in(folder: &Path) -> Option<PathBuf> {
     place.join("HEAD").is_file().then_some(place)
 }
 
-/// Returns the repository that a `.git` names which is a file.
+/// Returns the repository that a `.git` file names.
 fn linked(link: &Path) -> Option<PathBuf> {
     let mut text = String::new();
     let file = File::open(link).ok()?;
@@ -252,7 +253,7 @@ fn linked(link: &Path) -> Option<PathBuf> {
     link.parent()?.join(named).canonicalize().ok()
 }
 
-/// Returns the folder that a repository shares with its linked working trees, where its hooks and its configuration are.
+/// Returns the folder that a repository shares with its linked working trees, which holds its hooks and configuration.
 pub(super) fn shared(repository: PathBuf) -> PathBuf {
     let named = beginning(&repository.join("commondir"), MAX_LINK_BYTES);
     match named.trim() {
@@ -261,19 +262,19 @@ pub(super) fn shared(repository: PathBuf) -> PathBuf {
     }
 }
 
-/// Returns the configuration of a repository, without what it includes.
+/// Returns the configuration of a repository, without included files.
 #[cfg(feature = "commands")]
 pub(super) fn configuration(repository: &Path) -> String {
     beginning(&repository.join("config"), MAX_CONFIGURATION_BYTES)
 }
 
-/// Returns the first bytes of a file; nothing of what is none.
+/// Returns the beginning of a file; empty if it is not a file.
 fn beginning(path: &Path, most: u64) -> String {
     let mut bytes = Vec::new();
     if fs::metadata(path).is_ok_and(|found| found.is_file())
         && let Ok(file) = File::open(path)
     {
-        // What was read counts.
+        // After an error, what has been read is used.
         let _ended = file.take(most).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()
@@ -283,7 +284,7 @@ fn beginning(path: &Path, most: u64) -> String {
 mod tests {
     use super::*;
 
-    /// Returns what a project's repository names that has this configuration, as a list of paths.
+    /// Returns what the repository of a project with this configuration names, as a list of paths.
     fn named(files: &[(&str, &str)], work_tree: &str) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap().join("project");

@@ -1,4 +1,4 @@
-//! The glob by which lists and searches are narrowed.
+//! The glob that narrows lists and searches.
 
 use std::path::{Path, PathBuf};
 
@@ -6,24 +6,24 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::failure::FileError;
 
-/// The longest glob, in bytes.
+/// The maximum length of a glob, in bytes.
 const MAX_GLOB_BYTES: usize = 1_000;
 
-/// A glob over paths: `*` stays within a folder, `**` does not, and a glob without `/` is for names at any depth.
-/// One that ends with `/` is for all that is in that folder.
+/// A glob over paths: `*` stays within a folder, `**` does not, and a glob without `/` matches names at any depth. A
+/// glob that ends with `/` matches everything in that folder.
 #[derive(Debug, Default)]
 pub(super) struct PathGlob(Option<Narrowing>);
 
 #[derive(Debug)]
 struct Narrowing {
     matcher: GlobMatcher,
-    /// The folders that the glob names outright before its first wildcard, and the file if it has none.
+    /// The folders that the glob names literally before its first wildcard, including the file if there is no wildcard.
     beginning: PathBuf,
 }
 
 impl PathGlob {
-    /// Reads a glob. None matches everything, and so does a blank one, which is how some models leave it out; one may begin with
-    /// a path by which the top of the project is known.
+    /// Parses a glob. A missing glob matches everything, and so does a blank one, which some models pass instead of
+    /// omitting it. A glob may begin with a path by which the project root is known.
     pub(super) fn parse(glob: Option<&str>, tops: &[PathBuf]) -> Result<Self, FileError> {
         let Some(glob) = glob.filter(|glob| !glob.trim().is_empty()) else {
             return Ok(Self(None));
@@ -60,13 +60,13 @@ impl PathGlob {
         })))
     }
 
-    /// Tells whether there is no glob.
+    /// Returns whether there is no glob.
     pub(super) const fn is_for_all(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Tells whether what is in a folder may be meant, given the folder's path from the top of the project and from where
-    /// the walk began.
+    /// Returns whether something inside a folder may match, given the folder's path from the project root and from the
+    /// start of the walk.
     pub(super) fn leads_into(&self, from_top: &Path, from_start: &Path) -> bool {
         self.0.as_ref().is_none_or(|glob| {
             let leads_into = |folder: &Path| {
@@ -76,7 +76,7 @@ impl PathGlob {
         })
     }
 
-    /// Tells whether something is meant, given its path from the top of the project and from where the walk began.
+    /// Returns whether an entry matches, given its path from the project root and from the start of the walk.
     pub(super) fn matches(&self, from_top: &Path, from_start: &Path) -> bool {
         self.0
             .as_ref()

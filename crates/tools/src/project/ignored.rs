@@ -1,8 +1,8 @@
 //! What the project's `.gitignore` files (and `.git/info/exclude`) leave out.
 //!
-//! They are read through the handles of the folders they stand in, like every other file. Where the project is a part of a
-//! repository, those of the folders above it are read as well, up to the repository's top: they only leave out. The user's
-//! own ignore file is not read.
+//! They are read through the handles of their folders, like every other file. If the project is part of a repository,
+//! the ignore files of the folders above it are read as well, up to the repository's root: all they can do is leave
+//! files out. The user's own ignore file is not read.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -14,19 +14,19 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::root::open_regular;
 
-/// The most bytes of an ignore file that count.
+/// The maximum number of bytes of an ignore file that are used.
 const MAX_IGNORE_FILE_BYTES: u64 = 1024 * 1024;
 
-/// The ignore files of a folder and of those above it, the top's first.
+/// The ignore files of a folder and of those above it, starting with the root's.
 #[derive(Debug)]
 pub(super) struct IgnoreFiles {
     files: Vec<Gitignore>,
-    /// The path of the project from the top of the repository that it is a part of; empty where it is the whole.
+    /// The path of the project within the repository that it is part of; empty if it is the whole repository.
     project: PathBuf,
 }
 
 impl IgnoreFiles {
-    /// Begins at the top of the project, whose absolute path is given where it is known.
+    /// Starts at the project root; `path` is its absolute path, if known.
     pub(super) fn at_top(top: &Dir, path: Option<&Path>) -> Self {
         let above = path.and_then(|path| Self::above(top, path));
         above.unwrap_or_else(|| Self::of_repository(top))
@@ -41,8 +41,8 @@ impl IgnoreFiles {
         }
     }
 
-    /// Reads the ignore files above the project, if it is a part of a repository. Where they leave out the project itself,
-    /// who works in it does not mean them.
+    /// Reads the ignore files above the project, if it is part of a repository. If they ignore the project itself, they
+    /// are not used: they are not meant for work inside it.
     fn above(top: &Dir, path: &Path) -> Option<Self> {
         if top.symlink_metadata(".git").is_ok() {
             return None;
@@ -67,7 +67,7 @@ impl IgnoreFiles {
         Some(ignored)
     }
 
-    /// Goes into a folder, whose path from the top is given.
+    /// Enters a folder, given its path from the project root.
     pub(super) fn enter(&mut self, dir: &Dir, path: &Path) {
         self.files
             .push(read(dir, ".gitignore", &self.project.join(path)));
@@ -78,7 +78,7 @@ impl IgnoreFiles {
         self.files.pop();
     }
 
-    /// Tells whether something directly in the folder entered last is left out. Git's own folder always is.
+    /// Returns whether an entry directly in the last entered folder is left out. Git's own folder always is.
     pub(super) fn leave_out(&self, name: &OsStr, path: &Path, is_folder: bool) -> bool {
         let path = self.project.join(path);
         let verdict = self
@@ -91,7 +91,7 @@ impl IgnoreFiles {
     }
 }
 
-/// Reads an ignore file. Without one, or with one that cannot be read, nothing is ignored; a broken line is passed over.
+/// Reads an ignore file. If it is missing or unreadable, nothing is ignored; invalid lines are skipped.
 fn read(dir: &Dir, name: &str, folder: &Path) -> Gitignore {
     let mut text = Vec::new();
     let Ok((file, _)) = open_regular(dir, OsStr::new(name), Path::new(name)) else {
@@ -109,7 +109,7 @@ fn read(dir: &Dir, name: &str, folder: &Path) -> Gitignore {
         .trim_start_matches('\u{feff}')
         .lines()
     {
-        // Git, too, goes on after a line that it cannot understand.
+        // Git also continues after an invalid line.
         let _ = rules.add_line(None, line);
     }
     rules.build().unwrap_or_else(|_| Gitignore::empty())

@@ -19,10 +19,10 @@ use crate::blocking::Stop;
 use crate::function::DefinitionError;
 use crate::summary::{count, enumerate, grouped};
 
-/// The most files and folders that one list names; the rest is counted.
+/// The maximum number of files and folders in one list; the rest is only counted.
 const LIST_MAX_ENTRIES: usize = 500;
 
-/// How many names the summary repeats.
+/// The number of names that the summary repeats.
 const NAMES_IN_SUMMARY: usize = 10;
 
 const DESCRIPTION: &str = "Lists the files and folders of the project. Use it to find out what there is before reading, \
@@ -49,7 +49,7 @@ struct Arguments {
 struct List {
     path: String,
     entries: Vec<Entry>,
-    /// How many there are, including those not listed.
+    /// The total number, including entries that are not listed.
     total: u64,
     #[serde(flatten)]
     passed_over: PassedOver,
@@ -64,7 +64,7 @@ struct Entry {
     kind: Kind,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
-    /// Set when the name is not Unicode: it is shown with U+FFFD, and the other tools cannot be asked for it.
+    /// Whether the name is not Unicode: it is shown with U+FFFD, and the other tools cannot access it.
     #[serde(skip_serializing_if = "is_false")]
     lossy_name: bool,
 }

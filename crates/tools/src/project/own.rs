@@ -1,4 +1,4 @@
-//! The files of this program itself: no tool gets at them, wherever they are and by whatever name.
+//! The files of this program itself: no tool can access them, wherever they are and by whatever name.
 
 #[cfg(feature = "commands")]
 use std::collections::BTreeSet;
@@ -9,13 +9,14 @@ use cap_std::fs::Metadata;
 
 use super::secret::is_spelling;
 
-/// How many symlinks are followed on the way to a file: as many as Linux follows.
+/// The maximum number of symlinks that are followed on the way to a file, the same as on Linux.
 const MAX_SYMLINKS: usize = 40;
 
 /// The files of the program that offers the tools: its keys, its store, its configuration and its recordings.
 ///
-/// Where they are is looked up whenever a tool is used: a symlink on the way may lead elsewhere by then. A clone is the same
-/// list: what is added to it is out of reach of the tools, too, that were made with this one before.
+/// Their locations are looked up whenever a tool is used, since a symlink along the path may lead elsewhere by then.
+/// Clones share one list: a file that is added to it is also out of reach of tools that were created with the list
+/// earlier.
 ///
 /// ```
 /// use neuraxis_tools::OwnFiles;
@@ -30,28 +31,29 @@ pub struct OwnFiles(Arc<Mutex<Vec<OwnFile>>>);
 
 #[derive(Debug)]
 struct OwnFile {
-    /// Absolute, as it was named.
+    /// The absolute path as it was given.
     path: PathBuf,
     kind: Own,
-    /// Where it is and, as far as something is there still, where it was: a key that was replaced is a secret still. Absolute,
-    /// and free of symlinks but for the last part.
+    /// Where the file is and, as long as something is still there, where it was: a key that was replaced is still a
+    /// secret. Absolute, and free of symlinks except for the last part.
     places: Vec<(PathBuf, Own)>,
 }
 
-/// What a file of the program is for.
+/// The purpose of a file of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Own {
-    /// It holds a secret: nobody reads or writes it.
+    /// A secret. Must not be read or written.
     Secret,
-    /// It keeps sessions, and what else the program knows of its user: nobody reads or writes it.
+    /// Sessions, and what else the program knows about its user. Must not be read or written.
     Store,
-    /// It decides what may run: nobody writes it.
+    /// Decides what may run. Must not be written.
     Governing,
-    /// It answers in place of models, or is made to do so: no file tool reads it, and nobody writes it. The folder that it is
-    /// in stays open to commands, so that models are told the same of them wherever it lies: otherwise it would not answer.
+    /// A recording that answers instead of models, or that is being written. File tools cannot read it, and neither
+    /// file tools nor commands can write it. Its folder stays open to commands, so that the tool descriptions that
+    /// models get do not depend on where the recording is: otherwise it would not answer.
     Recording,
-    /// A symlink on the way to a secret: no file tool turns it. To commands it is a file like any other, since what they must
-    /// not turn would close the folder that it is in.
+    /// A symlink on the way to a secret. File tools cannot redirect it. To commands it is an ordinary file: protecting
+    /// it from them would close its folder.
     Link,
 }
 
@@ -62,19 +64,19 @@ impl OwnFiles {
         self.with(path.as_ref(), Own::Secret)
     }
 
-    /// Adds a file or folder in which the program keeps what it knows.
+    /// Adds a file or folder in which the program stores what it knows.
     #[must_use]
     pub fn store(self, path: impl AsRef<Path>) -> Self {
         self.with(path.as_ref(), Own::Store)
     }
 
-    /// Adds a file that decides what may run: its configuration.
+    /// Adds a file that decides what may run: the program's configuration.
     #[must_use]
     pub fn governing(self, path: impl AsRef<Path>) -> Self {
         self.with(path.as_ref(), Own::Governing)
     }
 
-    /// Adds a file that holds a recording of models, or that one is written to.
+    /// Adds a file that holds a recording of models, or to which one is written.
     #[must_use]
     pub fn recording(self, path: impl AsRef<Path>) -> Self {
         self.with(path.as_ref(), Own::Recording)
@@ -91,13 +93,15 @@ impl OwnFiles {
         self
     }
 
-    /// Returns the same files as they are found now beneath a project's folder, given the paths by which it goes.
+    /// Returns the same files as they are now found below a project's folder, given the paths by which the folder is
+    /// known.
     pub(super) fn beneath(&self, known_as: &[PathBuf]) -> OwnInside {
         let all = self.found();
         let inside = all.iter().filter_map(|(place, kind)| {
             let mut folders = known_as.iter();
             let path = folders.find_map(|folder| place.strip_prefix(folder).ok())?;
-            // A project that is one of these as a whole would be of no use: what is not named by itself is its own.
+            // A project that is entirely one of these files would be useless: what is not named itself belongs to the
+            // project.
             let is_project = path.as_os_str().is_empty();
             (!is_project).then(|| (path.to_owned(), *kind))
         });
@@ -108,7 +112,7 @@ impl OwnFiles {
         }
     }
 
-    /// Looks where they are now.
+    /// Looks up where the files are now.
     fn found(&self) -> Vec<(PathBuf, Own)> {
         let mut found = Vec::new();
         for own in self.locked().iter_mut() {
@@ -127,8 +131,8 @@ impl OwnFiles {
     }
 }
 
-/// Returns where a file is: both what goes by its name and, if that is a symlink, what it leads to. Of a secret the symlinks on
-/// the way, too: whoever turns one of them chooses which keys count.
+/// Returns where a file is: the path by which it is named and, if that is a symlink, the path it leads to. For a
+/// secret, also the symlinks along the path: redirecting one of them would choose which keys are used.
 pub(super) fn places(path: &Path, kind: Own) -> Vec<(PathBuf, Own)> {
     let named = match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) => resolved(folder).join(name),
@@ -148,7 +152,7 @@ pub(super) fn places(path: &Path, kind: Own) -> Vec<(PathBuf, Own)> {
     places
 }
 
-/// Returns the symlinks by which an absolute path leads where it does.
+/// Returns the symlinks through which an absolute path leads to its target.
 fn symlinks(path: &Path) -> Vec<PathBuf> {
     let parts = |path: &Path| -> Vec<PathBuf> {
         let parts = path.components().rev();
@@ -177,7 +181,7 @@ fn symlinks(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Resolves what is there of a path.
+/// Resolves the existing part of a path.
 fn resolved(path: &Path) -> PathBuf {
     let found = path.ancestors().find_map(|there| {
         let real = there.canonicalize().ok()?;
@@ -189,31 +193,31 @@ fn resolved(path: &Path) -> PathBuf {
     found.unwrap_or_else(|| path.to_owned())
 }
 
-/// The program's own files, seen from a project.
+/// The program's own files, as seen from a project.
 #[derive(Debug)]
 pub(super) struct OwnInside {
-    /// Those in the project, by their paths from its top.
+    /// The files in the project, by their paths from its root.
     inside: Vec<(PathBuf, Own)>,
-    /// All of them, by absolute paths.
+    /// All files, by absolute path.
     all: Vec<(PathBuf, Own)>,
-    /// What they are on their file systems, looked up once: whoever searches a project asks for each file.
+    /// Their file system identities, looked up once: a search of the project asks about each file.
     identities: OnceLock<Vec<(Identity, Own)>>,
 }
 
 impl OwnInside {
-    /// Tells whether this program keeps a file to itself, given its path free of symlinks and what it turned out to be.
+    /// Returns whether this program keeps a file to itself, given its symlink-free path and its metadata.
     pub(super) fn keeps(&self, path: &Path, file: &Metadata) -> bool {
         let own = self.by_path(path).or_else(|| self.by_identity(file));
         own.is_some_and(|own| own != Own::Governing)
     }
 
-    /// Tells what a path of the project is to this program; it is free of symlinks and `..`.
+    /// Returns what a project path means to this program. The path must be free of symlinks and `..`.
     pub(super) fn by_path(&self, path: &Path) -> Option<Own> {
         let inside = self.inside.iter();
         strictest(inside.filter(|(own, _)| leads_to(path, own)))
     }
 
-    /// Tells what a file is to this program, though it may go by another name, or have become what it is a moment ago.
+    /// Returns what a file means to this program, even if it has another name, or only just became that file.
     pub(super) fn by_identity(&self, file: &Metadata) -> Option<Own> {
         let file = identity(file)?;
         let identities = self.identities.get_or_init(|| {
@@ -224,7 +228,7 @@ impl OwnInside {
         strictest(identities.iter().filter(|(known, _)| *known == file))
     }
 
-    /// The files that commands must not read, wherever they are, by their absolute paths.
+    /// Returns the absolute paths of all files that commands must not read.
     #[cfg(all(feature = "commands", target_os = "linux"))]
     pub(super) fn unreadable(&self) -> Vec<PathBuf> {
         let all = self.all.iter();
@@ -232,7 +236,7 @@ impl OwnInside {
         kept.map(|(place, _)| place.clone()).collect()
     }
 
-    /// The files in the project that commands must neither read nor change, by their paths from its top.
+    /// Returns the paths, from the project root, of files in the project that commands must neither read nor change.
     #[cfg(feature = "commands")]
     pub(super) fn unchangeable(&self) -> impl Iterator<Item = &Path> {
         let inside = self.inside.iter();
@@ -240,7 +244,8 @@ impl OwnInside {
         kept.map(|(path, _)| path.as_path())
     }
 
-    /// The files in the project that commands must not change, by their paths from its top, though their folders are open.
+    /// Returns the paths, from the project root, of files in the project that commands must not change although their
+    /// folders are open.
     #[cfg(all(feature = "commands", target_os = "linux"))]
     pub(super) fn sealed(&self) -> impl Iterator<Item = &Path> {
         let inside = self.inside.iter();
@@ -248,7 +253,7 @@ impl OwnInside {
         sealed.map(|(path, _)| path.as_path())
     }
 
-    /// The folders of the project that commands cannot change because of what is in them or beneath.
+    /// Returns the folders of the project that commands cannot change because of files in them or below.
     #[cfg(feature = "commands")]
     pub(super) fn closed_folders(&self) -> BTreeSet<&Path> {
         let above = self
@@ -258,13 +263,13 @@ impl OwnInside {
     }
 }
 
-/// Tells whether a path leads to a file or beneath it.
+/// Returns whether a path leads to a file or below it.
 pub(super) fn leads_to(path: &Path, file: &Path) -> bool {
-    // Elsewhere file systems take other spellings of a name for the same one.
+    // On other systems, file systems may accept other spellings of a name.
     path.starts_with(file) || (cfg!(not(target_os = "linux")) && is_spelled_to(path, file))
 }
 
-/// Tells whether a path leads to a file or beneath it on a file system that takes other spellings of a name for the same.
+/// Returns whether a path leads to a file or below it on a file system that accepts other spellings of a name.
 fn is_spelled_to(path: &Path, file: &Path) -> bool {
     let name = |part: Component<'_>| part.as_os_str().to_string_lossy().into_owned();
     let mut names = path.components().map(name);
@@ -273,7 +278,8 @@ fn is_spelled_to(path: &Path, file: &Path) -> bool {
         .all(|known| names.next().is_some_and(|name| is_spelling(&name, &known)))
 }
 
-/// Returns what a file is for which several of them stand: what nobody may write may be what nobody may read, too.
+/// Returns the strictest of several purposes of a file: a file that must not be written may also be one that must not
+/// be read.
 fn strictest<'a, T: 'a>(found: impl Iterator<Item = &'a (T, Own)>) -> Option<Own> {
     let kinds = found.map(|(_, kind)| *kind);
     kinds.min_by_key(|kind| match kind {
@@ -283,7 +289,7 @@ fn strictest<'a, T: 'a>(found: impl Iterator<Item = &'a (T, Own)>) -> Option<Own
     })
 }
 
-/// A file system and the number of a file there.
+/// A file system's id and the file's inode number.
 type Identity = (u64, u64);
 
 #[cfg(unix)]
@@ -376,7 +382,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
         let at = |name: &str| top.join(name);
-        // As a secret of Kubernetes is mounted.
+        // Like a mounted Kubernetes secret.
         for version in ["..1", "..2"] {
             std::fs::create_dir(at(version)).unwrap();
             std::fs::write(at(version).join("key"), version).unwrap();
@@ -387,7 +393,7 @@ mod tests {
         let known_as = [top.clone()];
         let own = || files.beneath(&known_as);
         assert_eq!(own().by_path(Path::new("..2/key")), None);
-        // Whoever turned it would choose the key.
+        // Redirecting it would choose the key.
         assert_eq!(own().by_path(Path::new("..data")), Some(Own::Link));
 
         symlink("..2", at("..new")).unwrap();

@@ -1,5 +1,5 @@
-//! The tool `apply_patch`: all files of a patch, or none. What it changed stands beside its result, for people, with the numbers
-//! of the lines where it fit.
+//! The tool `apply_patch`: applies all files of a patch, or none. The change is attached to the result for users, with
+//! the actual line numbers.
 
 mod commit;
 mod fit;
@@ -26,14 +26,14 @@ use crate::blocking::{self, Stop};
 use crate::function::{DefinitionError, FunctionTool};
 use crate::summary::{count, enumerate, grouped};
 
-/// The most bytes of a patch.
+/// The maximum size of a patch, in bytes.
 const PATCH_MAX_BYTES: usize = 1 << 20;
-/// The most files that a patch changes.
+/// The maximum number of files that a patch changes.
 const PATCH_MAX_FILES: usize = 100;
-/// The most bytes of a file that is changed, before and after.
+/// The maximum size of a changed file before and after, in bytes.
 const PATCH_MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// How many files the summary names.
+/// The number of files that the summary names.
 const FILES_IN_SUMMARY: usize = 10;
 
 const DESCRIPTION: &str = "Changes files of the project by a unified diff, as `diff -u` and `git diff` write it: `--- \
@@ -84,10 +84,10 @@ struct Applied {
     summary: String,
 }
 
-/// What people are told beside the result.
+/// What is shown to users with the result.
 #[derive(Debug, Serialize)]
 struct Told {
-    /// The patch as it was applied; none if it is longer than 16 KiB.
+    /// The patch as it was applied; missing if it is longer than 16 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
@@ -96,22 +96,22 @@ struct Told {
 struct Changed {
     path: String,
     change: Operation,
-    /// Where a file that was moved or copied was before.
+    /// The original path of a file that was moved or copied.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     added_lines: u64,
     removed_lines: u64,
-    /// The hunks that did not fit at their own lines, and where they are.
+    /// The hunks that did not fit at their stated lines, and where they were applied.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     moved_hunks: Vec<Moved>,
 }
 
-/// Works out what the files will hold, given the lines that are applied, and touches none of them.
+/// Computes the new content of the files from the lines that are applied, without changing any file.
 fn planned(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<Vec<Planned>, FileError> {
     plan::plan(root, &read::sections(patch)?, stop)
 }
 
-/// Returns the lines of a patch that are applied, as those of a unified diff.
+/// Returns the lines of a patch that are applied, as a unified diff.
 fn taken(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<String, FileError> {
     if patch.len() > PATCH_MAX_BYTES {
         return Err(FileError::TooBig {
@@ -130,17 +130,17 @@ fn taken(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<String, FileErr
     lines::taken(&patch)
 }
 
-/// Returns the lines of a patch that are applied, with the numbers that the hunks have where they fit.
+/// Returns the lines of a patch that are applied, with the actual line numbers of the hunks.
 pub(super) fn numbered(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<String, FileError> {
     let patch = taken(root, patch, stop)?;
     let planned = planned(root, &patch, stop)?;
     Ok(with_numbers(&patch, &planned))
 }
 
-/// Puts the numbers that the hunks have where they fit into the lines that are applied.
+/// Inserts the actual line numbers of the hunks into the lines that are applied.
 fn with_numbers(patch: &str, planned: &[Planned]) -> String {
     let mut headers = planned.iter().flat_map(|change| &change.headers);
-    // Lines of hunks begin with another sign.
+    // The lines within hunks begin with other characters.
     let lines = patch.split_inclusive('\n').map(|line| {
         if line.starts_with("@@") {
             headers.next().map_or(line, String::as_str)
@@ -158,7 +158,7 @@ fn apply(
 ) -> Result<(Applied, Told), FileError> {
     let patch = taken(root, &arguments.patch, stop)?;
     let planned = planned(root, &patch, stop)?;
-    // Past this point all is done, whatever happens to the call.
+    // From here on, the patch is applied completely, whatever happens to the call.
     stop.check()?;
     commit::commit(root, &planned)?;
     let diff = Some(with_numbers(&patch, &planned));

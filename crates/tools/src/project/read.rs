@@ -22,12 +22,12 @@ use crate::blocking::Stop;
 use crate::function::DefinitionError;
 use crate::summary::{count, grouped};
 
-/// How many lines a call shows unless it asks for another number.
+/// The default number of lines that a call shows.
 const READ_DEFAULT_LINES: u64 = 500;
-/// The most lines that one call shows.
+/// The maximum number of lines that one call shows.
 const READ_MAX_LINES: u64 = 2_000;
 
-/// The size of a file in UTF-16 that is a byte order mark and nothing else.
+/// The size of a UTF-16 file that contains only a byte order mark.
 const UTF_16_MARK_BYTES: u64 = 2;
 
 const DESCRIPTION: &str = "Reads a text file of the project, whole or by line range. Use it when you know the path \
@@ -64,20 +64,20 @@ struct Text {
     path: String,
     /// The size of the whole file.
     bytes: u64,
-    /// The lines shown, each as it is in the file, but for the bytes of text in UTF-16.
+    /// The lines, unchanged except that UTF-16 is converted to UTF-8.
     text: String,
     start_line: u64,
     /// The last line shown; 0 if the file is empty.
     end_line: u64,
-    /// Left out if the file is too big to count.
+    /// Missing if the file is too big to count its lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     total_lines: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_start_line: Option<u64>,
-    /// Set when bytes that are not in the encoding of the text were replaced by U+FFFD.
+    /// Whether bytes that are invalid in the text's encoding were replaced by U+FFFD.
     #[serde(skip_serializing_if = "is_false")]
     lossy: bool,
-    /// Lines of which only a part is shown.
+    /// Lines that are shown only in part.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cut_lines: Vec<LongLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,7 +114,7 @@ fn read(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<File, 
     let most = lines::READ_MAX_SCANNED_BYTES;
     let scanned = match content {
         Content::Text => lines::scan(&mut file, window, most, stop)?,
-        // The decoder takes two bytes for a mark only where a third one follows.
+        // The decoder recognizes a two-byte mark only if a third byte comes next.
         Content::Utf16 if bytes == UTF_16_MARK_BYTES => {
             lines::scan(&mut io::empty(), window, most, stop)?
         }
@@ -180,7 +180,7 @@ fn report(path: String, bytes: u64, content: Content, window: Window, excerpt: E
         cut_lines,
     } = excerpt;
     let (text, lossy) = match String::from_utf8(text) {
-        // In UTF-16 it was replaced when it was decoded.
+        // In UTF-16, invalid units were replaced when it was decoded.
         Ok(text) => {
             let lossy = content == Content::Utf16 && text.contains(char::REPLACEMENT_CHARACTER);
             (text, lossy)

@@ -1,7 +1,7 @@
 //! The project's folder, as a handle through which everything else is opened.
 //!
-//! `cap-std` resolves every path beneath the handle (on Linux the kernel does, with `openat2`), so that a path cannot
-//! lead out of the folder, not even for the blink of an eye between a check and its use.
+//! `cap-std` resolves every path below the handle (on Linux with the kernel's `openat2`), so a path can never lead out
+//! of the folder, not even for a moment between a check and the use.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -17,21 +17,22 @@ use super::own::{OwnFiles, OwnInside};
 use super::secret::{is_protected, is_secret};
 use crate::suggest::nearest;
 
-/// The most names of a folder that are compared with a name that does not exist.
+/// The maximum number of names in a folder that are compared with a name that does not exist.
 const MAX_COMPARED_NAMES: usize = 10_000;
 
 #[derive(Debug)]
 pub(super) struct ProjectRoot {
     dir: Dir,
-    /// Where it was when it was opened, absolute. On Windows not every program starts in a path that was resolved.
+    /// The absolute path at which it was opened. Not resolved, since on Windows some programs don't start in a resolved
+    /// path.
     #[cfg(feature = "commands")]
     path: PathBuf,
-    /// The absolute paths by which the folder goes, so that absolute paths into it can be understood.
+    /// The absolute paths by which the folder is known, so that absolute paths into it are understood.
     known_as: Vec<PathBuf>,
     own: OwnFiles,
 }
 
-/// Something inside the project, its path free of symlinks and `..`.
+/// An entry of the project, with a path that is free of symlinks and `..`.
 #[derive(Debug)]
 pub(super) enum Located {
     File(LocatedFile),
@@ -41,7 +42,7 @@ pub(super) enum Located {
 #[derive(Debug)]
 pub(super) struct LocatedFile {
     pub(super) path: PathBuf,
-    /// Whether it was asked for, or goes, by a name that secrets have.
+    /// Whether the requested path or the file's own path has a name used for secrets.
     pub(super) secrecy: Secrecy,
 }
 
@@ -54,14 +55,14 @@ pub(super) struct LocatedFolder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Secrecy {
     Secret,
-    /// It is a file of this program itself.
+    /// A file of this program itself.
     Own,
     Open,
 }
 
 impl ProjectRoot {
-    /// Opens a folder, unless it is a protected one or lies in one: what is protected is found by its name beneath the
-    /// root, and there its name would be gone.
+    /// Opens a folder, unless it is protected or inside a protected one: protected entries are recognized by their
+    /// names below the root, and those names would be missing there.
     pub(super) fn open(path: &Path, own: &OwnFiles) -> Result<Self, ProjectError> {
         let failed = |source| ProjectError::Root {
             path: path.to_owned(),
@@ -72,7 +73,7 @@ impl ProjectRoot {
             .into_iter()
             .flatten()
             .collect();
-        // The last is free of symlinks and `..`, where that can be found out.
+        // The last path is free of symlinks and `..`, if that could be determined.
         if known_as.last().is_some_and(|real| is_protected(real)) {
             return Err(ProjectError::Protected {
                 path: path.to_owned(),
@@ -87,28 +88,29 @@ impl ProjectRoot {
         })
     }
 
-    /// Its path, which may lead elsewhere by now.
+    /// Returns its path, which may lead elsewhere by now.
     #[cfg(feature = "commands")]
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its handle.
+    /// Returns its handle.
     pub(super) fn dir(&self) -> &Dir {
         &self.dir
     }
 
-    /// The files of this program itself, as they are found now.
+    /// Returns the files of this program itself, as they are found now.
     pub(super) fn own(&self) -> OwnInside {
         self.own.beneath(&self.known_as)
     }
 
-    /// The absolute paths by which the folder goes, the last one free of symlinks where that can be found out.
+    /// Returns the absolute paths by which the folder is known; the last one is free of symlinks if that could be
+    /// determined.
     pub(super) fn known_as(&self) -> &[PathBuf] {
         &self.known_as
     }
 
-    /// Finds a file or folder by the path that a model wrote. Symlinks are followed inside the project.
+    /// Finds a file or folder by the path that a model wrote. Symlinks are followed within the project.
     pub(super) fn locate(&self, asked: &str) -> Result<Located, FileError> {
         let wanted = self.relative(asked)?;
         let failed = |error| self.explain(&wanted, error);
@@ -140,7 +142,7 @@ impl ProjectRoot {
         Ok(Located::File(LocatedFile { path, secrecy }))
     }
 
-    /// Opens a file that was located before.
+    /// Opens a file that was located earlier.
     pub(super) fn open_file(&self, file: &LocatedFile) -> Result<(File, u64), FileError> {
         let path = || shown(&file.path);
         match file.secrecy {
@@ -151,7 +153,7 @@ impl ProjectRoot {
         open_regular(&self.dir, file.path.as_os_str(), &file.path)
     }
 
-    /// Makes a path relative to the top of the project. An absolute path that leads into the project counts as relative.
+    /// Makes a path relative to the project root. An absolute path into the project is accepted as well.
     pub(super) fn relative(&self, asked: &str) -> Result<PathBuf, FileError> {
         if self.is_gone() {
             return Err(FileError::RootGone);
@@ -181,8 +183,8 @@ impl ProjectRoot {
         })
     }
 
-    /// Tells whether the folder was deleted since it was opened: what may stand in its place is another one. A folder without links
-    /// at which its path still leads is one of a file system that counts none.
+    /// Returns whether the folder was deleted after it was opened: anything at its path now is another folder. A folder
+    /// with a link count of zero that its path still leads to is on a file system that does not count links.
     #[cfg(unix)]
     fn is_gone(&self) -> bool {
         use std::os::unix::fs::MetadataExt as _;
@@ -199,7 +201,7 @@ impl ProjectRoot {
         open.nlink() == 0 && !self.known_as.iter().any(is_open)
     }
 
-    /// Nobody here can tell.
+    /// This cannot be determined here.
     #[cfg(not(unix))]
     const fn is_gone(&self) -> bool {
         false
@@ -215,7 +217,8 @@ impl ProjectRoot {
         }
     }
 
-    /// Returns the nearest path that exists: the first part that does not is replaced by a sibling of a similar name.
+    /// Returns the nearest path that exists: the first part that is missing is replaced by a sibling with a similar
+    /// name.
     fn similar(&self, wanted: &Path) -> Option<String> {
         let mut parent = PathBuf::new();
         for part in wanted.components() {
@@ -238,20 +241,20 @@ impl ProjectRoot {
             let names = names.filter_map(|entry| entry.file_name().into_string().ok());
             let name = nearest(&part.as_os_str().to_string_lossy(), names)?;
             let similar = shown(&parent.join(name));
-            // A symlink that leads nowhere is there and yet not found.
+            // A symlink that leads nowhere exists, but its target is not found.
             return (similar != shown(wanted)).then_some(similar);
         }
         None
     }
 }
 
-/// Opens a regular file for reading; `path` is its name in messages. The last part of the name is not followed if it is
-/// a symlink, and opening a pipe or device does not block.
+/// Opens a regular file for reading; `path` is its name in messages. If the last part of the name is a symlink, it is
+/// not followed, and opening a pipe or device does not block.
 pub(super) fn open_regular(dir: &Dir, name: &OsStr, path: &Path) -> Result<(File, u64), FileError> {
     let failed = |error| FileError::from_io(path, error);
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
-    // Asked first, because merely opening a device may do something.
+    // Checked before opening, because opening a device may already have an effect.
     if !dir.symlink_metadata(name).map_err(failed)?.is_file() {
         return Err(FileError::NotRegular { path: shown(path) });
     }
@@ -263,13 +266,13 @@ pub(super) fn open_regular(dir: &Dir, name: &OsStr, path: &Path) -> Result<(File
     Ok((file, metadata.len()))
 }
 
-/// Tells whether a file is one that the kernel makes up, such as the one with this program's own environment.
+/// Returns whether the kernel generates the file's content, as for the file with this program's own environment.
 #[cfg(target_os = "linux")]
 fn is_of_kernel(file: &File) -> bool {
     /// `/proc` and `/sys`.
     const MADE_UP: [u64; 2] = [0x9fa0, 0x6265_6572];
     let system = rustix::fs::fstatfs(file).map(|system| system.f_type);
-    // One that does not say what it is on is not read either.
+    // A file on an unknown file system is not read either.
     system.map_or(true, |kind| {
         u64::try_from(kind).is_ok_and(|kind| MADE_UP.contains(&kind))
     })
@@ -280,7 +283,7 @@ const fn is_of_kernel(_: &File) -> bool {
     false
 }
 
-/// The names in a folder with what they stand for, sorted; at most `most` of them.
+/// Returns the names in a folder with their types, sorted; at most `most` of them.
 pub(super) fn names(dir: &Dir, most: usize) -> io::Result<Vec<(OsString, cap_std::fs::FileType)>> {
     let entries = dir.entries()?.flatten().take(most);
     let mut names: Vec<_> = entries

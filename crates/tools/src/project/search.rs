@@ -27,18 +27,18 @@ use crate::blocking::{Cancelled, Stop};
 use crate::function::DefinitionError;
 use crate::summary::{count, enumerate};
 
-/// How many hits a search shows unless it asks for another number.
+/// The default number of hits that a search shows.
 const SEARCH_DEFAULT_HITS: u32 = 50;
-/// The most hits that one search shows; the rest is counted.
+/// The maximum number of hits that one search shows; the rest is only counted.
 const SEARCH_MAX_HITS: u32 = 200;
-/// How many bytes of one file are searched.
+/// The maximum number of bytes of one file that are searched.
 const SEARCH_MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
-/// How many bytes one call searches in all.
+/// The maximum total number of bytes that one call searches.
 const SEARCH_MAX_TOTAL_BYTES: u64 = 512 * 1024 * 1024;
 
-/// The longest line that can be searched.
+/// The maximum length of a line that can be searched, in bytes.
 const MAX_LINE_BUFFER_BYTES: usize = 4 * 1024 * 1024;
-/// How many hits the summary repeats.
+/// The number of hits that the summary repeats.
 const HITS_IN_SUMMARY: usize = 5;
 
 const DESCRIPTION: &str = "Searches the text files of the project for a regular expression or plain text and returns the \
@@ -71,7 +71,7 @@ struct Arguments {
 #[derive(Debug, Serialize)]
 struct Search {
     hits: Vec<Hit>,
-    /// How many lines matched, including those not shown.
+    /// The number of lines that matched, including those not shown.
     total_hits: u64,
     files_with_hits: u64,
     #[serde(flatten)]
@@ -83,7 +83,7 @@ struct Search {
     summary: String,
 }
 
-/// What became of the files that were met.
+/// What happened to the files that were found.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 struct FilesSeen {
     files_searched: u64,
@@ -94,13 +94,14 @@ struct FilesSeen {
     /// Files that cannot be opened or read.
     #[serde(skip_serializing_if = "is_zero")]
     unreadable_files: u64,
-    /// Files of which only the beginning was searched, because of their size or a line that is too long to search.
+    /// Files of which only the beginning was searched, because of their size or because of a line that is too long to
+    /// search.
     #[serde(skip_serializing_if = "is_zero")]
     partly_searched_files: u64,
-    /// Files that are not in UTF-8, where the pattern is not in ASCII: words in them are not found.
+    /// Files that are not in UTF-8, counted if the pattern is not ASCII: words in them are not found.
     #[serde(skip_serializing_if = "is_zero")]
     not_utf_8_files: u64,
-    /// Files that were not searched, because enough was searched before.
+    /// Files that were not searched because the call's limit was reached.
     #[serde(skip_serializing_if = "is_zero")]
     unsearched_files: u64,
 }
@@ -209,11 +210,11 @@ impl<'a> SearchRun<'a> {
             .search_reader(self.pattern, &mut reader, &mut found);
         self.stop.check()?;
         self.bytes_left -= reader.bytes_read();
-        // A line too long to search is an error; what was found before it is found all the same.
+        // A line that is too long to search is an error, but hits before it count.
         let in_part = result.is_err() || reader.bytes_read() < bytes;
         self.files.files_searched += 1;
         self.files.partly_searched_files += u64::from(in_part);
-        // What is cut within a character is no sign of anything where the rest was not read.
+        // An incomplete character at the end means nothing if the rest was not read.
         let is_other = |it: Encoding| it.is_other || !(in_part || it.cut.is_empty());
         self.files.not_utf_8_files += u64::from(encoding.is_some_and(is_other));
         self.files_with_hits += u64::from(found.total > 0);
@@ -269,11 +270,11 @@ impl<'a> SearchRun<'a> {
 }
 
 impl FilesSeen {
-    /// Says what was not searched, and what to do about it.
+    /// Returns what was not searched, and what to do about it.
     fn hints(&self, glob: &PathGlob, passed_over: PassedOver) -> Vec<String> {
         let mut hints = Vec::new();
         if passed_over.stopped_early {
-            // A glob may leave the way as long as it was.
+            // A glob may not shorten the walk.
             hints.push("not everything was searched; narrow it with path".to_owned());
         } else if self.unsearched_files > 0 {
             hints.push("not everything was searched; narrow it with path or glob".to_owned());
@@ -303,7 +304,7 @@ impl FilesSeen {
     }
 }
 
-/// Reads a file up to a number of bytes, and no further once the call is stopped.
+/// Reads a file up to a number of bytes, and stops when the call is stopped.
 #[derive(Debug)]
 struct MeteredReader<'a, File> {
     file: File,
@@ -344,11 +345,11 @@ impl<File: Read> Read for MeteredReader<'_, File> {
     }
 }
 
-/// Tells text in UTF-8 from other text, part by part.
+/// Determines whether text is UTF-8, part by part.
 #[derive(Debug, Default)]
 struct Encoding {
     is_other: bool,
-    /// What there is of a character at the end of what was seen.
+    /// The incomplete character at the end of the text so far.
     cut: Vec<u8>,
 }
 

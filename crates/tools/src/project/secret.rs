@@ -1,43 +1,45 @@
-//! Which files are never read or written, whatever the project says.
+//! Which files are never read or written, whatever the project configures.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path};
 
 use neuraxis_core::is_secret_name;
 
-/// Names of files and folders that decide what may run here: nothing is written to them or beneath them. Upper and lower
-/// case count as equal.
+/// Names of files and folders that decide what may run here: nothing is written to them or below them. Compared without
+/// regard to case.
 pub const PROTECTED_NAMES: &[&str] = &[".git", "neuraxis.toml"];
 
-/// The short names that Windows gives to what [`PROTECTED_NAMES`] lists.
+/// The short names that Windows gives to the names in [`PROTECTED_NAMES`].
 const SHORT_NAMES: [&str; 2] = ["git~1", "neurax~1.tom"];
 
-/// Tells whether nothing may be written at this path, because it leads to what [`PROTECTED_NAMES`] lists or beneath it.
+/// Returns whether nothing may be written at this path, because it leads to a name in [`PROTECTED_NAMES`] or below it.
 #[must_use]
 pub fn is_protected(path: &Path) -> bool {
     let mut names = path.components().map(Component::as_os_str);
     names.any(|name| is_protected_name(&name.to_string_lossy()))
 }
 
-/// Tells whether nothing may be written to what goes by this name, in any spelling that some file system takes for it.
+/// Returns whether nothing may be written to an entry of this name, in any spelling that some file system treats as
+/// protected.
 pub(crate) fn is_protected_name(name: &str) -> bool {
     let mut protected = PROTECTED_NAMES.iter().chain(&SHORT_NAMES);
     protected.any(|protected| is_spelling(name, protected))
 }
 
-/// Tells whether some file system takes a name for another one.
+/// Returns whether some file system treats a name as equal to another.
 pub(super) fn is_spelling(name: &str, of: &str) -> bool {
     let name: String = name.chars().filter(|letter| !is_ignored(*letter)).collect();
     let name = name.split(':').next().unwrap_or_default();
     name.trim_end_matches([' ', '.']).eq_ignore_ascii_case(of)
 }
 
-/// Tells whether the file system of macOS takes names with and without a letter for the same.
+/// Returns whether the macOS file system ignores a character in names.
 const fn is_ignored(letter: char) -> bool {
     matches!(letter, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Tells whether a file at this path is never read, because [`SECRET_FILES`](neuraxis_core::SECRET_FILES) lists its name.
+/// Returns whether a file at this path is never read, because [`SECRET_FILES`](neuraxis_core::SECRET_FILES) lists its
+/// name.
 #[must_use]
 pub fn is_secret(path: &Path) -> bool {
     let part = |part: Option<&OsStr>| part.unwrap_or_default().to_string_lossy().to_lowercase();
@@ -45,7 +47,7 @@ pub fn is_secret(path: &Path) -> bool {
         part(path.file_name()),
         part(path.parent().and_then(Path::file_name)),
     );
-    // Windows opens `.env` under these names, too: with blanks or full stops behind it, or as `.env::$DATA`.
+    // Windows also opens `.env` under these names: with trailing spaces or full stops, or as `.env::$DATA`.
     let stream_of = name.split(':').next().unwrap_or_default();
     [name.as_str(), stream_of]
         .iter()

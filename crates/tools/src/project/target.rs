@@ -1,7 +1,7 @@
-//! A place in the project that is to be written: found and checked first, written later, in one go.
+//! A path in the project to be written: found and checked first, then written in one step.
 //!
-//! A file appears under its name only when it is complete: it is written under no name or another one, brought to disk,
-//! and then takes the place of what was there.
+//! A file appears under its name only when it is complete: it is written without a name or under another one, synced to
+//! disk, and then replaces the previous file.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -16,27 +16,27 @@ use super::own::leads_to;
 use super::root::{Located, LocatedFile, ProjectRoot, Secrecy};
 use super::secret::{is_protected, is_secret, is_spelling};
 
-/// Beside which parts a `HEAD` makes a folder a repository for git, one without `.git`.
+/// Entries that, next to a `HEAD`, turn a folder into a repository for git, even without `.git`.
 const OF_REPOSITORY: [&str; 3] = ["objects", "refs", "commondir"];
 
-/// What in such a folder says which programs git runs.
+/// Entries of such a folder that say which programs git runs.
 const RUN_BY_GIT: [&str; 3] = ["config", "config.worktree", "hooks"];
 
-/// Whether folders that are not there are made.
+/// Whether missing folders are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Folders {
     Make,
     MustExist,
 }
 
-/// A file that may be written, whether it is there or not. Its path is free of symlinks and `..`.
+/// A file that may be written, whether it exists or not. Its path is free of symlinks and `..`.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) path: PathBuf,
     pub(super) existing: Option<Existing>,
 }
 
-/// What is there now.
+/// The existing file.
 #[derive(Debug)]
 pub(super) struct Existing {
     pub(super) file: LocatedFile,
@@ -45,7 +45,7 @@ pub(super) struct Existing {
 }
 
 impl Target {
-    /// Finds the place for a path that a model wrote, and checks that it may be written. Nothing is changed.
+    /// Finds the target for a path that a model wrote, and checks that it may be written. Changes nothing.
     pub(super) fn find(
         root: &ProjectRoot,
         asked: &str,
@@ -76,8 +76,8 @@ impl Target {
             return Err(FileError::Own { path: shown(&path) });
         }
         let permissions = metadata.permissions();
-        // A file could be replaced although it must not be written: the folder decides about that. A mode that lets nobody
-        // write holds for those as well who may write everything.
+        // A file could be replaced although it is not writable: only the folder's permissions decide that. A read-only
+        // mode is respected even if the user, like root, could write anyway.
         if permissions.readonly() || !may_write(root, &path) {
             return Err(FileError::NotWritable { path: shown(&path) });
         }
@@ -154,8 +154,8 @@ impl Target {
         Ok(self)
     }
 
-    /// Checks that the file is none that the configuration of a repository names: its own, one further up, or one not far below
-    /// the top.
+    /// Checks that the configuration of no repository names the file: its own repository, one further up, or one just
+    /// below the project root.
     fn check_named_by_git(&self, root: &ProjectRoot) -> Result<(), FileError> {
         let Some(top) = root.known_as().last() else {
             return Ok(());
@@ -176,8 +176,8 @@ impl Target {
         }
     }
 
-    /// Checks that the file makes no folder above it a repository without `.git`, and is no part of one. Git enters those
-    /// as well, also where somebody only looks into the folder.
+    /// Checks that the file does not turn a folder above it into a repository without `.git`, and is not part of one.
+    /// Git also uses such repositories, even when a user only looks into the folder.
     pub(super) fn check_repository(&self, root: &ProjectRoot) -> Result<(), FileError> {
         let is_part = self.path.ancestors().any(|part| {
             let name = part.file_name().unwrap_or_default().to_string_lossy();
@@ -212,7 +212,7 @@ impl Target {
         self.path.parent().unwrap_or_else(|| Path::new(""))
     }
 
-    /// Returns the folders that [`folder`](Self::folder) would make, the outermost first.
+    /// Returns the folders that [`folder`](Self::folder) would create, outermost first.
     pub(super) fn missing_folders(&self, root: &ProjectRoot) -> Vec<PathBuf> {
         if self.existing.is_some() {
             return Vec::new();
@@ -228,7 +228,7 @@ impl Target {
         missing
     }
 
-    /// Makes the folders that the file is to be in, as far as they are not there, and opens the last one.
+    /// Creates the missing folders of the file, and opens the innermost.
     pub(super) fn folder(&self, root: &ProjectRoot) -> Result<Dir, FileError> {
         let failed = |error| FileError::from_write(&self.path, error);
         if self.existing.is_none() && !self.parent().as_os_str().is_empty() {
@@ -237,7 +237,7 @@ impl Target {
         open(root, self.parent()).map_err(failed)
     }
 
-    /// Writes the content beside the place, ready to take it.
+    /// Writes the content next to the target, ready to replace it.
     pub(super) fn prepare<'d>(
         &self,
         folder: &'d Dir,
@@ -245,7 +245,7 @@ impl Target {
         permissions: Option<Permissions>,
     ) -> Result<Prepared<'d>, FileError> {
         let existing = self.existing.as_ref().map(|file| file.permissions.clone());
-        // Where nothing can be made it is the folder that must not be written.
+        // If nothing can be created, it is the folder that is not writable.
         let made = TempFile::new(folder);
         let mut file = made.map_err(|error| FileError::from_write(self.parent(), error))?;
         let fill = || {
@@ -263,14 +263,14 @@ impl Target {
         })
     }
 
-    /// Removes the file that is there.
+    /// Removes the existing file.
     pub(super) fn remove(&self, root: &ProjectRoot) -> Result<(), FileError> {
         let removed = open(root, self.parent()).and_then(|dir| dir.remove_file(self.name()));
         removed.map_err(|error| FileError::from_write(&self.path, error))
     }
 }
 
-/// Content that is on disk and has no name yet. Dropped, it is gone.
+/// Content that is on disk and has no name yet. Dropping it deletes it.
 #[derive(Debug)]
 pub(super) struct Prepared<'d> {
     file: TempFile<'d>,
@@ -279,7 +279,7 @@ pub(super) struct Prepared<'d> {
 }
 
 impl Prepared<'_> {
-    /// Takes the place of what was there.
+    /// Replaces the previous file.
     pub(super) fn commit(self) -> Result<(), FileError> {
         let Self { file, name, path } = self;
         file.replace(name)
@@ -287,7 +287,7 @@ impl Prepared<'_> {
     }
 }
 
-/// Tells whether the user that runs this program may write a file. Where that cannot be found out, writing it shows.
+/// Returns whether the user who runs this program may write a file. If that cannot be determined, writing it will show.
 #[cfg(unix)]
 fn may_write(root: &ProjectRoot, file: &Path) -> bool {
     use rustix::fs::{Access, AtFlags, accessat};
@@ -313,7 +313,7 @@ fn open(root: &ProjectRoot, folder: &Path) -> io::Result<Dir> {
     }
 }
 
-/// Splits the path of a folder into what is there, free of symlinks, and what is not.
+/// Splits the path of a folder into its existing part, free of symlinks, and its missing part.
 fn split(root: &ProjectRoot, folder: &Path) -> Result<(PathBuf, PathBuf), FileError> {
     for there in folder.ancestors() {
         if there.as_os_str().is_empty() {
@@ -343,7 +343,7 @@ fn has_dots(path: &Path) -> bool {
         .any(|part| !matches!(part, Component::Normal(_)))
 }
 
-/// Refuses names that are there to mislead whoever reads them.
+/// Refuses names that would mislead a reader.
 fn check_name(asked: &str) -> Result<(), FileError> {
     let invalid = |why| FileError::InvalidPath {
         path: asked.to_owned(),

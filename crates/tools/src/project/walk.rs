@@ -1,4 +1,4 @@
-//! Goes through the folders of a project, without following symlinks and without what is ignored.
+//! Walks through the folders of a project, without following symlinks and without ignored entries.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::ControlFlow;
@@ -14,29 +14,29 @@ use super::ignored::IgnoreFiles;
 use super::root::{LocatedFolder, ProjectRoot, names};
 use crate::blocking::Stop;
 
-/// The most files and folders that one call goes through.
+/// The maximum number of files and folders that one call visits.
 pub(super) const WALK_MAX_ENTRIES: u64 = 100_000;
-/// How many folders deep a call goes, counted from where it begins.
+/// The maximum depth of folders that a call visits, counted from its starting point.
 pub(super) const WALK_MAX_DEPTH: u32 = 64;
 
-/// Something met on the way.
+/// An entry found during the walk.
 #[derive(Debug)]
 pub(super) struct Met<'a> {
     /// The folder it is in.
     pub(super) folder: &'a Dir,
     pub(super) name: &'a OsStr,
-    /// Its path from the top of the project.
+    /// Its path from the project root.
     pub(super) path: &'a Path,
     pub(super) kind: Kind,
 }
 
-/// What a name in a folder stands for.
+/// The type of an entry in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
     File,
     Folder,
-    /// It is listed, and not followed.
+    /// Listed, but not followed.
     Symlink,
     /// A pipe, socket or device.
     Other,
@@ -56,7 +56,7 @@ impl From<FileType> for Kind {
     }
 }
 
-/// What was passed over on the way.
+/// What was skipped during the walk.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct PassedOver {
     /// Files and folders that ignore files name.
@@ -68,7 +68,7 @@ pub(super) struct PassedOver {
     /// Folders deeper than [`WALK_MAX_DEPTH`].
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) too_deep_folders: u64,
-    /// Set when the walk ended before everything was seen, because of [`WALK_MAX_ENTRIES`].
+    /// Whether the walk ended early because of [`WALK_MAX_ENTRIES`].
     #[serde(skip_serializing_if = "is_false")]
     pub(super) stopped_early: bool,
 }
@@ -81,12 +81,12 @@ pub(super) fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
-/// How far a walk goes.
+/// The limits of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// How many levels of folders; 1 is the folder itself.
+    /// The maximum number of levels of folders; 1 is the folder itself.
     pub(super) depth: u32,
-    /// How many files and folders.
+    /// The maximum number of files and folders.
     pub(super) entries: u64,
 }
 
@@ -99,7 +99,7 @@ impl Default for Bounds {
     }
 }
 
-/// Visits what a glob means in a folder and in its folders, in the order of names.
+/// Visits the entries in a folder and its subfolders that match a glob, in the order of their names.
 pub(super) fn walk<Visit>(
     root: &ProjectRoot,
     start: &LocatedFolder,
@@ -123,19 +123,19 @@ where
         stop,
         visit,
     };
-    // Whether everything was seen, what was passed over says.
+    // The skipped entries say whether everything was visited.
     let _ = walk.folder(&start.dir, &start.path, 1, &names)?;
     Ok(walk.passed_over)
 }
 
-/// One name more than may be gone through, so that a surplus is noticed.
+/// Returns one more than the remaining number, so that a surplus is noticed.
 fn most_names(left: u64) -> usize {
     usize::try_from(left)
         .unwrap_or(usize::MAX)
         .saturating_add(1)
 }
 
-/// The ignore files above a folder hold inside it, too.
+/// Returns the ignore files above a folder, which also apply inside it.
 fn ignore_files_above(root: &ProjectRoot, folder: &Path) -> IgnoreFiles {
     let path = root.known_as().last().map(PathBuf::as_path);
     let mut ignored = IgnoreFiles::at_top(root.dir(), path);

@@ -1,4 +1,4 @@
-//! The tool `write_file`. What a call changed stands beside its result, for people: no model reads it again.
+//! The tool `write_file`. The change is attached to the result for users; models do not read it.
 
 use std::borrow::Cow;
 use std::io::{Cursor, Read};
@@ -18,7 +18,7 @@ use crate::blocking::{self, Stop};
 use crate::function::{DefinitionError, FunctionTool};
 use crate::summary::{count, grouped};
 
-/// The most bytes that one call writes.
+/// The maximum number of bytes that one call writes.
 const WRITE_MAX_BYTES: usize = 1 << 20;
 
 const DESCRIPTION: &str = "Writes a text file of the project: makes it, or replaces its whole content. Use apply_patch \
@@ -76,13 +76,14 @@ struct Written {
     change: Change,
     bytes: u64,
     lines: u64,
-    /// The size of what was there before.
+    /// The size of the previous file.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_before: Option<u64>,
     summary: String,
 }
 
-/// Finds the file, if what is to be written fits into one, and into this one. Returns the beginning of what is there as well.
+/// Finds the target file, after checking that the content is small enough and may be written there. Also returns the
+/// beginning of the existing file.
 fn target(root: &ProjectRoot, arguments: &Arguments) -> Result<(Target, Vec<u8>), FileError> {
     let content = arguments.content.as_bytes();
     if content.len() > WRITE_MAX_BYTES {
@@ -104,13 +105,13 @@ fn target(root: &ProjectRoot, arguments: &Arguments) -> Result<(Target, Vec<u8>)
     Ok((target, there))
 }
 
-/// Refuses to write over text, which begins with `there`, in another encoding than UTF-8: what was read of it has lost letters,
-/// and what else uses the file expects its encoding.
+/// Refuses to overwrite text in an encoding other than UTF-8; `there` is its beginning. What was read of such a file
+/// has lost characters, and other programs expect its encoding.
 fn check_encoding(there: &[u8], target: &Target) -> Result<(), FileError> {
     let Err(error) = std::str::from_utf8(there) else {
         return Ok(());
     };
-    // A character that is cut where reading ended is no sign of anything.
+    // A character that is cut where reading ended means nothing.
     if error.error_len().is_none() && there.len() == WRITE_MAX_BYTES {
         return Ok(());
     }
@@ -136,19 +137,19 @@ fn write(
         None => Change::Created,
     };
     if change != Change::Unchanged {
-        // Past this point the file is written whatever happens to the call.
+        // From here on, the file is written whatever happens to the call.
         stop.check()?;
         let folder = target.folder(root)?;
         let prepared = target.prepare(&folder, content.as_bytes(), None)?;
         prepared.commit()?;
     }
-    // Only now: comparing takes its time, and the file is written already if the call has no more.
+    // Compared only now because that takes time: if the call is stopped, the file is already written.
     let difference = before.and_then(|before| Difference::between(&before, &content));
     Ok((report(&target, change, &content), difference))
 }
 
-/// Returns what `write_file` makes of a content that it writes over a file, whose beginning is `there`. The byte order mark of
-/// the file is kept, and so is what ends its lines, if that is `\r\n` throughout and the content has no `\r`: a model seldom
+/// Returns the content that `write_file` writes over an existing file that begins with `there`. The file's byte order
+/// mark is kept, and so are its line endings if all of them are `\r\n` and the content has no `\r`: a model rarely
 /// writes either.
 #[must_use]
 pub fn content_as_written<'a>(there: &[u8], content: &'a str) -> Cow<'a, str> {
@@ -171,7 +172,7 @@ fn ends_lines_with_returns(text: &[u8]) -> bool {
     ends.peek().is_some() && ends.all(is_return)
 }
 
-/// Reads the beginning of what is there, as much as a call may write; nothing where that cannot be read.
+/// Reads the beginning of the existing file, as much as a call may write; empty if it cannot be read.
 fn beginning(root: &ProjectRoot, target: &Target) -> Vec<u8> {
     let read = |existing: &Existing| {
         let (file, _) = root.open_file(&existing.file).ok()?;
@@ -183,7 +184,7 @@ fn beginning(root: &ProjectRoot, target: &Target) -> Vec<u8> {
     target.existing.as_ref().and_then(read).unwrap_or_default()
 }
 
-/// Reads what is there; nothing where that cannot be compared.
+/// Reads the existing file; `None` if it cannot be compared.
 fn before(root: &ProjectRoot, target: &Target) -> Option<String> {
     let Some(existing) = &target.existing else {
         return Some(String::new());
@@ -198,14 +199,14 @@ fn before(root: &ProjectRoot, target: &Target) -> Option<String> {
     Some(before)
 }
 
-/// Tells whether the file has this very content already.
+/// Returns whether the file already has exactly this content.
 fn is_same(root: &ProjectRoot, existing: &Existing, content: &[u8]) -> Result<bool, FileError> {
     if existing.bytes != content.len() as u64 {
         return Ok(false);
     }
     let (file, _) = root.open_file(&existing.file)?;
     let mut found = Vec::with_capacity(content.len());
-    // One byte more, in case it grew meanwhile.
+    // One byte more, in case the file has grown.
     let read = file.take(existing.bytes + 1).read_to_end(&mut found);
     read.map_err(|error| FileError::from_io(&existing.file.path, error))?;
     Ok(found == content)

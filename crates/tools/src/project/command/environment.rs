@@ -1,12 +1,12 @@
-//! The variables that a command gets.
+//! The environment variables of a command.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 
 use neuraxis_core::TraceContext;
 
-/// The variables that are handed on to commands, if they are set: no other one is, unless it is
-/// [named](crate::project_files_without), since any may hold a secret. A `*` at the end stands for anything.
+/// The variables that commands inherit if they are set. No others are inherited unless they are
+/// [named](crate::project_files_without), since any variable may hold a secret. A `*` at the end matches any text.
 pub const COMMAND_ENVIRONMENT: &[&str] = &[
     "PATH",
     "HOME",
@@ -28,7 +28,7 @@ pub const COMMAND_ENVIRONMENT: &[&str] = &[
     "VIRTUAL_ENV",
 ];
 
-/// What commands are told, so that they neither paint nor ask nor page.
+/// Settings that keep commands from using colors, prompting, and paging.
 const SET: [(&str, &str); 9] = [
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
@@ -36,14 +36,14 @@ const SET: [(&str, &str); 9] = [
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_EDITOR", "true"),
-    // Looking at a repository does not write to it.
+    // Inspecting a repository does not write to it.
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_CONFIG_COUNT", GIT_CONFIGURATION_COUNT),
     ("DEBIAN_FRONTEND", "noninteractive"),
 ];
 
-/// What git is told, over what a repository says: nothing that a repository brings along is run, nor is a password asked
-/// for, nor does it tidy up in the background, which would be ended with the command.
+/// Settings that override a repository's: git runs nothing that a repository supplies, asks for no password, and starts
+/// no background maintenance, which would be killed with the command.
 const GIT_CONFIGURATION: [(&str, &str); 7] = [
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
@@ -55,7 +55,8 @@ const GIT_CONFIGURATION: [(&str, &str); 7] = [
 ];
 const GIT_CONFIGURATION_COUNT: &str = "7";
 
-/// What is handed on besides where there is no sandbox: where temporary files go, and what programs of Windows need.
+/// Variables that commands also inherit if there is no sandbox: those for temporary files, and those that Windows
+/// programs need.
 const UNCONFINED: &[&str] = &[
     "TMPDIR",
     "TEMP",
@@ -71,7 +72,7 @@ const UNCONFINED: &[&str] = &[
     "PROGRAMFILES",
 ];
 
-/// Makes the environment of a command that nothing confines from that of this program, with the variables that were named.
+/// Returns the environment of an unconfined command, built from this program's environment and the named variables.
 pub(super) fn unconfined_environment(
     ours: impl Iterator<Item = (OsString, OsString)>,
     named: &[String],
@@ -85,8 +86,8 @@ pub(super) fn unconfined_environment(
     handed_on
 }
 
-/// Makes the environment of a command in the sandbox from that of this program, with the variables that were named. The
-/// helper adds where temporary files go.
+/// Returns the environment of a sandboxed command, built from this program's environment and the named variables. The
+/// helper adds the variables for temporary files.
 pub(super) fn environment(
     ours: impl Iterator<Item = (OsString, OsString)>,
     named: &[String],
@@ -108,7 +109,7 @@ pub(super) fn environment(
         .collect()
 }
 
-/// Names the trace that a command belongs to, as programs that record traces read it.
+/// Returns the variables that name the command's trace, in the form that tracing programs read.
 pub(super) fn of_trace(trace: &TraceContext) -> impl Iterator<Item = (OsString, OsString)> + use<> {
     let parent = ("TRACEPARENT".into(), trace.to_string().into());
     let state = trace.state.as_ref();
@@ -116,10 +117,11 @@ pub(super) fn of_trace(trace: &TraceContext) -> impl Iterator<Item = (OsString, 
     std::iter::once(parent).chain(state)
 }
 
-/// Leaves out of a search path what leads into whatever folder a command is in: a project must not bring along its `git`.
+/// Removes relative folders from a search path, since they depend on the command's folder: a project must not supply
+/// its own `git`.
 fn absolute_only(path: &OsStr) -> OsString {
     let absolute = env::split_paths(path).filter(|folder| folder.is_absolute());
-    // What was split has no separators in it.
+    // The split parts contain no separators.
     env::join_paths(absolute).unwrap_or_default()
 }
 
@@ -132,13 +134,13 @@ fn is_handed_on(name: &str) -> bool {
         })
 }
 
-/// Tells whether a variable was named, and is none of those that commands are told.
+/// Returns whether a variable was named, and is not one that commands are always given.
 fn is_named(name: &str, named: &[String]) -> bool {
     let is_told = SET.iter().any(|(told, _)| is_name(name, told)) || name.starts_with("GIT_CONFIG");
     !is_told && named.iter().any(|known| is_name(name, known))
 }
 
-/// Tells whether a variable goes by a name: on Windows in capitals or not.
+/// Returns whether a variable has a name; case is ignored on Windows.
 fn is_name(variable: &str, name: &str) -> bool {
     variable == name || cfg!(windows) && variable.eq_ignore_ascii_case(name)
 }

@@ -1,4 +1,4 @@
-//! What a command writes: shown while it runs, and kept up to a bound.
+//! The output of a command: shown while it runs, and kept up to a limit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use neuraxis_ports::Progress;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The most bytes that are returned of what a command writes to each of its two outputs: some of the beginning, and the end.
-/// Both of them fit into what an engine keeps of a result; how much of it a model reads is for the engine to say.
+/// The maximum number of bytes that are returned of each of a command's two outputs: a part of the beginning, and the
+/// end. Both fit into what the engine keeps of a result; the engine decides how much of it a model reads.
 const COMMAND_MAX_OUTPUT_BYTES: usize = (4 << 20) - (1 << 10);
-/// The most bytes that are shown while a command runs.
+/// The maximum number of bytes that are shown while a command runs.
 const COMMAND_MAX_LIVE_BYTES: usize = 1 << 20;
 
 const HEAD: usize = COMMAND_MAX_OUTPUT_BYTES / 4;
@@ -51,10 +51,10 @@ pub(super) struct Collected {
 }
 
 impl Collected {
-    /// Reads until the output ends. A pipe that fails counts as one that ended.
+    /// Reads until the output ends. A pipe that fails is treated as ended.
     pub(super) async fn read(&mut self, mut from: impl AsyncRead + Unpin, live: &Live<'_>) {
         let mut chunk = vec![0; CHUNK];
-        // The first bytes of a character whose last ones have not come yet.
+        // The first bytes of a character whose last bytes have not arrived.
         let mut pending = Vec::new();
         while let Ok(length @ 1..) = from.read(&mut chunk).await {
             let bytes = chunk.get(..length).unwrap_or_default();
@@ -80,7 +80,7 @@ impl Collected {
         self.tail.drain(..too_many);
     }
 
-    /// How many bytes were not kept.
+    /// Returns how many bytes were not kept.
     pub(super) fn left_out(&self) -> u64 {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
@@ -101,7 +101,7 @@ impl Collected {
     }
 }
 
-/// How many of the bytes are whole characters, or no characters at all.
+/// Returns how many of the bytes are complete characters or invalid.
 fn whole_characters(bytes: &[u8]) -> usize {
     let mut checked = 0;
     loop {

@@ -1,5 +1,5 @@
-//! Where the git repository of a folder is: commands write none outside of the project, whatever access they have. And what
-//! it has that git does not run for them.
+//! Where the git repository of a folder is, since commands cannot write to one outside the project, whatever access
+//! they have. Also which of its programs git does not run in commands.
 
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use super::running::Confinement;
 use crate::project::git::{configuration, nearest, shared};
 
-/// Returns the repository of a folder of the project, if it is outside of the project: the project is a linked working tree, a
-/// submodule or a part of what the repository holds.
+/// Returns the repository of a project folder if it is outside the project: the project is then a linked working tree,
+/// a submodule or a part of the repository's working tree.
 pub(super) fn outside(root: &Path, folder: &Path) -> Option<PathBuf> {
     let root = root.canonicalize().ok()?;
     let repository = nearest(&root.join(folder))?;
     (!repository.starts_with(&root)).then_some(repository)
 }
 
-/// Says what the repository of a folder of the project has that git does not run in commands, as its files tell: hooks and
-/// filters. What its configuration includes from other files is not looked at.
+/// Returns which programs of the repository of a project folder git does not run in commands, as far as its files tell:
+/// hooks and filters. Files that its configuration includes are not examined.
 pub(super) fn not_run(
     confinement: Confinement,
     root: &Path,
@@ -26,7 +26,7 @@ pub(super) fn not_run(
     let shared = shared(repository);
     let configuration = configuration(&shared).to_ascii_lowercase();
     let hooks = configuration.contains("hookspath") || has_hooks(&shared.join("hooks"));
-    // Where nothing confines commands, they run.
+    // If nothing confines commands, filters run.
     let filters = confinement == Confinement::Sandbox && has_filters(&configuration);
     match (hooks, filters) {
         (true, true) => Some("hooks and filters"),
@@ -36,13 +36,13 @@ pub(super) fn not_run(
     }
 }
 
-/// Tells whether a configuration, in small letters, has a filter.
+/// Returns whether a lower-case configuration has a filter.
 fn has_filters(configuration: &str) -> bool {
     let mut sections = configuration.split('[');
     sections.any(|section| section.starts_with("filter "))
 }
 
-/// Tells whether a folder has hooks beside the samples that git makes.
+/// Returns whether a folder has hooks other than git's samples.
 fn has_hooks(folder: &Path) -> bool {
     let hooks = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut hooks = hooks.map(|hook| hook.path());

@@ -1,4 +1,4 @@
-//! A command under way, with a sandbox around it or without.
+//! A running command, in a sandbox or without one.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::unconfined::{self, Unconfined};
 use crate::project::root::{LocatedFolder, ProjectRoot};
 use crate::sandbox::{Aftermath, Ended};
 
-/// What is around a command.
+/// What confines a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Confinement {
     /// The sandbox.
@@ -21,7 +21,7 @@ pub(super) enum Confinement {
 }
 
 impl Confinement {
-    /// Starts a command in a folder of the project, with these variables besides the usual ones.
+    /// Starts a command in a project folder, with these variables in addition to the usual ones.
     pub(super) fn start(
         self,
         command: &str,
@@ -61,7 +61,7 @@ fn sandboxed(
     let own = root.own();
     let mut environment = super::environment::environment(std::env::vars_os(), variables);
     environment.extend(trace.into_iter().flat_map(of_trace));
-    // To install packages does not fail because of hooks that are closed, and do not run.
+    // Keeps package installation from failing because of hooks, which are closed and do not run.
     environment.push(("HUSKY".into(), "0".into()));
     let owned = |path: &Path| -> PathBuf { path.to_owned() };
     let running = crate::sandbox::start(crate::sandbox::Wanted {
@@ -77,7 +77,7 @@ fn sandboxed(
     running.map(Running::Sandboxed)
 }
 
-/// There is none, so that there is no such tool either.
+/// There is no sandbox, so there is no such tool either.
 #[cfg(not(target_os = "linux"))]
 fn sandboxed(
     _: &str,
@@ -92,7 +92,7 @@ fn sandboxed(
     ))
 }
 
-/// A command under way. Dropped, it is ended.
+/// A running command. Dropping it ends the command.
 #[derive(Debug)]
 pub(super) enum Running {
     #[cfg(target_os = "linux")]
@@ -101,7 +101,7 @@ pub(super) enum Running {
 }
 
 impl Running {
-    /// Returns what it writes to its two outputs; nothing the second time.
+    /// Returns the command's two outputs; `None` the second time.
     pub(super) fn output(&mut self) -> Option<(ChildStdout, ChildStderr)> {
         match self {
             #[cfg(target_os = "linux")]
@@ -110,7 +110,7 @@ impl Running {
         }
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the command has ended.
     pub(super) async fn wait(&mut self) -> Result<Ended, ToolError> {
         match self {
             #[cfg(target_os = "linux")]
@@ -119,7 +119,7 @@ impl Running {
         }
     }
 
-    /// Ends it. Returns what was found of it afterwards.
+    /// Ends the command. Returns what was found afterwards.
     pub(super) async fn end(&mut self) -> Aftermath {
         match self {
             #[cfg(target_os = "linux")]

@@ -1,7 +1,8 @@
-//! A command that nothing confines, for machines without a sandbox whose user allowed it.
+//! An unconfined command, for machines without a sandbox whose user allowed it.
 //!
-//! It can do whatever the user can. On Unix it is ended with all that stayed in its process group, also when the call is
-//! cancelled; what left the group, what it started on other systems, and all of it if this program is killed, stays.
+//! It can do whatever the user can. On Unix, everything that stayed in its process group is killed with it, also when
+//! the call is cancelled. Processes that left the group keep running, as do its child processes on other systems, and
+//! everything if this program is killed.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,14 +14,14 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 use crate::sandbox::{Aftermath, Ended};
 
-/// Found in the command's own search path, which holds no folder of the project by a relative name.
+/// Found in the command's own search path, which contains no relative folders, and so none of the project's.
 const SHELL: &str = "sh";
 
-/// A command under way. Dropped, it is ended.
+/// A running command. Dropping it ends the command.
 #[derive(Debug)]
 pub(super) struct Unconfined {
     child: Child,
-    /// Its number, which is that of its group, too.
+    /// Its process id, which is also its process group id.
     #[cfg(unix)]
     group: Option<rustix::process::Pid>,
 }
@@ -66,7 +67,7 @@ impl Unconfined {
 
     pub(super) async fn wait(&mut self) -> Result<Ended, ToolError> {
         let status = self.child.wait().await.map_err(|error| failed(&error))?;
-        // What it left behind.
+        // Kills processes that it left behind.
         self.kill();
         Ok(Ended {
             exit_code: status.code(),
@@ -83,7 +84,7 @@ impl Unconfined {
 
     #[cfg(unix)]
     fn kill(&mut self) {
-        // Once: the number may be another's later.
+        // Only once: the id may later belong to another process group.
         if let Some(group) = self.group.take() {
             let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
@@ -91,7 +92,7 @@ impl Unconfined {
 
     #[cfg(not(unix))]
     fn kill(&mut self) {
-        // It may have ended just now.
+        // It may have ended in the meantime.
         let _gone = self.child.start_kill();
     }
 }

@@ -1,5 +1,5 @@
-//! Puts planned changes into effect: everything is on disk before the first file changes, and what was changed is put
-//! back if a later file cannot be.
+//! Applies planned changes: all new content is on disk before the first file changes, and if a file cannot be changed,
+//! the earlier ones are restored.
 
 use std::path::PathBuf;
 
@@ -13,14 +13,14 @@ pub(super) fn commit(root: &ProjectRoot, planned: &[Planned]) -> Result<(), File
     let changed = change(root, planned, &mut made);
     if changed.is_err() {
         for folder in made.iter().rev() {
-            // One that was not made, or that holds something, is left.
+            // A folder that was not created, or is not empty, stays.
             let _ = root.dir().remove_dir(folder);
         }
     }
     changed
 }
 
-/// Changes the files, and notes the folders that are made for them, each after the one that it is in.
+/// Changes the files, and records the folders that are created for them, parents first.
 fn change(
     root: &ProjectRoot,
     planned: &[Planned],
@@ -42,7 +42,7 @@ fn change(
     }
     let mut done = Vec::new();
     for (write, prepared) in writes.into_iter().zip(prepared) {
-        // With what the patch wrote before, it may make a repository.
+        // Together with what the patch has already written, this file may form a repository.
         let checked = write.target.check_repository(root);
         if let Err(error) = checked.and_then(|()| prepared.commit()) {
             return Err(put_back(root, &done, error));
@@ -58,14 +58,14 @@ fn change(
     Ok(())
 }
 
-/// What has been done already.
+/// A completed change.
 #[derive(Debug)]
 enum Done<'a> {
     Written(&'a Write),
     Removed(&'a Target, &'a [u8]),
 }
 
-/// Undoes what was done, and returns the error with what came of that.
+/// Undoes completed changes, and returns the error with the outcome of that.
 fn put_back(root: &ProjectRoot, done: &[Done<'_>], error: FileError) -> FileError {
     let mut left = Vec::new();
     for done in done.iter().rev() {

@@ -1,4 +1,4 @@
-//! Puts hunks in place, or says which one does not fit and what stands there instead.
+//! Fits hunks to a file, or explains which hunk does not fit and what the file has there instead.
 
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -11,33 +11,33 @@ use crate::project::content::{self, BYTE_ORDER_MARK, Content};
 use crate::project::failure::FileError;
 use crate::summary::{MAX_QUOTED_CHARS, count, enumerate};
 
-/// The most comparisons of lines that one file may cost: less than a second of work.
+/// The maximum number of line comparisons for one file: less than a second of work.
 pub(super) const MAX_COMPARISONS: usize = 100_000_000;
 
-/// The most lines of the file that an error shows.
+/// The maximum number of lines of the file that an error shows.
 const MAX_SHOWN_LINES: usize = 8;
 
-/// How many places an error names of those where a hunk fits.
+/// The maximum number of matching places that an error names.
 const MAX_NAMED_PLACES: usize = 8;
 
-/// From this line on a hunk has no line of its own: it did not say any that may be.
+/// A line number from here on means that the hunk has no line of its own: it gave none that is possible.
 pub(super) const NO_LINE: usize = usize::MAX / 2;
 
-/// What hunks make of a file.
+/// The result of applying hunks to a file.
 #[derive(Debug)]
 pub(super) struct Patched {
     pub(super) content: Vec<u8>,
     pub(super) moved: Vec<Moved>,
-    /// The first line of each hunk, as it is where the hunk fits.
+    /// The header of each hunk, with its actual line numbers.
     pub(super) headers: Vec<String>,
 }
 
-/// A hunk that fits at another line than its own.
+/// A hunk that fits at another line than the one it states.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Moved {
-    /// Its number in the changes of the file, from 1.
+    /// Its number among the file's hunks, from 1.
     hunk: usize,
-    /// The line at which it begins in the file as it is now.
+    /// The line at which it begins in the new file.
     line: usize,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn patched(
     Ok(patched)
 }
 
-/// Returns the content of a file, if it is text.
+/// Returns the content of a file if it is UTF-8 text.
 pub(super) fn text_of<'a>(content: &'a [u8], path: &str) -> Result<&'a str, FileError> {
     if let Ok(text) = std::str::from_utf8(content) {
         return Ok(text);
@@ -87,7 +87,7 @@ pub(super) fn text_of<'a>(content: &'a [u8], path: &str) -> Result<&'a str, File
     })
 }
 
-/// Parts the byte order mark, which a patch hardly ever has, from a text, unless the patch is about that as well.
+/// Splits off the byte order mark, which patches rarely include, unless the patch refers to it.
 fn without_mark<'a>(text: &'a str, patch: &Patch<'_, str>) -> (&'a str, &'a str) {
     let mut lines = patch.hunks().iter().flat_map(Hunk::lines);
     let is_meant = lines.any(|line| {
@@ -99,18 +99,18 @@ fn without_mark<'a>(text: &'a str, patch: &Patch<'_, str>) -> (&'a str, &'a str)
     text.split_at_checked(at).unwrap_or(("", text))
 }
 
-/// Puts all hunks in their places, one behind the other.
+/// Applies all hunks at their places, one after the other.
 fn in_place<'a>(file: &[&'a str], patch: &'a Patch<'_, str>) -> Result<Patched, String> {
     let all = patch.hunks().len();
     let mut lines: Vec<Cow<'a, str>> = Vec::with_capacity(file.len());
     let (mut moved, mut headers) = (Vec::new(), Vec::new());
-    // The first line behind the hunk before, where that stands, and where it says it does.
+    // The first line after the previous hunk, where that hunk is, and where it claims to be.
     let (mut next, mut before, mut before_said) = (0, 0, 0);
     let mut stays_open = false;
     for (number, hunk) in (1..).zip(patch.hunks()) {
         let wanted: Vec<&str> = old(hunk).collect();
         let said = said(hunk);
-        // What moved the hunk before moves this one as well.
+        // Whatever displaced the previous hunk displaces this one as well.
         let expected = said.map(|said| said.saturating_add(before).saturating_sub(before_said));
         let start = find(file, &wanted, next, expected).map_err(|why| {
             let range = said.map(|_| format!(" -{}", hunk.old_range()));
@@ -146,17 +146,17 @@ fn in_place<'a>(file: &[&'a str], patch: &'a Patch<'_, str>) -> Result<Patched, 
     })
 }
 
-/// Names a range of lines as the first line of a hunk does, given how many lines are before it.
+/// Formats a line range as in a hunk header, given the number of lines before it.
 fn range(before: usize, many: usize) -> String {
     match many {
-        // One without lines is named by the line before it.
+        // An empty range is named by the line before it.
         0 => format!("{before},0"),
         1 => (before + 1).to_string(),
         _ => format!("{},{many}", before + 1),
     }
 }
 
-/// Sees to it that no line becomes one with the next: what was the last line of the file gets an end.
+/// Ensures that no line is joined with the next: a line that used to be the last of the file gets a line ending.
 fn end_each(lines: &mut [Cow<'_, str>], file: &[&str]) -> Result<(), String> {
     let followed = lines.iter_mut().rev().skip(1);
     for line in followed.filter(|line| !line.ends_with('\n')) {
@@ -173,11 +173,11 @@ fn end_each(lines: &mut [Cow<'_, str>], file: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the line at which a hunk says that it begins, from 0.
+/// Returns the line at which a hunk claims to begin, from 0.
 fn said(hunk: &Hunk<'_, str>) -> Option<usize> {
     let range = hunk.old_range();
     let start = Some(range.start()).filter(|start| *start < NO_LINE)?;
-    // One that takes no line names the line before it.
+    // A hunk that takes no lines names the line before it.
     Some(if range.is_empty() {
         start
     } else {
@@ -185,7 +185,7 @@ fn said(hunk: &Hunk<'_, str>) -> Option<usize> {
     })
 }
 
-/// Returns the line at which some lines stand, from 0. Where they stand nowhere as they are, the ends of lines do not count.
+/// Returns the line at which some lines occur, from 0. If they don't occur exactly, line endings are ignored.
 fn find(
     file: &[&str],
     wanted: &[&str],
@@ -200,8 +200,8 @@ fn find(
     start.ok_or_else(|| misfit(file, wanted, expected.unwrap_or(next)))
 }
 
-/// Returns the line at which some lines stand: the expected one, or else the only one behind the hunk before. Where no line is
-/// expected, it has to be the only one of all.
+/// Returns the line at which some lines occur: the expected one, or else the only one after the previous hunk. If no
+/// line is expected, it must be the only one in the file.
 fn place(
     file: &[&str],
     wanted: &[&str],
@@ -239,17 +239,17 @@ fn place(
     }
 }
 
-/// Names the lines with these indexes; of many the first alone.
+/// Formats the line numbers for these indexes; if there are many, only the first.
 pub(super) fn lines_at(mut places: impl Iterator<Item = usize>) -> String {
     let named: Vec<usize> = places.by_ref().take(MAX_NAMED_PLACES).collect();
     let total = (named.len() + places.count()) as u64;
     enumerate(named.iter().map(|start| (start + 1).to_string()), total)
 }
 
-/// Tells whether a line of the file is the one of a patch, whatever ends it: a model seldom writes `\r`, or that the last line
-/// has no newline.
+/// Returns whether a line of the file equals one of a patch, apart from line endings: a model rarely writes `\r`, or
+/// that the last line has no newline.
 fn is_same(is: &str, should: &str) -> bool {
-    // What has no newline at its end is the last line, and no other.
+    // A line without a newline can only be the last line.
     let may_be_last = should.ends_with('\n') || !is.ends_with('\n');
     may_be_last && without_end(is) == without_end(should)
 }
@@ -267,8 +267,8 @@ fn old<'a>(hunk: &Hunk<'a, str>) -> impl Iterator<Item = &'a str> {
     })
 }
 
-/// Returns the lines that a hunk leaves at its place: those of the file, and among them what it adds. That ends as the lines
-/// around it do, unless the hunk has these as they are.
+/// Returns the lines that a hunk leaves in its place: the file's own lines, with the added lines among them. Added
+/// lines get the line endings of the lines around them, unless the hunk matches those exactly.
 fn new<'a>(hunk: &'a Hunk<'_, str>, file: &[&'a str], start: usize) -> Vec<Cow<'a, str>> {
     let wanted: Vec<&str> = old(hunk).collect();
     let here = file.get(start..).unwrap_or_default();
@@ -286,8 +286,8 @@ fn new<'a>(hunk: &'a Hunk<'_, str>, file: &[&'a str], start: usize) -> Vec<Cow<'
     left.collect()
 }
 
-/// Tells whether a hunk that reaches to the end of a file has another line for its last one, of which it does not say that no
-/// newline ends it: a model seldom does, and people are not shown that one comes.
+/// Returns whether a hunk that reaches the end of a file replaces its unterminated last line by another without stating
+/// that this one also has no newline. A model rarely states it, and users would not be shown the new newline.
 fn replaces_open_line(hunk: &Hunk<'_, str>, file: &[&str]) -> bool {
     let is_open = file.last().is_some_and(|line| !line.ends_with('\n'));
     let mut lines = hunk.lines().iter().rev();
@@ -298,7 +298,7 @@ fn replaces_open_line(hunk: &Hunk<'_, str>, file: &[&str]) -> bool {
     is_open && goes && matches!(new, Some(Line::Insert(_)))
 }
 
-/// Returns what ends some lines of a file, or else those beside them.
+/// Returns the line ending of some lines of a file, or else of the lines next to them.
 fn end_around(file: &[&str], start: usize, many: usize) -> Option<&'static str> {
     let (before, behind) = file.split_at_checked(start)?;
     let around = behind.iter().take(many).chain(before.iter().rev());
@@ -309,7 +309,7 @@ fn end_around(file: &[&str], start: usize, many: usize) -> Option<&'static str> 
     Some(if is_dos { "\r\n" } else { "\n" })
 }
 
-/// Gives a line another end, if it has one.
+/// Replaces the line ending of a line, if it has one.
 fn with_end<'a>(line: &'a str, end: Option<&str>) -> Cow<'a, str> {
     match end {
         Some(end) if line.ends_with('\n') => Cow::Owned(format!("{}{end}", without_end(line))),
@@ -317,7 +317,7 @@ fn with_end<'a>(line: &'a str, end: Option<&str>) -> Cow<'a, str> {
     }
 }
 
-/// Says why lines do not fit anywhere, and what the place that resembles them most looks like.
+/// Explains why lines do not fit anywhere, and shows the most similar place.
 fn misfit(file: &[&str], wanted: &[&str], expected: usize) -> String {
     let place = nearest(file, wanted, expected);
     match place.equal {
@@ -331,15 +331,15 @@ fn misfit(file: &[&str], wanted: &[&str], expected: usize) -> String {
     }
 }
 
-/// The place in a file that resembles some lines most.
+/// The place in a file that is most similar to some lines.
 struct Resemblance {
     /// The index of its first line.
     start: usize,
-    /// How many of the lines are the same there.
+    /// The number of lines that are equal there.
     equal: usize,
 }
 
-/// Finds the place with the most equal lines; of several, the one nearest to where the lines were expected.
+/// Finds the place with the most equal lines; of several, the one closest to the expected line.
 fn nearest(file: &[&str], wanted: &[&str], expected: usize) -> Resemblance {
     let mut best = Resemblance { start: 0, equal: 0 };
     for start in 0..file.len() {
@@ -357,7 +357,7 @@ fn nearest(file: &[&str], wanted: &[&str], expected: usize) -> Resemblance {
     best
 }
 
-/// Says where the lines differ from those of the file, and shows what is there.
+/// Explains where the lines differ from the file's, and shows what the file has.
 fn difference(file: &[&str], wanted: &[&str], start: usize) -> String {
     let here = file.get(start..).unwrap_or_default();
     let differs = (0..wanted.len()).find(|&at| {
@@ -382,7 +382,7 @@ fn difference(file: &[&str], wanted: &[&str], start: usize) -> String {
     )
 }
 
-/// Quotes a line with what cannot be seen of it, such as blanks at its end.
+/// Quotes a line so that invisible characters show, such as trailing spaces.
 pub(super) fn quoted(line: &str) -> String {
     let mut text: String = line.chars().take(MAX_QUOTED_CHARS).collect();
     if line.chars().nth(MAX_QUOTED_CHARS).is_some() {
@@ -391,7 +391,7 @@ pub(super) fn quoted(line: &str) -> String {
     format!("{text:?}")
 }
 
-/// Shows a line with its blanks and tabs: a patch has to have the same.
+/// Formats a line with its spaces and tabs, which a patch must match.
 fn as_is(line: &str) -> String {
     let line = without_end(line);
     let mut text: String = line

@@ -1,25 +1,25 @@
-//! Where a hunk ends, and what its first line ought to say. A model seldom counts well, or leaves the numbers out, and the lines
-//! themselves say what is meant.
+//! Where a hunk ends, and what its header should say. A model rarely counts well, or leaves the numbers out; the lines
+//! themselves show what is meant.
 
 use super::fit::NO_LINE;
 
 pub(super) const NO_NEWLINE: &str = "\\ No newline at end of file";
 
-/// What stands for no file in place of a name.
+/// The name that stands for no file.
 pub(super) const NO_FILE: &str = "/dev/null";
 
-/// What ends the first line of a mail that git writes.
+/// The end of the first line of a mail that git writes.
 const DATE_OF_GIT: &str = " Mon Sep 17 00:00:00 2001";
 
-/// The hunks of one file, read one by one.
+/// Reads the hunks of one file, one at a time.
 #[derive(Debug, Default)]
 pub(super) struct Hunks {
-    /// The last one.
+    /// The ranges of the last hunk.
     old: Range,
     new: Range,
 }
 
-/// Lines of a file, before or after.
+/// A range of lines, before or after the change.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Range {
     start: usize,
@@ -31,16 +31,16 @@ impl Range {
         self.start.saturating_add(self.count)
     }
 
-    /// Returns where it starts for so many lines. One that takes no line names the line before it, so that it has to be known
-    /// whether it does.
+    /// Returns where the range starts for that many lines. A range that takes no lines names the line before it, so
+    /// both must agree on whether it takes any.
     pub(super) fn start_for(self, many: usize) -> Option<usize> {
         ((self.count == 0) == (many == 0)).then_some(self.start)
     }
 }
 
 impl Hunks {
-    /// Reads the hunk that begins with a line, and returns the lines of it among those behind that. Where it says no counts that
-    /// are right, a line without its sign would end it: the error is the index of that line.
+    /// Reads the hunk with the given header, and returns its lines from those after the header. If its counts are
+    /// missing or wrong, it would end at any line without a sign: the error is the index of such a line.
     pub(super) fn read<'a>(
         &mut self,
         header: &str,
@@ -68,7 +68,7 @@ impl Hunks {
         Ok(lines)
     }
 
-    /// Returns the first line of the last hunk, as it ought to be. Where it stands afterwards is of no use to anybody.
+    /// Returns the corrected header of the last hunk. Nothing uses where the hunk is in the new file.
     pub(super) fn header(&self) -> String {
         let (old, new) = (self.old, self.new);
         format!(
@@ -78,7 +78,7 @@ impl Hunks {
     }
 }
 
-/// Reads the ranges in the first line of a hunk.
+/// Parses the ranges in a hunk header.
 pub(super) fn ranges(header: &str) -> Option<(Range, Range)> {
     let (ranges, _) = header.strip_prefix("@@ ")?.split_once(" @@")?;
     let (old, new) = ranges.split_once(' ')?;
@@ -96,14 +96,14 @@ fn range(text: &str) -> Option<Range> {
     })
 }
 
-/// Returns how many lines a hunk has by its counts, if it may end behind them.
+/// Returns the number of lines of a hunk according to its counts, if the hunk can end after them.
 fn many_as_said(mut old: usize, mut new: usize, lines: &[&str]) -> Option<usize> {
     let mut many = 0;
     for (at, line) in lines.iter().enumerate() {
         if (old, new) == (0, 0) && !line.starts_with(NO_NEWLINE) {
             break;
         }
-        // Lines of the file may look like that by chance, as `-- a` and `++ b`, but hardly with one name.
+        // Lines of the file, such as `-- a` and `++ b`, may look like this by chance, but rarely with the same name.
         let names = names(lines.get(at..)?);
         if names.is_some_and(|(from, to)| from == to || [from, to].contains(&NO_FILE)) {
             return None;
@@ -128,7 +128,8 @@ fn many_as_said(mut old: usize, mut new: usize, lines: &[&str]) -> Option<usize>
     ((old, new) == (0, 0) && is_end).then_some(many)
 }
 
-/// Returns how many lines a hunk has if it goes on until something else begins. The error is the index of a line that is neither.
+/// Returns the number of lines of a hunk that extends until something else begins. The error is the index of a line
+/// that is neither.
 fn many_until_next(lines: &[&str]) -> Result<usize, usize> {
     let is_part = |at: &usize| {
         let rest = lines.get(*at..).unwrap_or_default();
@@ -143,18 +144,18 @@ fn many_until_next(lines: &[&str]) -> Result<usize, usize> {
     if behind.get(empty).is_some_and(|line| is_without_sign(line)) {
         return Err(many + empty);
     }
-    // Empty lines at its end are there to part it from what follows.
+    // Empty lines at the end separate the hunk from what comes next.
     let last = part.iter().rposition(|line| !line.starts_with('\n'));
     Ok(last.map_or(0, |last| last + 1))
 }
 
-/// Tells whether a line behind a hunk may be one of it that lacks its sign: it begins nothing else.
+/// Returns whether a line after a hunk may belong to it but lack its sign: it begins nothing else.
 fn is_without_sign(line: &str) -> bool {
     let others = ["@@", "diff --git ", " ", "+", "-"];
     !others.iter().any(|other| line.starts_with(*other)) && !is_mail(line)
 }
 
-/// Returns the names in lines that begin another file: hunks follow, or it is an empty one that is deleted.
+/// Returns the names in lines that begin another file: hunks come next, or the file is empty and deleted.
 pub(super) fn names<'a>(lines: &[&'a str]) -> Option<(&'a str, &'a str)> {
     let name = |at: usize, mark: &str| {
         let name = lines.get(at)?.strip_prefix(mark)?;
@@ -167,12 +168,12 @@ pub(super) fn names<'a>(lines: &[&'a str]) -> Option<(&'a str, &'a str)> {
     (has_hunk || new == NO_FILE).then_some((old, new))
 }
 
-/// Tells whether a line begins a mail that git writes.
+/// Returns whether a line begins a mail that git writes.
 pub(super) fn is_mail(line: &str) -> bool {
     line.starts_with("From ") && line.trim_end().ends_with(DATE_OF_GIT)
 }
 
-/// Tells whether a line begins the end of a mail that git writes: its version follows.
+/// Returns whether a line begins the signature of a mail that git writes: git's version comes next.
 pub(super) fn is_signature(line: &str, next: Option<&str>) -> bool {
     line.trim_end() == "--"
         && next.is_some_and(|next| next.starts_with(|c: char| c.is_ascii_digit()))
@@ -182,7 +183,7 @@ pub(super) fn is_signature(line: &str, next: Option<&str>) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns the first line of each hunk of a file, and how many lines it has.
+    /// Returns the header of each hunk of a file, and its number of lines.
     fn read(patch: &str) -> Vec<(String, usize)> {
         let lines: Vec<&str> = patch.split_inclusive('\n').collect();
         let mut hunks = Hunks::default();

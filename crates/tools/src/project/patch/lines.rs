@@ -1,12 +1,12 @@
-//! Tells the lines of a patch that belong to a file or a hunk from all others. A parser passes over those without a word, so
-//! that what stands among them would be lost.
+//! Separates the lines of a patch that belong to a file or a hunk from all others. A parser silently skips other lines,
+//! so changes among them would be lost.
 
 use super::fit::quoted;
 use super::hunk::{Hunks, NO_FILE, is_mail, is_signature};
 use super::read::{HINT, invalid};
 use crate::project::failure::FileError;
 
-/// What git writes between the line that begins a file and the names of it.
+/// What git writes between the line that begins a file and the file's names.
 const GIT_HEADERS: &[&str] = &[
     "index ",
     "similarity index ",
@@ -22,7 +22,7 @@ const GIT_HEADERS: &[&str] = &[
     "Binary files ",
 ];
 
-/// What a line begins with that names a file.
+/// The beginnings of lines that name a file.
 const NAMES: [&str; 6] = [
     "--- ",
     "+++ ",
@@ -32,8 +32,8 @@ const NAMES: [&str; 6] = [
     "copy to ",
 ];
 
-/// Returns the lines of files and hunks alone, with the counts of each hunk as its lines are, or says which line with a change
-/// belongs to none.
+/// Returns only the lines of files and hunks, with corrected counts for each hunk, or an error that names a line with a
+/// change that belongs to none.
 pub(super) fn taken(patch: &str) -> Result<String, FileError> {
     let begins = |mark: &str| patch.lines().any(|line| line.starts_with(mark));
     let mut reader = Reader {
@@ -61,7 +61,7 @@ pub(super) fn taken(patch: &str) -> Result<String, FileError> {
             reader.place = Place::Hunk;
         } else if reader.takes(line) {
             check_quotes(at, line)?;
-            // The parser would take the names behind a file without hunks for more of its names.
+            // The parser would take the names after a file without hunks for further names of that file.
             if !reader.is_git && line.starts_with("--- ") && ends_with_deleted(&taken) {
                 taken.push('\n');
             }
@@ -70,27 +70,28 @@ pub(super) fn taken(patch: &str) -> Result<String, FileError> {
             reader.pass_over(at, line)?;
         }
     }
-    // Only a mark says that a line of the file has no newline; that the patch itself ends without one says nothing.
+    // Only a marker says that a line of the file has no newline; a missing newline at the end of the patch means
+    // nothing.
     if !taken.is_empty() && !taken.ends_with('\n') {
         taken.push('\n');
     }
     Ok(taken)
 }
 
-/// Where in a patch a line stands.
+/// The position of a line in a patch.
 #[derive(Debug, Clone, Copy)]
 enum Place<'a> {
-    /// Before the first file, where a message may stand.
+    /// Before the first file, where a message may be.
     Before,
-    /// In what git says of a file.
+    /// Among git's headers of a file.
     GitHeaders,
     /// At the names of a file.
     Names,
-    /// Behind a hunk.
+    /// After a hunk.
     Hunk,
-    /// Behind a line that belongs to no hunk.
+    /// After a line that does not belong to a hunk.
     After(&'a str),
-    /// Behind something that the parser refuses.
+    /// After something that the parser refuses.
     Unread,
 }
 
@@ -104,14 +105,14 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Tells whether a line begins a hunk of the file.
+    /// Returns whether a line begins a hunk of the file.
     fn is_hunk(&self, line: &str) -> bool {
         let may_be = matches!(self.place, Place::Hunk | Place::Names | Place::GitHeaders);
-        // With one sign more it is a diff of a merge.
+        // With another `@`, it is a merge diff.
         may_be && line.starts_with("@@") && !line.starts_with("@@@")
     }
 
-    /// Takes a line that belongs to a file; false for any other.
+    /// Processes a line that belongs to a file; returns `false` for any other line.
     fn takes(&mut self, line: &'a str) -> bool {
         match self.place {
             Place::Unread => {}
@@ -130,7 +131,7 @@ impl<'a> Reader<'a> {
         self.hunks = Hunks::default();
     }
 
-    /// Passes over a line that changes nothing; one that would change something is refused.
+    /// Skips a line that changes nothing; refuses one that would change something.
     fn pass_over(&mut self, number: usize, line: &'a str) -> Result<(), FileError> {
         if line.trim().is_empty() {
             return Ok(());
@@ -139,7 +140,7 @@ impl<'a> Reader<'a> {
         if line.starts_with("@@") || (!is_before && line.starts_with([' ', '+', '-'])) {
             return Err(invalid(self.lost(number, line)));
         }
-        // In a series of mails a message stands before the files of each.
+        // In a series of mails, each has a message before its files.
         self.place = if is_before || is_mail(line) {
             Place::Before
         } else {
@@ -148,7 +149,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Says why a line belongs to no hunk, and what to do.
+    /// Explains why a line does not belong to a hunk, and what to do.
     fn lost(&self, number: usize, line: &str) -> String {
         let shown = quoted(line.trim_end());
         match self.place {
@@ -169,7 +170,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Refuses a name in quotes, which the parser would take off without a word: who judges a patch may not have.
+/// Refuses a name in quotes. The parser would silently remove them, but whoever judges the patch may not have.
 fn check_quotes(number: usize, line: &str) -> Result<(), FileError> {
     let named = NAMES.iter().find_map(|start| line.strip_prefix(*start));
     let named = named.and_then(|named| named.split('\t').next());
@@ -183,7 +184,7 @@ fn check_quotes(number: usize, line: &str) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Refuses a line that may be one of the hunk before it.
+/// Refuses a line that may belong to the hunk before it.
 fn without_sign(number: usize, line: Option<&&str>) -> FileError {
     let shown = quoted(line.copied().unwrap_or_default().trim_end());
     invalid(format!(
@@ -192,7 +193,7 @@ fn without_sign(number: usize, line: Option<&&str>) -> FileError {
     ))
 }
 
-/// Tells whether the last line says that a file is deleted.
+/// Returns whether the last line says that a file is deleted.
 fn ends_with_deleted(taken: &str) -> bool {
     let last = taken.lines().next_back();
     let name = last.and_then(|last| last.strip_prefix("+++ "));

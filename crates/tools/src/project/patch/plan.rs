@@ -1,4 +1,4 @@
-//! Works out what every file will hold, before any of them is touched.
+//! Computes the new content of every file before any file is changed.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -17,7 +17,7 @@ use crate::project::root::{LocatedFile, ProjectRoot};
 use crate::project::target::{Existing, Folders, Target};
 use crate::summary::grouped;
 
-/// The most bytes that all files together may have, before and after.
+/// The maximum total size of all files, before and after, in bytes.
 const MAX_TOTAL_BYTES: u64 = 32 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -30,20 +30,20 @@ pub(super) enum Operation {
     Copied,
 }
 
-/// What is to happen to one file.
+/// The planned change of one file.
 #[derive(Debug)]
 pub(super) struct Planned {
     pub(super) operation: Operation,
     pub(super) from: Option<String>,
     pub(super) added_lines: u64,
     pub(super) removed_lines: u64,
-    /// The hunks that fit at another line than their own.
+    /// The hunks that fit at another line than the one they state.
     pub(super) moved: Vec<Moved>,
-    /// The first line of each hunk, as it is where the hunk fits.
+    /// The header of each hunk, with its actual line numbers.
     pub(super) headers: Vec<String>,
-    /// What is written, if anything is.
+    /// The file to write, if any.
     pub(super) write: Option<Write>,
-    /// What is removed, if anything is, and what it held.
+    /// The file to remove, if any, and its content.
     pub(super) remove: Option<(Target, Vec<u8>)>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Write {
     pub(super) target: Target,
     pub(super) content: Vec<u8>,
     pub(super) permissions: Option<Permissions>,
-    /// What was there before.
+    /// The previous content.
     pub(super) before: Option<Vec<u8>>,
 }
 
@@ -94,7 +94,7 @@ pub(super) fn plan(
     Ok(planned)
 }
 
-/// Refuses more bytes than all files together may have.
+/// Refuses files that exceed the maximum total size.
 pub(super) fn check_total(bytes: u64) -> Result<(), FileError> {
     if bytes > MAX_TOTAL_BYTES {
         return Err(FileError::TooBig {
@@ -107,7 +107,7 @@ pub(super) fn check_total(bytes: u64) -> Result<(), FileError> {
     Ok(())
 }
 
-/// The files that a change touches, and the bytes it holds in memory for each.
+/// Returns the files that a change touches, and the number of bytes it holds in memory for each.
 fn touched_by(change: &Planned) -> Vec<(PathBuf, u64)> {
     let written = change.write.as_ref().map(|write| {
         let before = write.before.as_ref().map_or(0, Vec::len);
@@ -199,7 +199,7 @@ fn new_file(target: Target, content: Vec<u8>, permissions: Option<Permissions>) 
     }
 }
 
-/// Finds a place at which nothing is yet.
+/// Finds a path at which nothing exists yet.
 fn fresh(root: &ProjectRoot, path: &str) -> Result<Target, FileError> {
     let target = Target::find(root, path, Folders::Make)?;
     if target.existing.is_some() {
@@ -223,13 +223,13 @@ fn check_adds(hunks: &Patch<'_, str>, path: &str) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Finds a file that is there, and reads it.
+/// Finds an existing file and reads it.
 pub(super) fn present(root: &ProjectRoot, path: &str) -> Result<(Target, Vec<u8>), FileError> {
     let target = Target::find(root, path, Folders::Make)?;
     check_symlinks(root, path, &target)?;
     let content = match &target.existing {
         Some(existing) => content_of(root, existing)?,
-        // Located again for the suggestion of what may have been meant.
+        // Located again to get a suggestion of what may have been meant.
         None => {
             root.locate(path)?;
             return Err(FileError::NotFound {
@@ -241,7 +241,7 @@ pub(super) fn present(root: &ProjectRoot, path: &str) -> Result<(Target, Vec<u8>
     Ok((target, content))
 }
 
-/// Says how a file is made where the hunks only add lines to one that is not there.
+/// Explains how to create a file, if the hunks only add lines to a missing one.
 fn of_new_file(error: FileError, hunks: &Patch<'_, str>, path: &str) -> FileError {
     let mut ranges = hunks.hunks().iter().map(diffy::Hunk::old_range);
     match error {
@@ -256,7 +256,7 @@ fn of_new_file(error: FileError, hunks: &Patch<'_, str>, path: &str) -> FileErro
     }
 }
 
-/// Refuses what lies behind a symlink: the policy judged the name that stands in the patch.
+/// Refuses paths through symlinks: the policy judged the name in the patch.
 fn check_symlinks(root: &ProjectRoot, path: &str, target: &Target) -> Result<(), FileError> {
     let is_symlink = |part: &Path| {
         let found = root.dir().symlink_metadata(part);

@@ -1,7 +1,7 @@
-//! From the text of a patch to what it wants of which file.
+//! Parses the text of a patch into the change of each file.
 //!
-//! The policy reads paths from the same lines (`---`, `+++`, `rename from` and so on) before a call may run. So whatever
-//! names a file in another way is refused here.
+//! Before a call may run, the policy reads paths from the same lines (`---`, `+++`, `rename from` and so on). So
+//! anything that names a file in another way is refused here.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use diffy::patch_set::{FileMode, FileOperation, FilePatch, ParseOptions, PatchKi
 use super::PATCH_MAX_FILES;
 use crate::project::failure::FileError;
 
-/// What a patch wants of one file.
+/// The change that a patch makes to one file.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
     pub(super) wanted: Wanted,
@@ -29,7 +29,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    /// The file that shall be there afterwards, or shall not.
+    /// Returns the file that will exist afterwards, or that will be deleted.
     pub(super) fn path(&self) -> &str {
         match self {
             Self::Create { path } | Self::Delete { path } | Self::Modify { path } => path,
@@ -38,7 +38,7 @@ impl Wanted {
     }
 }
 
-/// Reads a patch that holds nothing but lines of files and hunks.
+/// Parses a patch that contains only lines of files and hunks.
 pub(super) fn sections(patch: &str) -> Result<Vec<Section<'_>>, FileError> {
     let is_git = patch.starts_with("diff --git ");
     let options = if is_git {
@@ -107,8 +107,8 @@ fn section<'a>(file: FilePatch<'a, str>) -> Result<Section<'a>, FileError> {
     })
 }
 
-/// Checks that what is changed is named in lines that the policy reads, and that there is something to change: an
-/// empty file alone is deleted without hunks.
+/// Checks that the changed file is named in lines that the policy reads, and that there is something to change: only an
+/// empty file is deleted without hunks.
 fn check_changes(wanted: &Wanted, hunks: &Patch<'_, str>) -> Result<(), FileError> {
     let path = wanted.path();
     let is_named = hunks.original().is_some() || hunks.modified().is_some();
@@ -128,7 +128,7 @@ fn check_changes(wanted: &Wanted, hunks: &Patch<'_, str>) -> Result<(), FileErro
     }
 }
 
-/// Checks that what is moved is what its hunks are for.
+/// Checks that the hunks refer to the file that is moved.
 fn check_names(hunks: &Patch<'_, str>, from: &str, to: &str) -> Result<(), FileError> {
     for (named, meant) in [(hunks.original(), from), (hunks.modified(), to)] {
         let Some(named) = named else { continue };
@@ -173,7 +173,7 @@ fn wanted(operation: &FileOperation<'_, str>) -> Result<Wanted, FileError> {
     })
 }
 
-/// Reads a path of a `---` or `+++` line, as the policy does.
+/// Parses the path of a `---` or `+++` line in the same way as the policy.
 #[expect(
     clippy::ptr_arg,
     reason = "a name that was written with escapes is known by its being owned"
@@ -184,7 +184,7 @@ fn of_header(path: &Cow<'_, str>) -> Result<String, FileError> {
     Ok(stripped.map_or_else(|| path.clone(), str::to_owned))
 }
 
-/// Refuses names that are written with escapes: not everybody who judges a patch reads those alike.
+/// Refuses names with escapes: those who judge a patch may read them differently.
 #[expect(
     clippy::ptr_arg,
     reason = "a name that was written with escapes is known by its being owned"
@@ -197,7 +197,7 @@ fn plain(path: &Cow<'_, str>) -> Result<String, FileError> {
     Ok(path.clone().into_owned())
 }
 
-/// Refuses what stands for another name, or for none.
+/// Refuses a name that stands for another, or for none.
 pub(super) fn check_plain(path: &str) -> Result<(), FileError> {
     if path.contains(['"', '\\']) || path.chars().any(char::is_control) {
         return Err(not_plain(path));

@@ -1,8 +1,8 @@
-//! Patches in the form V4A, which models of OpenAI are taught (the prompting guide of GPT-4.1), as the unified diff that says the
-//! same. Hunks of that form have no numbers: lines behind `@@` say below what they are, and one that only adds goes directly below
-//! the last of them. Where there are numbers all the same, they count if the lines fit there, and the text behind them is such a
-//! line if it is one of the file and no other is the same. Below that text nothing is added without lines around it: it is often
-//! one far further up.
+//! Converts patches in the V4A format, which OpenAI's models are taught (the prompting guide of GPT-4.1), to the
+//! equivalent unified diff. Hunks in this format have no numbers: text after `@@` names lines above the hunk, and a
+//! hunk that only adds lines goes directly below the last of these. If numbers are given anyway, they apply if the
+//! lines fit there, and the text after them is treated as such a line if exactly one line of the file equals it. Lines
+//! are not added below that text without context lines, because it is often much further up.
 //!
 //! The policy reads paths from the same lines (`*** Update File: ` and so on) before a call may run.
 
@@ -24,12 +24,12 @@ const UPDATE: &str = "*** Update File: ";
 const DELETE: &str = "*** Delete File: ";
 const MOVE: &str = "*** Move to: ";
 
-/// Tells whether a patch has this form.
+/// Returns whether a patch has this format.
 pub(super) fn is_v4a(patch: &str) -> bool {
     patch.lines().any(|line| line.trim_end() == BEGIN)
 }
 
-/// Returns the unified diff that says the same, in git's form.
+/// Returns the equivalent unified diff, in git's format.
 pub(super) fn unified(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<String, FileError> {
     let changes = changes(patch)?;
     if changes.len() > PATCH_MAX_FILES {
@@ -39,7 +39,7 @@ pub(super) fn unified(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<St
     for change in changes {
         stop.check()?;
         diff.push_str(&section(root, &change)?);
-        // A short line deletes a long file.
+        // A short line can delete a long file.
         check_total(diff.len() as u64)?;
     }
     Ok(diff)
@@ -70,7 +70,7 @@ fn section(root: &ProjectRoot, change: &Change<'_>) -> Result<String, FileError>
     })
 }
 
-/// What a patch wants of one file.
+/// The change that a patch makes to one file.
 enum Change<'a> {
     Add {
         path: &'a str,
@@ -88,29 +88,29 @@ enum Change<'a> {
 
 #[derive(Default)]
 struct Hunk<'a> {
-    /// The lines of the file that it stands below, one behind the other.
+    /// The lines of the file above the hunk, in order.
     below: Vec<&'a str>,
-    /// The lines of the file that it says it takes, as in a unified diff.
+    /// The lines of the file that the hunk claims to take, as in a unified diff.
     said: Option<Range>,
-    /// What stands behind the ranges, as in a unified diff: often a line further up.
+    /// The text after the ranges, as in a unified diff: often a line further up.
     section: Option<&'a str>,
-    /// Its lines, each with its sign.
+    /// The hunk's lines, each with its sign.
     lines: Vec<&'a str>,
-    /// Whether it ends with the file.
+    /// Whether it ends at the end of the file.
     is_last: bool,
 }
 
 impl<'a> Hunk<'a> {
-    /// Returns the lines that it expects in the file.
+    /// Returns the lines that the hunk expects in the file.
     fn old(&self) -> Vec<&'a str> {
         let lines = self.lines.iter().filter(|line| !line.starts_with('+'));
-        // An empty line stands for one with a blank before it.
+        // An empty line stands for a space and an empty line of the file.
         lines
             .map(|line| line.get(1..).unwrap_or_default())
             .collect()
     }
 
-    /// Takes what its first line says of the place.
+    /// Reads the position from a line that begins with `@@`.
     fn take_place(&mut self, line: &'a str) {
         let behind = line.strip_prefix("@@").unwrap_or(line);
         let is_text = |text: &&str| !text.is_empty();
@@ -123,14 +123,15 @@ impl<'a> Hunk<'a> {
         self.section = section.filter(is_text);
     }
 
-    /// Returns the index of the line at which it says that it begins.
+    /// Returns the index of the line at which the hunk claims to begin.
     fn said_start(&self, old: &[&str]) -> Option<usize> {
         let start = self.said?.start_for(old.len())?;
-        // One that takes no line names the line before it.
+        // A hunk that takes no lines names the line before it.
         Some(start.saturating_sub(usize::from(!old.is_empty())))
     }
 
-    /// Returns the index of the first line below the one that stands behind its ranges, if a single line of the file is that.
+    /// Returns the index of the first line below the text after the hunk's ranges, if exactly one line of the file
+    /// equals that text.
     fn below_section(&self, file: &[&str]) -> Option<usize> {
         let section = self.section?;
         let mut named = file.iter().enumerate();
@@ -174,7 +175,7 @@ fn changes(patch: &str) -> Result<Vec<Change<'_>>, FileError> {
     Ok(changes)
 }
 
-/// Takes one more line, or says what is wrong with it.
+/// Processes one more line, or returns what is wrong with it.
 fn read<'a>(changes: &mut Vec<Change<'a>>, line: &'a str) -> Result<(), String> {
     if let Some(path) = line.strip_prefix(ADD) {
         let lines = Vec::new();
@@ -195,7 +196,7 @@ fn read<'a>(changes: &mut Vec<Change<'a>>, line: &'a str) -> Result<(), String> 
             Some(path) if to.is_none() && hunks.is_empty() => *to = Some(path),
             _ => read_of_update(hunks, line)?,
         },
-        // What is empty is a line of the file where more of them follow.
+        // An empty line is part of the file if more of the file's lines come next.
         Some(Change::Add { lines, .. }) if line.is_empty() || line.starts_with('+') => {
             lines.push(line);
         }
@@ -219,7 +220,7 @@ fn read<'a>(changes: &mut Vec<Change<'a>>, line: &'a str) -> Result<(), String> 
     Ok(())
 }
 
-/// Takes one more line of a file that is changed.
+/// Processes one more line of a changed file.
 fn read_of_update<'a>(hunks: &mut Vec<Hunk<'a>>, line: &'a str) -> Result<(), String> {
     if line.starts_with("@@") {
         if hunks.last().is_none_or(|hunk| !hunk.lines.is_empty()) {
@@ -249,7 +250,7 @@ fn read_of_update<'a>(hunks: &mut Vec<Hunk<'a>>, line: &'a str) -> Result<(), St
     Ok(())
 }
 
-/// Leaves out empty lines that part one thing from the next, and checks that names are plain and hunks have lines.
+/// Removes empty lines that only separate parts of the patch, and checks that names are plain and hunks have lines.
 fn finish(change: &mut Change<'_>) -> Result<(), FileError> {
     match change {
         Change::Delete { path } => check_plain(path),
@@ -285,8 +286,8 @@ fn without_empty_end(lines: &mut Vec<&str>) {
     lines.truncate(last.map_or(0, |last| last + 1));
 }
 
-/// Leaves out the names that a unified diff has before its hunks, where they are those of the file. Others among the lines of
-/// hunks would begin another file.
+/// Removes the names that a unified diff has before its hunks, if they are the file's own. Other names among the lines
+/// of hunks would begin another file.
 fn without_names(path: &str, to: Option<&str>, hunks: &mut [Hunk<'_>]) -> Result<(), FileError> {
     if let Some(first) = hunks.first_mut().filter(|first| first.below.is_empty()) {
         let is_name = |at: usize, mark: &str, name: &str| {
@@ -318,7 +319,7 @@ fn without_names(path: &str, to: Option<&str>, hunks: &mut [Hunk<'_>]) -> Result
     Ok(())
 }
 
-/// Writes the hunk that removes all lines of a file.
+/// Returns the hunk that removes all lines of a file.
 fn all_removed(root: &ProjectRoot, path: &str) -> Result<String, FileError> {
     let (_, content) = present(root, path)?;
     let text = text_of(&content, path)?;
@@ -342,7 +343,7 @@ fn all_removed(root: &ProjectRoot, path: &str) -> Result<String, FileError> {
     Ok(written)
 }
 
-/// Writes the hunks of a file that is changed, with the lines at which they begin as far as that is sure.
+/// Returns the hunks of a changed file, with their line numbers as far as those are certain.
 fn placed(root: &ProjectRoot, path: &str, hunks: &[Hunk<'_>]) -> Result<String, FileError> {
     let (_, content) = present(root, path)?;
     let text = text_of(&content, path)?;
@@ -367,20 +368,20 @@ fn placed(root: &ProjectRoot, path: &str, hunks: &[Hunk<'_>]) -> Result<String, 
                 why: format!("hunk {number} of {} {why}", hunks.len()),
             })?;
         }
-        // What is added at the end is part of a hunk that reaches to it: no line is left that it could go behind.
+        // Lines added at the end become part of a hunk that reaches the end: there is no line left to put them after.
         if is_at_end && (each.is_last || file.is_empty()) && each.old().is_empty() {
             push(&mut written, &each.lines);
             continue;
         }
-        // One that takes no line names the line before it.
+        // A hunk that takes no lines names the line before it.
         let line = start.map(|start| start + usize::from(!each.old().is_empty()));
         written.push_str(&hunk(line, &each.lines));
     }
     Ok(written)
 }
 
-/// Returns the index of the line at which a hunk begins, if the patch says where, below certain lines or at the end, or if it fits
-/// in one place alone.
+/// Returns the index of the line at which a hunk begins, if the patch says where, either below certain lines or at the
+/// end, or if the hunk fits in only one place.
 fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usize>, String> {
     let old = hunk.old();
     for below in &hunk.below {
@@ -390,7 +391,7 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
             found.ok_or_else(|| format!("`@@ {below}` names no line that is further down"))?;
         *next += found + 1;
     }
-    // Nothing but that line says where it adds, and another may be meant.
+    // Only that line says where to add, and another equal line may be meant.
     let behind = file.get(*next..).unwrap_or_default();
     let may_be_another = match hunk.below.as_slice() {
         [only] if old.is_empty() => behind.iter().any(|line| line.trim() == *only),
@@ -406,10 +407,10 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
     let at_end = file.len().checked_sub(old.len());
     let start = match at_end {
         Some(at_end) if hunk.is_last => Some(at_end).filter(fits),
-        // Those who name a section may mean one that begins with the hunk.
+        // A section line may also be the first line of the hunk itself.
         _ => first_from(section.unwrap_or_default().max(*next)).or_else(|| first_from(*next)),
     };
-    // Without a line of its own it would take that of each hunk behind it.
+    // Without a line of its own, it would take the place of later hunks.
     let is_only = || (0..file.len()).filter(fits).nth(1).is_none();
     let is_below = |start: usize| {
         let is_below_section = section.is_some_and(|section| section <= start);
@@ -435,7 +436,8 @@ fn stands_at(file: &[&str], old: &[&str], start: usize) -> bool {
     here == Some(old)
 }
 
-/// Refuses lines without a place of their own that fit in more than one, and lines that are added where nobody can tell.
+/// Refuses lines without a stated position that fit in more than one place, and lines whose place to be added is
+/// unknown.
 fn check_sure(file: &[&str], hunk: &Hunk<'_>) -> Result<(), String> {
     let old = hunk.old();
     if let ([], [below]) = (old.as_slice(), hunk.below.as_slice()) {
@@ -465,7 +467,7 @@ fn check_sure(file: &[&str], hunk: &Hunk<'_>) -> Result<(), String> {
     ))
 }
 
-/// Writes a hunk; without a line of its own it goes to the only place where it fits.
+/// Returns a hunk as text; without a line number, it goes to the only place where it fits.
 fn hunk(line: Option<usize>, said: &[impl AsRef<str>]) -> String {
     if said.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! Takes a range of lines out of a file of any size, in bounded memory.
+//! Reads a range of lines from a file of any size, in bounded memory.
 
 use std::io::{self, Read};
 
@@ -7,50 +7,51 @@ use serde::Serialize;
 use crate::blocking::Stop;
 use crate::project::failure::FileError;
 
-/// The most characters that are shown of a line.
+/// The maximum number of characters of a line that are shown.
 pub(super) const READ_MAX_LINE_CHARS: u64 = 2_000;
-/// The most bytes that the text of one call takes as JSON, where a quote or a line break has two: so many that the result,
-/// with what is told beside the text, is not cut once more.
+/// The maximum size in bytes of a call's text as JSON, where a quote or a line break takes two: the result, including
+/// everything else in it, then does not have to be cut again.
 const READ_MAX_JSON_BYTES: usize = 56 * 1024;
-/// How far into a file lines are counted.
+/// The number of bytes of a file in which lines are counted.
 pub(super) const READ_MAX_SCANNED_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The most bytes of a line that are shown: characters have four at most, but what is not UTF-8 may look otherwise.
+/// The maximum number of bytes of a line that are shown: a character has at most four bytes, but content that is not
+/// UTF-8 may look different.
 const MAX_LINE_BYTES: usize = 4 * READ_MAX_LINE_CHARS as usize;
 
-/// The most cut lines that are named.
+/// The maximum number of cut lines that are named.
 const MAX_NAMED_LINES: usize = 20;
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Which part of a file to show.
+/// The part of a file to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
     /// The first line, from 1.
     pub(super) first: u64,
-    /// The line after the last.
+    /// The line after the last one.
     pub(super) past_last: u64,
     /// The first character of each line, from 1.
     pub(super) column: u64,
 }
 
-/// The lines of a window, and what is known of the file.
+/// The lines of a window, and what is known about the file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Excerpt {
-    /// The lines as they are in the file.
+    /// The lines, unchanged.
     pub(super) text: Vec<u8>,
     /// The last line in the text; 0 if there is none.
     pub(super) end_line: u64,
-    /// How many lines the file has, unless it is too big to count.
+    /// The number of lines in the file, unless it is too big to count them.
     pub(super) total_lines: Option<u64>,
     pub(super) cut_lines: Vec<LongLine>,
 }
 
-/// A line that is too long to be shown whole.
+/// A line that is too long to be shown in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct LongLine {
     pub(super) line: u64,
-    /// How long the whole line is.
+    /// The length of the whole line.
     pub(super) bytes: u64,
 }
 
@@ -95,18 +96,18 @@ struct Scanner {
     found: Excerpt,
     /// The line that the next byte belongs to.
     line: u64,
-    /// Bytes of that line so far.
+    /// The number of bytes of that line so far.
     line_bytes: u64,
     shown: ShownLine,
-    /// How many bytes the text found so far takes as JSON.
+    /// The number of bytes that the text found so far takes as JSON.
     json_bytes: usize,
 }
 
-/// As much of the current line as is shown.
+/// The part of the current line that is shown.
 #[derive(Debug, Default)]
 struct ShownLine {
     bytes: Vec<u8>,
-    /// Characters of the line so far, shown or not.
+    /// The number of characters of the line so far, shown or not.
     chars: u64,
     is_cut: bool,
 }
@@ -142,7 +143,7 @@ impl Scanner {
         }
     }
 
-    /// Counts lines behind the window.
+    /// Counts lines after the window.
     fn count(&mut self, bytes: &[u8]) {
         let newlines = memchr::memchr_iter(b'\n', bytes).count() as u64;
         self.line += newlines;
@@ -167,7 +168,7 @@ impl Scanner {
         }
         let json_bytes = json_bytes(&shown.bytes);
         if self.json_bytes + json_bytes > READ_MAX_JSON_BYTES {
-            // What is shown ends with a whole line, and this one is where the next call begins.
+            // The shown text ends with a whole line, and the next call begins with this line.
             self.window.past_last = self.line;
             return;
         }
@@ -212,7 +213,8 @@ impl ShownLine {
     }
 }
 
-/// How many bytes a line takes within a JSON string; what is not UTF-8 is shown as U+FFFD, which has three.
+/// Returns the number of bytes that a line takes within a JSON string; invalid UTF-8 is shown as U+FFFD, which takes
+/// three.
 fn json_bytes(line: &[u8]) -> usize {
     let bytes = |char: char| match char {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,

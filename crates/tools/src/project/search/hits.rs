@@ -8,10 +8,10 @@ use serde::Serialize;
 use super::pattern::Pattern;
 use crate::project::walk::is_false;
 
-/// The most bytes that are shown of a line with a hit.
+/// The maximum number of bytes that are shown of a line with a hit.
 const SEARCH_MAX_LINE_BYTES: usize = 400;
 
-/// How much of a long line is shown before the hit, in bytes.
+/// The number of bytes of a long line that are shown before the hit.
 const BYTES_BEFORE_HIT: usize = 100;
 
 /// A line with a hit.
@@ -19,10 +19,10 @@ const BYTES_BEFORE_HIT: usize = 100;
 pub(super) struct Hit {
     pub(super) path: String,
     pub(super) line: u64,
-    /// The character at which the first hit in this line begins, from 1.
+    /// The position of the first hit in this line, in characters from 1.
     pub(super) column: u64,
     pub(super) text: String,
-    /// Set when bytes that are not UTF-8 were replaced by U+FFFD.
+    /// Whether bytes that are not UTF-8 were replaced by U+FFFD.
     #[serde(skip_serializing_if = "is_false")]
     pub(super) lossy: bool,
 }
@@ -81,7 +81,7 @@ fn begins_char(byte: u8) -> bool {
     byte & 0b1100_0000 != 0b1000_0000
 }
 
-/// Returns a line, or the part around a hit if it is long, and whether bytes had to be replaced.
+/// Returns a line, or the part around a hit if it is long, and whether bytes were replaced.
 fn excerpt(line: &[u8], place: usize) -> (String, bool) {
     let wanted = if line.len() > SEARCH_MAX_LINE_BYTES {
         place.saturating_sub(BYTES_BEFORE_HIT)
@@ -101,7 +101,7 @@ fn excerpt(line: &[u8], place: usize) -> (String, bool) {
     (format!("{before}{text}{after}"), lossy)
 }
 
-/// The nearest place at or before the given one at which a character begins.
+/// Returns the nearest position, at or before the given one, at which a character begins.
 fn char_boundary(line: &[u8], place: usize) -> usize {
     let begins = |place: &usize| line.get(*place).is_none_or(|byte| begins_char(*byte));
     (place.saturating_sub(3)..=place)

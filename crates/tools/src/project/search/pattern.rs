@@ -1,4 +1,4 @@
-//! What is looked for.
+//! The pattern of a search.
 
 use grep_matcher::{ByteSet, LineMatchKind, LineTerminator, Match, Matcher, NoCaptures, NoError};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 use crate::project::failure::FileError;
 
-/// The longest pattern, in bytes.
+/// The maximum length of a pattern, in bytes.
 const SEARCH_MAX_PATTERN_BYTES: usize = 1_000;
 
-/// The most memory that a compiled pattern takes, in bytes.
+/// The maximum memory of a compiled pattern, in bytes.
 const MAX_COMPILED_BYTES: usize = 10 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
@@ -28,13 +28,15 @@ pub(super) enum Case {
     Insensitive,
 }
 
-/// What a line matches with or without its `\r`, so that `$` is also at the end of a line as Windows writes it.
+/// A pattern that is matched against a line both with and without its `\r`, so `$` also matches at a Windows line
+/// ending.
 #[derive(Debug)]
 pub(super) struct Pattern {
     regex: RegexMatcher,
-    /// Whether it may ask for the end of a line. In the midst of a file that is behind the `\r`, so each line is taken out.
+    /// Whether the pattern may match the end of a line. When a whole file is searched, that is after the `\r`, so each
+    /// line is matched separately.
     by_line: bool,
-    /// Whether it is written in ASCII alone, which other encodings share with UTF-8.
+    /// Whether the pattern is pure ASCII, which other encodings share with UTF-8.
     pub(super) is_ascii: bool,
 }
 
