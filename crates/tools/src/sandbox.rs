@@ -1,19 +1,21 @@
-//! What the kernel lets a command do: run and read what the user may, write in a few places only, reach nothing else.
+//! What the kernel lets a command do: run and read what the user may, write in a few places only, and reach nothing
+//! else.
 //!
-//! A command is run by a helper process: this program, started again ([`helper`]). The helper is two processes. The
-//! **supervisor** ([`supervise`]) stays outside; it ends everything that the command started, and removes its temporary
-//! folder, as soon as the command ends or this program lets go of it, however that happens. The process **inside**
-//! ([`inside`]) shuts itself in and starts the command:
+//! A helper process runs the command: this program, started again ([`helper`]). The helper consists of two processes.
+//! The **supervisor** ([`supervise`]) stays outside the sandbox; it kills everything that the command started, and
+//! removes its temporary folder, as soon as the command ends or this program gives it up, however that happens. The
+//! process **inside** ([`inside`]) confines itself and starts the command:
 //!
-//! - namespaces: no process of others is seen, the file system cannot be changed but in the project and the temporary
-//!   folder ([`mounts`]), shared memory is private, and the network is a loopback of its own;
-//! - Landlock: no file is opened for writing elsewhere, and this program's secrets and what it keeps not for reading either ([`files`]);
-//! - the privileges of the superuser are given up but for two ([`privileges`]);
-//! - seccomp: Unix sockets and what opens other ways out are closed ([`system_calls`]).
+//! - namespaces: other processes are invisible, the file system is read-only except for the project and the temporary
+//!   folder ([`mounts`]), shared memory is private, and the network is a separate loopback;
+//! - Landlock: no file elsewhere can be opened for writing, and this program's secrets and stored data cannot be opened
+//!   for reading either ([`files`]);
+//! - all superuser privileges except two are dropped ([`privileges`]);
+//! - seccomp: Unix sockets and system calls that open other ways out are blocked ([`system_calls`]).
 //!
-//! Landlock is always needed. What else a kernel has is found out once ([`features`]). All of it is Linux: elsewhere there
-//! is no sandbox.
-//! It does not keep a command from reading what the user may read, nor bound its memory and processor time.
+//! Landlock is always required. Which other features the kernel has is determined once ([`features`]). All of this is
+//! Linux only: on other systems there is no sandbox. The sandbox does not keep a command from reading what the user can
+//! read, nor does it limit memory and processor time.
 
 #[cfg(target_os = "linux")]
 mod channel;
@@ -54,20 +56,20 @@ pub use helper::{run_sandbox_helper, use_sandbox_helper};
 #[cfg(target_os = "linux")]
 pub(crate) use helper::{Running, Wanted, start};
 
-/// What was found of a command when nothing of it ran any more, by paths from the project's top.
+/// What was found after a command and all its processes had ended. Paths are relative to the project root.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Aftermath {
-    /// What it made that is protected: it was given other names.
+    /// Protected files and folders that the command created: they were renamed.
     pub(crate) set_aside: Vec<String>,
-    /// What appeared where the configuration of a repository names something, or symlinks on the way to that which are others: so
-    /// were these.
+    /// Entries that appeared where a repository's configuration names something, or symlinks on the way there that now
+    /// lead elsewhere: they were renamed as well.
     pub(crate) named: Vec<String>,
-    /// What the configuration of a repository names and, with access to git, is not what it was.
+    /// Files that a repository's configuration names and that changed while the command had access to git.
     pub(crate) changed: Vec<String>,
 }
 
 impl Aftermath {
-    /// All that was given other names.
+    /// Returns everything that was renamed.
     pub(crate) fn renamed(&self) -> Vec<String> {
         self.set_aside.iter().chain(&self.named).cloned().collect()
     }
@@ -76,11 +78,12 @@ impl Aftermath {
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ended {
-    /// Nothing if it was ended by a signal.
+    /// `None` if the command was ended by a signal or by this program.
     pub(crate) exit_code: Option<i32>,
     pub(crate) signal: Option<i32>,
     pub(crate) aftermath: Aftermath,
-    /// Whether something that it had started was still running, and was ended with it. Only a sandbox knows.
+    /// Whether something that the command had started was still running, and was ended with it. Only a sandbox can
+    /// tell.
     pub(crate) left_running: bool,
 }
 

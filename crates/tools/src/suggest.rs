@@ -1,10 +1,10 @@
-//! Finds what somebody may have meant by a name that does not exist.
+//! Finds what may have been meant by a name that does not exist.
 
-/// How alike two names must be, from 0 to 1, to be taken for each other.
+/// How similar two names must be, from 0 to 1, to be taken for each other.
 const ALIKE: f64 = 0.6;
 
-/// Returns the candidate most like the given name, if there is one that resembles it. Upper and lower case and blanks at
-/// either end count as equal; of equally good candidates the first is taken.
+/// Returns the candidate most similar to the given name, if any is similar enough. Case and surrounding spaces are
+/// ignored; of equally good candidates, the first is returned.
 pub(crate) fn nearest(
     wanted: &str,
     candidates: impl IntoIterator<Item = String>,

@@ -1,9 +1,9 @@
-//! How a tool writes numbers, lists and foreign text in the `summary` of its result, which people read.
+//! Formats numbers, lists and untrusted text for the `summary` of a tool's result, which users read.
 
-/// The longest name or line of foreign text in a summary, in characters.
+/// The maximum length of a name or line of untrusted text in a summary, in characters.
 pub(crate) const MAX_QUOTED_CHARS: usize = 200;
 
-/// Writes a number with its noun.
+/// Formats a number with its noun.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!(
         "{} {}",
@@ -12,7 +12,7 @@ pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     )
 }
 
-/// Writes a number with a comma between thousands.
+/// Formats a number with a comma between thousands.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -25,7 +25,7 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// Writes the items that are given, each on one line, and says how many more of the total there are.
+/// Formats the given items as a list on one line, and says how many more of the total there are.
 pub(crate) fn enumerate(items: impl Iterator<Item = String>, total: u64) -> String {
     let items: Vec<_> = items
         .map(|item| one_line(&item, MAX_QUOTED_CHARS))
@@ -36,7 +36,7 @@ pub(crate) fn enumerate(items: impl Iterator<Item = String>, total: u64) -> Stri
     }
 }
 
-/// Brings foreign text onto one line: control characters become blanks, and what is too long is cut.
+/// Puts untrusted text on one line: control characters become spaces, and overlong text is cut.
 pub(crate) fn one_line(text: &str, most_chars: usize) -> String {
     let text = text.trim();
     let mut line: String = text

@@ -1,6 +1,6 @@
-//! Messages between the program, the supervisor and the process inside: a line of JSON each, over a socket.
+//! Messages between the program, the supervisor and the process inside: one line of JSON each, over a socket.
 //!
-//! The socket is also how each side learns that the other is gone.
+//! Each side also learns from the socket that the other has ended.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,13 +17,13 @@ impl Channel {
         Self(BufReader::new(stream))
     }
 
-    /// The channel to whoever started this process: its standard input.
+    /// Returns the channel to the process that started this one: its standard input.
     pub(super) fn of_this_process() -> io::Result<Self> {
         let stream = io::stdin().as_fd().try_clone_to_owned()?;
         Ok(Self::new(UnixStream::from(stream)))
     }
 
-    /// Waits for the next message. Returns nothing when the other side is gone.
+    /// Waits for the next message. Returns `None` when the other side has closed.
     pub(super) fn read<Message: DeserializeOwned>(&mut self) -> io::Result<Option<Message>> {
         let mut line = Vec::new();
         if self.0.read_until(b'\n', &mut line)? == 0 {
@@ -36,7 +36,7 @@ impl Channel {
         self.0.get_ref().write_all(&line(message)?)
     }
 
-    /// The socket itself, once nothing was read.
+    /// Returns the socket itself, if nothing was read yet.
     pub(super) fn into_async(self) -> io::Result<tokio::net::UnixStream> {
         let stream = self.0.into_inner();
         stream.set_nonblocking(true)?;

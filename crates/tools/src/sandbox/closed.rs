@@ -1,7 +1,7 @@
-//! What of a project commands must not change: the names that [`PROTECTED_NAMES`](crate::PROTECTED_NAMES) lists, wherever
-//! they are.
+//! What commands must not change in a project: the names that [`PROTECTED_NAMES`](crate::PROTECTED_NAMES) lists,
+//! wherever they are.
 //!
-//! With access to git, a repository is open but for what decides which programs git runs: hooks and configuration.
+//! With access to git, a repository is open except for what decides which programs git runs: hooks and configuration.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
@@ -13,26 +13,26 @@ use neuraxis_core::Access;
 use super::order::Run;
 use crate::project::is_protected_name;
 
-/// What of a repository stays closed. `commondir` would name another folder for all of it.
+/// The parts of a repository that stay closed. `commondir` could replace the whole repository by another folder.
 const OF_REPOSITORY: [&str; 4] = ["hooks", "config", "config.worktree", "commondir"];
 
-/// How many names of a project are looked at. In one that has more, no command is run.
+/// The maximum number of names in a project that are examined. In a project with more, no commands are run.
 const MAX_ENTRIES: usize = 1_000_000;
 
-/// How deep repositories of submodules are looked for in that of their project.
+/// The depth to which submodule repositories are searched within the project's repository.
 const MAX_MODULE_DEPTH: usize = 4;
 
-/// Paths in a project, from its top.
+/// Paths in a project, relative to its root.
 #[derive(Debug, Default)]
 pub(super) struct Closed {
-    /// They must not be changed.
+    /// Entries that must not be changed.
     pub(super) sealed: Vec<PathBuf>,
-    /// They must stay where they are, since something beneath them is sealed: another one could take their place.
+    /// Folders that must not be moved, because something below them is sealed: another entry could replace it.
     pub(super) held: BTreeSet<PathBuf>,
 }
 
 impl Closed {
-    /// Returns what a command must not change in the project that is the working directory.
+    /// Returns what a command must not change in the project in the working directory.
     pub(super) fn of(run: &Run) -> Self {
         let mut closed = Self::default();
         for path in run.protected.iter().map(PathBuf::from) {
@@ -58,7 +58,7 @@ impl Closed {
     }
 }
 
-/// The folders of the project that a path is beneath, without the project itself.
+/// Returns the folders of the project above a path, without the project root.
 fn folders_above(path: &Path) -> impl Iterator<Item = PathBuf> {
     let above = path.ancestors().skip(1);
     above
@@ -66,7 +66,7 @@ fn folders_above(path: &Path) -> impl Iterator<Item = PathBuf> {
         .map(Path::to_owned)
 }
 
-/// Finds what is not there yet of that which a command with access to git must not change.
+/// Returns the entries that a command with access to git must not change and that don't exist yet.
 pub(super) fn absent(protected: &[PathBuf]) -> Vec<PathBuf> {
     let folders = protected.iter().filter(|path| path.is_dir()).cloned();
     let repositories = folders.flat_map(repositories);
@@ -76,11 +76,11 @@ pub(super) fn absent(protected: &[PathBuf]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Finds the files and folders of protected names in the project that is the working directory.
+/// Finds the files and folders with protected names in the project in the working directory.
 ///
 /// # Errors
 ///
-/// When it has too many names to look at them all: behind a crowd of them one could be hidden.
+/// An error if the project has too many names to examine: a protected one could be hidden among them.
 pub(super) fn protected() -> Result<Found, String> {
     let (found, looked_at) = find(Path::new("."), MAX_ENTRIES);
     if looked_at > MAX_ENTRIES {
@@ -92,22 +92,22 @@ pub(super) fn protected() -> Result<Found, String> {
     Ok(found)
 }
 
-/// As [`protected`], however many names there are: a crowd of them that a command made must not hide what else it made.
+/// Like [`protected`], but without a limit: a command must not be able to hide what it created among many other names.
 pub(super) fn all_protected() -> Found {
     find(Path::new("."), usize::MAX).0
 }
 
-/// What is found in a project.
+/// What was found in a project.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// The files and folders of protected names.
+    /// The files and folders with protected names.
     pub(super) protected: Vec<PathBuf>,
-    /// The `HEAD` of each repository without `.git`: git enters those as well, and runs what they say.
+    /// The `HEAD` of each repository without `.git`: git also uses such repositories, and runs what they say.
     pub(super) heads: Vec<PathBuf>,
 }
 
-/// Finds what is protected beneath a folder, and stops once it has looked at more names than asked for. Returns how many
-/// those were, too.
+/// Finds protected entries below a folder, and stops after examining more than `most` names. Also returns the number of
+/// names that were examined.
 fn find(top: &Path, most: usize) -> (Found, usize) {
     let mut found = Found::default();
     let mut open = VecDeque::from([top.to_owned()]);
@@ -131,13 +131,13 @@ fn find(top: &Path, most: usize) -> (Found, usize) {
     (found, looked_at)
 }
 
-/// Tells whether git takes a folder with a `HEAD` for a repository.
+/// Returns whether git treats a folder with a `HEAD` as a repository.
 fn is_repository(folder: &Path) -> bool {
     let has = |part: &str| folder.join(part).exists();
     has("objects") && has("refs") || has("commondir")
 }
 
-/// A repository with those of its submodules and linked working trees.
+/// Returns a repository with those of its submodules and linked working trees.
 fn repositories(top: PathBuf) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![(top.join("modules"), 0), (top.join("worktrees"), 0)];

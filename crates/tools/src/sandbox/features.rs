@@ -1,35 +1,35 @@
-//! Which parts of the sandbox this machine's kernel can give.
+//! Which parts of the sandbox this machine's kernel supports.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The version of Landlock from which on a command cannot empty files that it may not write.
+/// The first version of Landlock under which a command cannot truncate files that it may not write.
 #[cfg(target_os = "linux")]
 pub(super) const LANDLOCK_WITH_TRUNCATE: u32 = 3;
-/// The version of Landlock from which on a command cannot send signals to processes outside.
+/// The first version of Landlock under which a command cannot signal processes outside.
 const LANDLOCK_WITH_SIGNALS: u32 = 6;
 
-/// A part of the sandbox that not every machine can give.
+/// A part of the sandbox that not every machine supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SandboxFeature {
-    /// A command sees its own processes only, and all of them end with it (a pid namespace).
+    /// A command sees only its own processes, and all of them end with it (a pid namespace).
     Processes,
-    /// The file system cannot be changed but in the project, and `.git` and `neuraxis.toml` are closed by themselves (a
+    /// The file system is read-only outside the project, and `.git` and `neuraxis.toml` are closed individually (a
     /// mount namespace).
     Files,
-    /// Shared memory is the command's own (an ipc namespace).
+    /// Shared memory is private to the command (an ipc namespace).
     SharedMemory,
     /// The network is a loopback of the command's own (a network namespace).
     Network,
-    /// Unix sockets and other ways out are closed (seccomp).
+    /// Unix sockets and other ways out are blocked (seccomp).
     SystemCalls,
 }
 
 impl SandboxFeature {
-    /// Every part, in the order in which they are put in force.
+    /// All parts, in the order in which they take effect.
     pub const ALL: [Self; 5] = [
         Self::Processes,
         Self::Files,
@@ -38,7 +38,7 @@ impl SandboxFeature {
         Self::SystemCalls,
     ];
 
-    /// What a command can do, or cannot be used for, where this is missing.
+    /// Returns what a command can do, or cannot be used for, if this part is missing.
     #[must_use]
     pub const fn without(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl SandboxFeature {
     }
 }
 
-/// Writes the kernel's word for what it takes.
+/// Writes the kernel's term for the required feature.
 impl fmt::Display for SandboxFeature {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
@@ -73,24 +73,24 @@ impl fmt::Display for SandboxFeature {
     }
 }
 
-/// The parts of the sandbox that this machine can give.
+/// The parts of the sandbox that this machine supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SandboxFeatures {
-    /// The version of Landlock that the kernel has and this program knows.
+    /// The version of Landlock that both the kernel and this program support.
     pub landlock: u32,
-    /// What is missing, each with the reason.
+    /// The missing parts, each with the reason.
     pub missing: Vec<(SandboxFeature, String)>,
 }
 
 impl SandboxFeatures {
-    /// Tells whether a part is in force for every command.
+    /// Returns whether a part is in force for every command.
     #[must_use]
     pub fn has(&self, feature: SandboxFeature) -> bool {
         self.missing.iter().all(|(missing, _)| *missing != feature)
     }
 
-    /// What commands can do here that they could not where all is in force: a sentence part each.
+    /// Returns what commands can do here that the complete sandbox would prevent, as parts of a sentence.
     pub fn gaps(&self) -> impl Iterator<Item = &'static str> {
         let signals = (self.landlock < LANDLOCK_WITH_SIGNALS
             && !self.has(SandboxFeature::Processes))
@@ -113,16 +113,16 @@ pub enum NoSandbox {
     /// This machine has none.
     #[error("{0}")]
     Missing(String),
-    /// There may be one, but it could not be tried.
+    /// A sandbox may exist, but it could not be tried.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Finds out which parts of the sandbox this machine can give: once, by trying.
+/// Determines which parts of the sandbox this machine supports: once, by trying them.
 ///
 /// # Errors
 ///
-/// Says why commands cannot be confined here.
+/// Why commands cannot be confined here.
 pub fn sandbox_features() -> Result<&'static SandboxFeatures, NoSandbox> {
     found()
 }

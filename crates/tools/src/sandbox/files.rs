@@ -1,7 +1,7 @@
-//! Which files a command can open for what (Landlock).
+//! Which files a command can open, and for what (Landlock).
 //!
-//! It also keeps a command from looking into processes outside, this program and its keys included, and (since Linux 6.12)
-//! from sending them signals.
+//! Landlock also keeps a command from inspecting processes outside, including this program and its keys, and (since
+//! Linux 6.12) from signalling them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use landlock::{
     RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
 };
 
-/// The newest set of rights that is asked for; of these an older kernel grants what it knows.
+/// The newest set of rights that is requested; an older kernel enforces those that it knows.
 const RIGHTS: ABI = ABI::V6;
 
-/// Devices that may be written to. Nothing of what is written there lasts.
+/// Devices that may be written to. Nothing written there persists.
 const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
 /// Devices that may be read.
 const SOURCES: [&str; 2] = ["/dev/random", "/dev/urandom"];
-/// Where devices are: terminals, disks and the like are none of a command's business.
+/// The folder of devices: commands have no business with terminals, disks and the like.
 const ALL_DEVICES: &str = "/dev";
 
-/// The most names of a folder that holds something out of reach; what is beyond them is out of reach, too.
+/// The maximum number of entries of a folder with something out of reach; further entries are out of reach as well.
 const MAX_NEIGHBORS: usize = 10_000;
 
 /// What a command can open.
@@ -29,15 +29,15 @@ const MAX_NEIGHBORS: usize = 10_000;
 pub(super) struct Reach<'a> {
     pub(super) project: &'a Path,
     pub(super) temporary: &'a Path,
-    /// Devices that are the command's own.
+    /// Devices that belong to the command.
     pub(super) devices: Vec<&'static str>,
-    /// Files that it must not read, absolute.
+    /// Files that the command must not read, by absolute path.
     pub(super) unreadable: Vec<PathBuf>,
-    /// Files in the project that it must not write, absolute.
+    /// Files in the project that the command must not write, by absolute path.
     pub(super) unchangeable: Vec<PathBuf>,
 }
 
-/// Confines this process and all that is started from it. Returns the version of Landlock, 0 if there is none.
+/// Confines this process and everything it starts. Returns the version of Landlock, or 0 if there is none.
 pub(super) fn confine(reach: &Reach<'_>) -> Result<u32, RulesetError> {
     let (all, read) = (AccessFs::from_all(RIGHTS), AccessFs::from_read(RIGHTS));
     let rules = Ruleset::default()
@@ -58,8 +58,8 @@ pub(super) fn confine(reach: &Reach<'_>) -> Result<u32, RulesetError> {
         _ => 0,
     })
 }
-/// Grants rights to everything beneath a folder but to some files and folders. Rights always hold for all that is beneath a
-/// place, so on the way to those each neighbor gets them and the folders themselves do not.
+/// Grants rights to everything below a folder except some files and folders. A right always covers everything below its
+/// path, so along the way to the exceptions the neighbors get it and the folders themselves do not.
 fn grant_but(
     rules: RulesetCreated,
     folder: &Path,
@@ -68,7 +68,7 @@ fn grant_but(
 ) -> Result<RulesetCreated, RulesetError> {
     let mut granted = Vec::new();
     collect_but(folder, out_of_reach, &mut granted);
-    // What is gone by now, or cannot be opened, needs no rights.
+    // What has disappeared, or cannot be opened, needs no rights.
     rules.add_rules(path_beneath_rules(granted, rights))
 }
 
@@ -85,9 +85,9 @@ fn collect_but(place: &Path, out_of_reach: &[PathBuf], granted: &mut Vec<PathBuf
         Some(place.join(next))
     });
     let mut neighbors: Vec<PathBuf> = on_the_way.collect();
-    // Who may not list a folder may still use what he knows to be in it.
+    // A user who cannot list a folder can still use entries whose names are known.
     let listed = fs::read_dir(place).into_iter().flatten().flatten();
-    // Rights through a symlink would be rights to what it leads to.
+    // Rights to a symlink would be rights to its target.
     let listed = listed.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
     neighbors.extend(listed.map(|entry| entry.path()).take(MAX_NEIGHBORS));
     neighbors.sort();

@@ -1,9 +1,10 @@
-//! Looks after what is protected in a project from outside, before and after a command.
+//! Guards the protected entries of a project from outside the sandbox, before and after a command.
 //!
-//! What is there is sealed inside ([`Closed`](super::closed::Closed)). What is not there cannot be: where that is possible
-//! it is made before, empty, and else what appeared is taken away afterwards, when nothing of the command runs any more.
-//! What the configuration of a repository names in the working tree is open to a command with access to git, since a checkout
-//! writes all of it or leaves half of a tree: of that it is told afterwards what is not as it was.
+//! Existing entries are sealed inside the sandbox ([`Closed`](super::closed::Closed)), but missing ones cannot be.
+//! Where possible, they are created empty beforehand; otherwise, whatever has appeared is removed or renamed after all
+//! of the command's processes have ended. Entries of the working tree that a repository's configuration names are open
+//! to a command with access to git, since a checkout writes all of the tree or leaves it half done: their changes are
+//! reported afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -22,36 +23,36 @@ use super::closed;
 use super::order::Run;
 use crate::project::{Named, is_protected, named_by};
 
-/// What is appended to the name of what appeared while a command ran and it must not make. Nothing is deleted: somebody else
-/// may have made it meanwhile.
+/// The suffix for entries that appeared while a command without access to git ran, and that it must not create. They
+/// are renamed, not deleted, since another process may have created them in the meantime.
 const SET_ASIDE: &str = ".set-aside";
 
-/// How many bytes of names are told: the answer that they are part of is bounded.
+/// The maximum total length in bytes of the names that are reported, since the answer that contains them is bounded.
 const MAX_TOLD_BYTES: usize = 4 << 10;
 
-/// How many files and folders are compared beneath a path that a configuration names.
+/// The maximum number of files and folders that are compared below a path that a configuration names.
 const MAX_COMPARED: usize = 10_000;
 
-/// What is looked after.
+/// The guarded entries.
 #[derive(Debug)]
 pub(super) struct Guard {
     project: Dir,
     access: BTreeSet<Access>,
-    /// What was there before.
+    /// The entries that existed before.
     protected: BTreeSet<PathBuf>,
-    /// What was made so that it could be sealed.
+    /// The entries that were created so that they could be sealed.
     made: Vec<PathBuf>,
-    /// What must not be there afterwards.
+    /// The entries that must not exist afterwards.
     absent: Vec<PathBuf>,
-    /// What is not there of that which the configuration of a repository names: git would run or read it.
+    /// Missing entries that a repository's configuration names: git would run or read them.
     named: BTreeSet<PathBuf>,
-    /// The symlinks by which git finds what it names.
+    /// The symlinks through which git finds what the configuration names.
     links: BTreeMap<PathBuf, Link>,
-    /// What it names and a command with access to git can change, with the files there.
+    /// Named entries that a command with access to git can change, with the files there.
     open: BTreeMap<PathBuf, Option<Files>>,
 }
 
-/// A symlink as it was.
+/// The state of a symlink.
 #[derive(Debug, PartialEq, Eq)]
 struct Link {
     target: PathBuf,
@@ -66,17 +67,17 @@ impl Link {
         })
     }
 
-    /// Tells whether what is there now leads to something else than this did.
+    /// Returns whether what is there now leads elsewhere.
     fn is_other(&self, path: &Path) -> bool {
         let is_same = fs::read_link(path).is_ok_and(|target| target == self.target);
         !is_same || self.leads_nowhere && path.exists()
     }
 }
 
-/// Files and symlinks, by their paths from the project's top.
+/// Files and symlinks, by their paths from the project root.
 type Files = BTreeMap<PathBuf, Stamp>;
 
-/// What is known of a file without a look into it. The time of its last change is the one that nobody can set.
+/// What is known about a file without reading it. The change time is used because it cannot be set.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -86,7 +87,7 @@ struct Stamp {
 }
 
 impl Guard {
-    /// Looks at the project that is the working directory, and tells the process inside what is protected in it.
+    /// Examines the project in the working directory, and tells the process inside what is protected in it.
     pub(super) fn before(run: &mut Run) -> Result<Self, String> {
         let project = Dir::open_ambient_dir(".", ambient_authority())
             .map_err(|error| format!("the project cannot be opened: {error}"))?;
@@ -137,10 +138,10 @@ impl Guard {
         })
     }
 
-    /// Takes away what must not be there. Returns what was given another name, and what is not as it was.
+    /// Removes or renames what must not exist. Returns what was renamed, and what has changed.
     pub(super) fn after(self) -> Aftermath {
         for path in &self.made {
-            // What somebody else put there meanwhile stays.
+            // Whatever another process has put there in the meantime stays.
             let _in_use = remove_empty(&self.project, path);
         }
         for path in &self.absent {
@@ -169,8 +170,8 @@ impl Guard {
         }
     }
 
-    /// Finds what is not as it was of what the configuration of a repository names. Of a folder that has too many files to compare
-    /// now, or had before, it is the folder; of one that had and has, nothing.
+    /// Returns the changed entries among those that a repository's configuration names. For a folder that has too many
+    /// files to compare, either now or before, returns the folder itself; if both now and before, nothing.
     fn changed(&self) -> BTreeSet<PathBuf> {
         let mut changed = BTreeSet::new();
         for (path, before) in &self.open {
@@ -189,8 +190,8 @@ impl Guard {
         changed
     }
 
-    /// Returns what appeared at a path where nothing was: itself, or the symlink on the way that git follows and the handle of the
-    /// project does not, since it is absolute.
+    /// Returns what appeared at a path where nothing was: the entry itself, or a symlink along the path that git
+    /// follows but the project's handle does not, because it is absolute.
     fn appeared<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         if self.project.symlink_metadata(path).is_ok() {
             return Some(path);
@@ -210,7 +211,7 @@ impl Guard {
         }
     }
 
-    /// As `rename`, where the command took away the right to change what is in the folder.
+    /// Like `rename`, for a folder whose write permission the command removed.
     fn rename_in_open(&self, path: &Path) -> Option<()> {
         let open = Permissions::from_mode(0o755);
         self.project.set_permissions(path.parent()?, open).ok()?;
@@ -234,7 +235,7 @@ impl Guard {
     }
 }
 
-/// Finds what the configuration of the repositories in the project, and of those that it lies in, names in it.
+/// Finds what is named in the project by the configurations of its repositories and of the repositories around it.
 fn named(protected: &[PathBuf]) -> Result<Named, String> {
     let top = env::current_dir().map_err(|error| format!("where is the project? {error}"))?;
     let within = protected.iter().filter_map(|path| path.parent());
@@ -248,7 +249,7 @@ fn named(protected: &[PathBuf]) -> Result<Named, String> {
     Ok(named)
 }
 
-/// Returns the files and symlinks at a path or beneath it, without repositories; nothing if they are too many to compare.
+/// Returns the files and symlinks at or below a path, without repositories; `None` if there are too many to compare.
 fn files(path: &Path) -> Option<Files> {
     let (mut found, mut open) = (Files::new(), vec![path.to_owned()]);
     let mut looked_at = 0;
@@ -277,7 +278,7 @@ fn files(path: &Path) -> Option<Files> {
     Some(found)
 }
 
-/// What is told of what was set aside: the first names, and how many more there are.
+/// Returns the names to report: the first ones, and how many more there are.
 fn told(all: impl Iterator<Item = String>) -> Vec<String> {
     let (mut told, mut bytes, mut more) = (Vec::new(), 0, 0);
     for path in all {
@@ -294,7 +295,7 @@ fn told(all: impl Iterator<Item = String>) -> Vec<String> {
     told
 }
 
-/// Makes a part of a repository that may as well be empty.
+/// Creates a part of a repository that may be empty.
 fn make_empty(project: &Dir, part: &Path) -> io::Result<()> {
     match part.file_name().and_then(|name| name.to_str()) {
         Some("hooks") => project.create_dir(part),

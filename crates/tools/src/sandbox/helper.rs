@@ -1,4 +1,4 @@
-//! Starts the helper process, and talks with it.
+//! Starts the helper process and communicates with it.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -23,26 +23,26 @@ use super::features::{SandboxFeature, sandbox_features};
 use super::order::{Identity, Order, Reply, Run};
 use super::{Aftermath, Ended, inside, supervise};
 
-/// This program, whatever became of its file.
+/// This program, even if its file was moved or replaced.
 pub(super) const PROGRAM: &str = "/proc/self/exe";
 
-/// The arguments by which a process learns that it is one of the helpers.
+/// The arguments that tell a process that it is one of the helpers.
 const SUPERVISOR: &str = "--neuraxis-sandbox=supervisor";
 pub(super) const INSIDE: &str = "--neuraxis-sandbox=inside";
 
-/// How long the supervisor is waited for once it was told to end everything.
+/// How long to wait for the supervisor after it was told to end everything.
 const MAX_ENDING: Duration = Duration::from_secs(5);
-/// How long finding out what a machine can give may take.
+/// How long determining the machine's features may take.
 const MAX_PROBE: Duration = Duration::from_secs(10);
-/// The most bytes of an answer.
+/// The maximum size of an answer, in bytes.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
 static HELPER: OnceLock<PathBuf> = OnceLock::new();
 
-/// Does the work of the sandbox's helper process and returns its exit code, if this process was started as that.
+/// Runs the sandbox's helper process and returns its exit code if this process was started for that.
 ///
-/// Commands are run by the program itself, started a second time. So `main` has to call this before anything else, above
-/// all before it starts a thread, and to return the exit code if there is one.
+/// A second instance of the program runs the commands. For this, `main` must call this function before anything else,
+/// in particular before it starts a thread, and return the exit code if there is one.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -51,7 +51,7 @@ static HELPER: OnceLock<PathBuf> = OnceLock::new();
 ///     if let Some(code) = neuraxis_tools::run_sandbox_helper() {
 ///         return code;
 ///     }
-///     // What the program is for.
+///     // The program's actual work.
 ///     ExitCode::SUCCESS
 /// }
 /// ```
@@ -67,8 +67,9 @@ pub fn run_sandbox_helper() -> Option<ExitCode> {
     None
 }
 
-/// Names another program that runs commands, for a program whose `main` cannot call [`run_sandbox_helper`], such as a test:
-/// one that does nothing but call it, as `neuraxis-sandbox` of this crate. The first call counts.
+/// Sets another program for running commands, for programs whose `main` cannot call [`run_sandbox_helper`], such as
+/// tests. That program should do nothing but call it, like `neuraxis-sandbox` of this crate. Only the first call has an
+/// effect.
 pub fn use_sandbox_helper(program: impl Into<PathBuf>) {
     let _named_before = HELPER.set(program.into());
 }
@@ -81,7 +82,7 @@ pub(super) fn program() -> Result<PathBuf, String> {
     })
 }
 
-/// Finds out what this machine can give.
+/// Determines what this machine supports.
 pub(super) fn probe(program: &PathBuf) -> io::Result<Reply> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_read_timeout(Some(MAX_PROBE))?;
@@ -100,38 +101,38 @@ pub(super) fn probe(program: &PathBuf) -> io::Result<Reply> {
         run: None,
     };
     let answer = channel.write(&order).and_then(|()| channel.read());
-    // Without this end it ends by itself.
+    // The supervisor exits when this end is closed.
     drop(channel);
     supervisor.wait()?;
     answer?.ok_or_else(|| io::Error::other("it ended without an answer"))
 }
 
-/// A command to be run.
+/// A command to run.
 #[derive(Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) command: &'a str,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) project: &'a Dir,
-    /// The folder to run it in, by its path from the top of the project and by its handle.
+    /// The folder to run it in, as a path from the project root and as a handle.
     pub(crate) folder: (PathBuf, &'a Dir),
-    /// What it asked for and gets.
+    /// The access that the command requested and is granted.
     pub(crate) access: BTreeSet<Access>,
-    /// Files that it must not read, absolute.
+    /// Files that the command must not read, by absolute path.
     pub(crate) unreadable: Vec<PathBuf>,
-    /// Files in the project that it must neither read nor change, from the project's top.
+    /// Files in the project that the command must neither read nor change, by path from the project root.
     pub(crate) unreachable: Vec<PathBuf>,
-    /// Files in the project that it must not change, from the project's top.
+    /// Files in the project that the command must not change, by path from the project root.
     pub(crate) governing: Vec<PathBuf>,
 }
 
-/// A command under way. Dropped, it is ended with everything it started.
+/// A running command. Dropping it ends the command and everything it started.
 #[derive(Debug)]
 pub(crate) struct Running {
     supervisor: Child,
     channel: tokio::net::UnixStream,
 }
 
-/// Starts a command, confined. May block for as long as it takes to start a process.
+/// Starts a confined command. May block for as long as starting a process takes.
 pub(crate) fn start(wanted: Wanted<'_>) -> Result<Running, ToolError> {
     let features = sandbox_features().map_err(|why| refused(&why.to_string()))?;
     start_with(features.in_force().collect(), wanted)
@@ -144,7 +145,7 @@ pub(super) fn start_with(
 ) -> Result<Running, ToolError> {
     let program = program().map_err(|why| refused(&why))?;
     let (ours, theirs) = UnixStream::pair().map_err(|error| failed(&error))?;
-    // The folder by its handle: its path may lead elsewhere by now.
+    // The folder is given by its handle, because its path may lead elsewhere by now.
     let top = format!("/proc/self/fd/{}", wanted.project.as_raw_fd());
     let mut supervisor = Command::new(program);
     supervisor
@@ -193,7 +194,7 @@ fn identity(folder: &Dir) -> io::Result<Identity> {
 }
 
 impl Running {
-    /// Returns what it writes to its two outputs; nothing the second time.
+    /// Returns the command's two outputs; `None` the second time.
     pub(crate) fn output(&mut self) -> Option<(ChildStdout, ChildStderr)> {
         Some((
             self.supervisor.stdout.take()?,
@@ -201,7 +202,7 @@ impl Running {
         ))
     }
 
-    /// Waits until it has ended by itself, and with it everything it started.
+    /// Waits until the command and everything it started have ended.
     pub(crate) async fn wait(&mut self) -> Result<Ended, ToolError> {
         let mut answer = Vec::new();
         let mut channel = (&mut self.channel).take(MAX_ANSWER_BYTES);
@@ -222,7 +223,7 @@ impl Running {
         }
     }
 
-    /// Ends it, with everything it started. Returns what was found of it afterwards.
+    /// Ends the command and everything it started. Returns what was found afterwards.
     pub(crate) async fn end(&mut self) -> Aftermath {
         let _gone = self.channel.shutdown().await;
         match timeout(MAX_ENDING, self.wait()).await {

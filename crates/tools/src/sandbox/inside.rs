@@ -1,6 +1,6 @@
-//! The process inside: shuts itself in, starts the command, and waits for it.
+//! The process inside: confines itself, starts the command, and waits for it.
 //!
-//! Where there is a pid namespace it is the first process in it: with it ends all that the command started.
+//! In a pid namespace, it is the first process: when it ends, everything that the command started ends as well.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -24,10 +24,10 @@ use super::mounts::{self, Processes};
 use super::order::{Identity, Order, Reply, Run};
 use super::{Aftermath, Ended, network, privileges, processes, repository, system_calls};
 
-/// The program that runs commands, and that an image may lack.
+/// The shell that runs commands. An image may lack it.
 pub(super) const SHELL: &str = "/bin/sh";
 
-/// Does its work and answers the supervisor.
+/// Runs the process and answers the supervisor.
 pub(super) fn main() -> ExitCode {
     let answered = set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(io::Error::from)
@@ -64,17 +64,17 @@ fn work(order: Order) -> Result<Reply, String> {
     })
 }
 
-/// What is to be put in force, one after the other.
+/// The confinement to establish, step by step.
 #[derive(Debug)]
 struct Confinement {
     wanted: BTreeSet<SandboxFeature>,
     missing: Vec<(SandboxFeature, String)>,
-    /// Whether a part that cannot be had is noted; otherwise it is refused.
+    /// Whether an unavailable part is recorded; otherwise it is an error.
     is_trying: bool,
 }
 
 impl Confinement {
-    /// Shuts this process in. Returns the version of Landlock.
+    /// Confines this process. Returns the version of Landlock.
     fn enter(
         &mut self,
         project: &Path,
@@ -166,7 +166,7 @@ impl Confinement {
     }
 }
 
-/// Goes to the folder of the command, by paths as they lead from here on, if those are the folders that were meant.
+/// Changes to the command's folder, by the paths as they resolve from here on, if those lead to the intended folders.
 fn go_to(project: &Path, run: &Run) -> Result<(), String> {
     for (path, meant) in [
         (project, run.project),
@@ -207,7 +207,7 @@ fn reach<'a>(
     let unreadable = run.into_iter().flat_map(|run| &run.unreadable);
     let unreachable = run.into_iter().flat_map(|run| &run.unreachable);
     let unreachable = unreachable.map(PathBuf::from).chain(closed.sealed);
-    // Without its `./`, as paths that are come upon are written.
+    // Without a leading `./`, like the paths found by listing folders.
     let absolute = |path: PathBuf| project.join(path.strip_prefix(".").unwrap_or(&path));
     Reach {
         project,
@@ -218,9 +218,9 @@ fn reach<'a>(
     }
 }
 
-/// Runs a command, and takes leave of all who lost their parent meanwhile.
+/// Runs a command, and reaps orphaned processes in the meantime.
 fn execute(command: &str, access: &BTreeSet<Access>) -> io::Result<Ended> {
-    // What is started is no longer bound by this.
+    // The processes started from here are no longer bound by this setting.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let shell = Command::new(SHELL)
         .args(["-c", command])

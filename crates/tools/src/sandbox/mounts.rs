@@ -1,7 +1,7 @@
-//! A view of the file system in which nothing but two folders can be changed.
+//! A view of the file system in which only two folders can be changed.
 //!
-//! Unlike Landlock, a mount that is read-only also keeps permissions, owners, times and attributes as they are, and can
-//! close a file without its folder.
+//! Unlike Landlock, a read-only mount also protects permissions, owners, times and attributes, and can close a file
+//! without closing its folder.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,7 +20,7 @@ const HARMLESS: MountFlags = MountFlags::NOSUID
     .union(MountFlags::NODEV)
     .union(MountFlags::NOEXEC);
 
-/// What remounting has to keep of a mount.
+/// The mount flags that remounting must preserve.
 const KEPT: [(&str, MountFlags); 4] = [
     ("nosuid", MountFlags::NOSUID),
     ("nodev", MountFlags::NODEV),
@@ -37,15 +37,16 @@ pub(super) struct MountError {
     source: io::Error,
 }
 
-/// Which processes are seen in `/proc`.
+/// The processes that are visible in `/proc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Processes {
     Own,
     All,
 }
 
-/// Makes everything read-only but two folders, and what is closed in the first of them, too. Returns which devices are the
-/// command's own. Takes a mount namespace; paths are absolute, those closed relative to the project.
+/// Makes everything read-only except two folders, and also the closed entries in the first of them. Returns the devices
+/// that belong to the command. Requires a mount namespace; paths are absolute, those of closed entries relative to the
+/// project.
 pub(super) fn close(
     project: &Path,
     temporary: &Path,
@@ -57,7 +58,7 @@ pub(super) fn close(
     let held = closed.held.iter().map(|path| project.join(path));
     let mut sealed = Vec::new();
     for path in &closed.sealed {
-        // What is a symlink is found by what it leads to.
+        // A symlink is replaced by its target.
         let path = project.join(path).canonicalize();
         sealed.extend(path.ok().filter(|path| path.starts_with(project)));
     }
@@ -93,7 +94,7 @@ fn make_read_only(is_open: impl Fn(&Path) -> bool) -> Result<(), MountError> {
         }
         let read_only = flags | MountFlags::BIND | MountFlags::RDONLY;
         if let Err(error) = mount_remount(&path, read_only, c"") {
-            // A mount that is hidden beneath another one cannot be reached by a command either.
+            // A mount that is hidden below another one cannot be reached by a command either.
             let is_closed = statvfs(&path).map_or(true, |found| {
                 found.f_flag.contains(StatVfsMountFlags::RDONLY)
             });
@@ -105,7 +106,7 @@ fn make_read_only(is_open: impl Fn(&Path) -> bool) -> Result<(), MountError> {
     Ok(())
 }
 
-/// Reads a line of `mountinfo`: where the mount is, and what has to be kept of it.
+/// Parses a line of `mountinfo`: the mount point, and the flags to preserve.
 fn parsed(line: &[u8]) -> Option<(PathBuf, MountFlags)> {
     let mut fields = line.split(|byte| *byte == b' ');
     let path = unescaped(fields.nth(4)?);
@@ -115,12 +116,12 @@ fn parsed(line: &[u8]) -> Option<(PathBuf, MountFlags)> {
         let known = KEPT.iter().find(|(name, _)| *name == option);
         flags |= known.map_or(MountFlags::empty(), |(_, flag)| *flag);
     }
-    // An automatic mount that nobody used yet would be made by looking at it.
+    // Accessing an automount that is not mounted yet would mount it.
     let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
     (kind != b"autofs").then_some((path, flags))
 }
 
-/// Blanks and the like are written as three octal digits after a backslash.
+/// Decodes spaces and the like, which are written as a backslash and three octal digits.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut path = Vec::new();
     let mut rest = field;
@@ -141,11 +142,11 @@ fn unescaped(field: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(path))
 }
 
-/// Mounts what a command gets for itself. What cannot be mounted stays out of reach.
+/// Mounts the command's own devices. Those that cannot be mounted stay out of reach.
 fn own_devices(processes: Processes) -> Vec<&'static str> {
     if processes == Processes::Own {
         let read_only = HARMLESS | MountFlags::RDONLY;
-        // In some containers it cannot be: then those of others are seen, but not looked into.
+        // In some containers this fails: then other processes are visible, but cannot be inspected.
         let _seen = mount("proc", "/proc", "proc", read_only, None);
     }
     let mut own = Vec::new();

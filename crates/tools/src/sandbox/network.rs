@@ -7,22 +7,22 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, s
 const NEW_LINK: u16 = 16;
 const REQUEST_WITH_ANSWER: u16 = 1 | 4;
 const ERROR: u16 = 2;
-/// The loopback is the first interface of each namespace.
+/// The loopback is the first interface of every namespace.
 const LOOPBACK: i32 = 1;
 const UP: u32 = 1;
 const MESSAGE_BYTES: u32 = 32;
 
-/// Brings up the loopback.
+/// Brings up the loopback interface.
 pub(super) fn bring_up_loopback() -> io::Result<()> {
-    // Without a name, the protocol is that for interfaces.
+    // Without a protocol name, this is the routing protocol, which manages interfaces.
     let socket = socket(AddressFamily::NETLINK, SocketType::RAW, None)?;
     let mut message = Vec::new();
-    // The header: length, kind, flags, number, sender.
+    // The header: length, type, flags, sequence number, sender.
     message.extend(MESSAGE_BYTES.to_ne_bytes());
     message.extend(NEW_LINK.to_ne_bytes());
     message.extend(REQUEST_WITH_ANSWER.to_ne_bytes());
     message.extend([0; 8]);
-    // The interface: family, kind, index, flags, which flags to change.
+    // The interface: family, type, index, flags, and the flags to change.
     message.extend([0; 4]);
     message.extend(LOOPBACK.to_ne_bytes());
     message.extend(UP.to_ne_bytes());

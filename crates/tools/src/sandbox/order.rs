@@ -11,39 +11,40 @@ use serde::{Deserialize, Serialize};
 use super::Ended;
 use super::features::SandboxFeature;
 
-/// What the supervisor, and then the process inside, has to do.
+/// The order for the supervisor, and then for the process inside.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
-    /// What has to be in force; what is to be tried if nothing is run.
+    /// The parts that must be in force, or that are tried if nothing is run.
     pub(super) features: BTreeSet<SandboxFeature>,
-    /// The folder for the temporary folder; from the supervisor on the temporary folder itself. Absolute.
+    /// The folder in which to create the temporary folder; in the supervisor's order, the temporary folder itself.
+    /// Absolute.
     pub(super) temporary: OsString,
-    /// What to run. Nothing to find out which features there are.
+    /// The command to run. `None` to determine the available features.
     pub(super) run: Option<Run>,
 }
 
-/// A command, and what it may do.
+/// A command and its permissions.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Run {
     pub(super) command: String,
     /// The folder of the project, which is the helper's working directory.
     pub(super) project: Identity,
-    /// The folder to run it in, relative to the top of the project.
+    /// The folder to run it in, relative to the project root.
     pub(super) folder: OsString,
     pub(super) folder_identity: Identity,
-    /// What is open to it; all else is closed.
+    /// What is open to the command; everything else is closed.
     pub(super) access: BTreeSet<Access>,
-    /// Files that it must not read, by their absolute paths.
+    /// Files that the command must not read, by absolute path.
     pub(super) unreadable: Vec<OsString>,
-    /// Files in the project that it must neither read nor change, by their paths from its top.
+    /// Files in the project that the command must neither read nor change, by path from the project root.
     pub(super) unreachable: Vec<OsString>,
-    /// Files in the project that it must not change, by their paths from its top.
+    /// Files in the project that the command must not change, by path from the project root.
     pub(super) governing: Vec<OsString>,
-    /// What else is protected in the project, by its paths from the top: the supervisor finds it.
+    /// Further protected entries in the project, by path from the project root: the supervisor finds them.
     pub(super) protected: Vec<OsString>,
 }
 
-/// Which folder is meant, whatever its path leads to by now.
+/// The identity of a folder, wherever its path leads by now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
     device: u64,
@@ -62,20 +63,20 @@ impl From<&Metadata> for Identity {
     }
 }
 
-/// What the helper answers.
+/// The helper's answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Reply {
-    /// The command, and all it had started, has ended.
+    /// The command and everything it had started have ended.
     Ended(Ended),
-    /// What is in force if nothing is run: the version of Landlock, and what is missing with the reason.
+    /// What is available if nothing is run: the version of Landlock, and the missing parts with reasons.
     Found {
         landlock: u32,
         missing: Vec<(SandboxFeature, String)>,
     },
-    /// Commands cannot be confined as they have to be, so none was run.
+    /// Commands cannot be confined as required, so none was run.
     Refused(String),
     /// The command could not be started.
     Failed(String),
-    /// There is nothing that could run a command.
+    /// There is no shell to run a command.
     NoShell,
 }

@@ -1,4 +1,4 @@
-//! Namespaces need privileges; commands get as good as none.
+//! Namespaces require privileges; commands get almost none.
 
 use std::fs;
 use std::io;
@@ -10,11 +10,11 @@ use rustix::thread::{
     configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
 };
 
-/// The privileges that a command of the superuser keeps: to open any file, which Landlock and the mounts confine. Projects
-/// of other users, as containers often have them, could not be worked on without.
+/// The privileges that a superuser's command keeps: opening any file, which Landlock and the mounts confine. Without
+/// them, it could not work on projects of other users, which are common in containers.
 const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
 
-/// Opens a namespace for processes, and where that takes it, one for users in which this process has all privileges.
+/// Enters a new pid namespace and, if that requires it, a user namespace in which this process has all privileges.
 /// Everything started from here on is in it.
 pub(super) fn enter_namespaces() -> io::Result<()> {
     let now = capabilities(None)?;
@@ -24,14 +24,14 @@ pub(super) fn enter_namespaces() -> io::Result<()> {
     }
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID)?;
-    // The same user inside as outside.
+    // The user is the same inside as outside.
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
     hand_on()
 }
 
-/// Hands the privileges on to what is started, although its user is not the superuser.
+/// Passes the privileges on to started processes, although their user is not the superuser.
 fn hand_on() -> io::Result<()> {
     let all = capabilities(None)?.permitted;
     let sets = CapabilitySets {
@@ -46,7 +46,7 @@ fn hand_on() -> io::Result<()> {
     Ok(())
 }
 
-/// Gives up all privileges but [`KEPT`]. Nothing that is started gets them back.
+/// Drops all privileges except [`KEPT`]. Started processes cannot regain them.
 pub(super) fn give_up() -> io::Result<()> {
     let now = capabilities(None)?;
     let kept = if geteuid().is_root() {

@@ -1,26 +1,26 @@
-//! Ends all that descends from this process.
+//! Ends all descendants of this process.
 
 use std::collections::HashMap;
 use std::fs;
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait, waitpid};
 
-/// Ends all descendants of this process, which has to be their subreaper: whoever lost his parent is its child then.
+/// Ends all descendants of this process, which must be their subreaper, so that orphans become its children.
 pub(super) fn end_descendants() {
-    // Fails when there is no child any more, and so no descendant.
+    // Fails when there are no more children, and therefore no descendants.
     while let Ok(ended) = wait(WaitOptions::NOHANG) {
         if ended.is_some() {
             continue;
         }
         for process in descendants() {
-            // It may have ended meanwhile; nobody else has its number before it was waited for.
+            // It may have ended in the meantime; its id is not reused before it has been waited for.
             let _gone = kill_process(process, Signal::KILL);
         }
         let _ended = wait(WaitOptions::empty());
     }
 }
 
-/// Tells whether a child of this process is running. Those that have ended are waited for.
+/// Returns whether a child of this process is running. Children that have ended are reaped.
 pub(super) fn is_any_running() -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -31,7 +31,7 @@ pub(super) fn is_any_running() -> bool {
     }
 }
 
-/// Ends one child, and what ends with it.
+/// Kills one child, and what ends with it.
 pub(super) fn end(child: Pid) {
     let _gone = kill_process(child, Signal::KILL);
     let _ended = waitpid(Some(child), WaitOptions::empty());
@@ -63,7 +63,7 @@ fn descendants() -> Vec<Pid> {
 
 fn parent(pid: i32) -> Option<i32> {
     let status = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program, in parentheses, may hold anything.
+    // The program's name, in parentheses, may contain anything.
     let (_, after_name) = status.rsplit_once(')')?;
     after_name.split_whitespace().nth(1)?.parse().ok()
 }

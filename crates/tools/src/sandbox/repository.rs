@@ -1,12 +1,12 @@
-//! What git is told inside, so that the configuration that came along with a repository runs nothing.
+//! Settings that keep git inside the sandbox from running what a repository's configuration names.
 //!
-//! Hooks, fsmonitor and the like are switched off for every command (`environment`). Filters, drivers and tools have names
-//! that only the repository knows: they are read here, inside of the sandbox, and each is replaced by what git does without
-//! it. What the user's own configuration names stays, also where a repository names the same. So it is with its submodules,
-//! which git enters by itself where it is asked for nothing but the status or a difference.
+//! Hooks, fsmonitor and the like are turned off for every command (`environment`). Filters, drivers and tools have
+//! names that only the repository knows: they are read here, inside the sandbox, and each is replaced by what git does
+//! without it. What the user's own configuration names stays, even if a repository names the same. The same applies to
+//! submodules, which git enters on its own even when it is only asked for the status or a diff.
 //!
-//! A filter that is required fails where git could write the repository: what is to be encrypted is not committed in the
-//! clear. Where git only looks, it does without.
+//! A required filter fails if git can write to the repository, so that content to be encrypted is not committed
+//! unencrypted. If git only reads, it works without the filter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -18,17 +18,18 @@ use std::process::{Command, Stdio};
 
 use neuraxis_core::Access;
 
-/// The most repositories whose settings are read, that of the folder and its submodules; with more nothing is run at all.
+/// The maximum number of repositories whose settings are read: that of the folder and its submodules. With more,
+/// nothing is run at all.
 const MAX_REPOSITORIES: usize = 1_000;
 
-/// The most settings that are replaced; beyond them nothing is run at all.
+/// The maximum number of settings that are replaced. With more, nothing is run at all.
 const MAX_SETTINGS: usize = 200;
 
-/// What shows a difference in place of a program of the repository. It gets the path, the old file, its hash and mode, and
-/// the same of the new one.
+/// Shows a diff instead of a repository's program. Its arguments are the path, the old file with its hash and mode, and
+/// the same for the new file.
 const PLAIN_DIFFERENCE: &str = "sh -c 'diff -u \"$2\" \"$5\"; :' diff";
 
-/// How the names of settings end that name programs, whichever part of git they are for.
+/// The endings of setting names that name programs, in any part of git.
 const ENDINGS: [&str; 7] = [
     "cmd",
     "command",
@@ -39,33 +40,34 @@ const ENDINGS: [&str; 7] = [
     "difffilter",
 ];
 
-/// What takes the place of `core.gitProxy`: of several the first counts, so that a later one replaces none.
+/// Replaces `core.gitProxy`, of which the first value applies, so that a later one would not replace it.
 const PROXY: (&str, &str) = ("GIT_PROXY_COMMAND", "");
 
-/// How many settings the environment brings along already.
+/// The number of settings that the environment already contains.
 const COUNT: &str = "GIT_CONFIG_COUNT";
 
-/// What replaces settings: the names of variables with their values.
+/// Variables that replace settings, with their values.
 type Variables = Vec<(String, String)>;
 
-/// The settings of some repositories.
+/// The settings of several repositories.
 #[derive(Debug, Default)]
 struct Settings {
-    /// The names of those that a repository itself makes.
+    /// The names of settings that the repositories themselves make.
     own: BTreeSet<String>,
-    /// Those that the configuration of the user and of the system makes.
+    /// The settings of the user's and the system's configuration.
     users: BTreeMap<String, String>,
-    /// Whether git can write the repository.
+    /// Whether git can write to the repository.
     is_writable: bool,
 }
 
 impl Settings {
-    /// Adds those that git listed in a repository. Where the user's differ by repository, those that came first stay.
+    /// Adds the settings that git listed in a repository. If the user's settings differ by repository, the first ones
+    /// stay.
     fn add(&mut self, listed: &str) {
         let mut words = listed.split('\0');
         let mut users = BTreeMap::new();
         while let (Some(scope), Some(setting)) = (words.next(), words.next()) {
-            // What has no value is switched on.
+            // A setting without a value is on.
             let (key, value) = setting.split_once('\n').unwrap_or((setting, "true"));
             match scope {
                 "local" | "worktree" => {
@@ -82,11 +84,11 @@ impl Settings {
         }
     }
 
-    /// Returns what stands in for a setting. What replaces it holds in all repositories, so the value that the user gave it
-    /// goes before.
+    /// Returns the replacement for a setting. Replacements apply to all repositories, so a value from the user's
+    /// configuration takes precedence.
     fn instead<'a>(&'a self, key: &'a str) -> Option<(&'a str, &'a str)> {
         let (name, value) = replacement(key)?;
-        // Helpers that know passwords add up, and are switched off for every command.
+        // Credential helpers accumulate, and are turned off for every command.
         let is_users = name == key && !key.starts_with("credential.");
         match self.users.get(key).filter(|_| is_users) {
             Some(users) => Some((name, users.as_str())),
@@ -96,8 +98,8 @@ impl Settings {
     }
 }
 
-/// Returns the variables that replace what the repository of the working directory and its submodules would run, for a
-/// command with such access.
+/// Returns the variables that replace what the repository in the working directory and its submodules would run, for a
+/// command with the given access.
 pub(super) fn variables(access: &BTreeSet<Access>) -> Result<Variables, String> {
     let mut settings = Settings {
         is_writable: access.contains(&Access::Git),
@@ -107,7 +109,7 @@ pub(super) fn variables(access: &BTreeSet<Access>) -> Result<Variables, String> 
     let mut seen = BTreeSet::new();
     let mut open = vec![PathBuf::from(".")];
     while let Some(folder) = open.pop() {
-        // None of them is entered twice, by whatever name.
+        // No repository is entered twice, whatever its path.
         let known_as = fs::canonicalize(&folder).unwrap_or_else(|_| folder.clone());
         if !seen.insert(known_as) {
             continue;
@@ -115,11 +117,11 @@ pub(super) fn variables(access: &BTreeSet<Access>) -> Result<Variables, String> 
         if seen.len() > MAX_REPOSITORIES {
             return Err("the repository has too many submodules".to_owned());
         }
-        // Where there is no git, or none that can be asked, there are none.
+        // Without git, or if it cannot be run, there are no settings.
         let words = ["config", "--list", "--show-scope", "--null"];
         let listed = ask(&folder, &words, &[]);
         settings.add(&String::from_utf8_lossy(&listed));
-        // Looking for submodules runs nothing of what is known by then.
+        // Listing submodules then runs nothing of what is known so far.
         variables = replacing(&settings)?;
         open.extend(submodules(&folder, &variables));
     }
@@ -152,10 +154,10 @@ fn replacing(settings: &Settings) -> Result<Variables, String> {
     Ok(variables)
 }
 
-/// Finds the submodules of the repository of a folder that are checked out.
+/// Finds the checked-out submodules of a folder's repository.
 fn submodules(folder: &Path, variables: &[(String, String)]) -> Vec<PathBuf> {
     const LINK: &[u8] = b"160000 ";
-    // All of the repository, by paths from the folder.
+    // Lists the whole repository, with paths relative to the folder.
     let words = ["ls-files", "--stage", "-z", "--", ":/"];
     let staged = ask(folder, &words, variables);
     let path_of = |entry: &[u8]| {
@@ -167,7 +169,7 @@ fn submodules(folder: &Path, variables: &[(String, String)]) -> Vec<PathBuf> {
     links.filter(|link| link.join(".git").exists()).collect()
 }
 
-/// Returns what git says in a folder; nothing where there is no git.
+/// Returns git's output in a folder; empty if there is no git.
 fn ask(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Vec<u8> {
     let told = Command::new("git")
         .arg("-C")
@@ -180,25 +182,27 @@ fn ask(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Vec<u8>
     told.map(|told| told.stdout).unwrap_or_default()
 }
 
-/// Tells whether a setting says that git fails where a filter does not run.
+/// Returns whether a setting makes git fail if a filter does not run.
 fn is_required(key: &str) -> bool {
     let lower = key.to_lowercase();
     lower.starts_with("filter.") && lower.ends_with(".required")
 }
 
-/// Returns what stands in for a setting that names a program, mostly another value of it; nothing for any other.
+/// Returns the replacement for a setting that names a program, usually another value for it; `None` for any other
+/// setting.
 fn replacement(key: &str) -> Option<(&str, &'static str)> {
     let lower = key.to_lowercase();
     let (section, name) = (lower.split('.').next()?, lower.rsplit('.').next()?);
     let value = match (section, name) {
-        // Of these the first value counts, or all: they cannot be replaced, but what runs them can be switched off.
+        // Of these settings, the first value applies, or all: they cannot be replaced, but what runs them can be turned
+        // off.
         ("remote", "uploadpack" | "receivepack") => return Some(("protocol.file.allow", "never")),
         ("gc", "recentobjectshook") => return Some(("gc.auto", "0")),
         ("filter", "clean" | "smudge" | "process") => "",
         ("filter", "required") => "false",
         ("diff", "textconv") => "cat",
         ("diff", "command" | "external") => PLAIN_DIFFERENCE,
-        // It enters submodules that are not checked out, too.
+        // Otherwise, git would also enter submodules that are not checked out.
         ("diff", "submodule") => "short",
         ("merge", "driver") => "git merge-file %A %O %B",
         ("core", "sshcommand") => "ssh",
@@ -227,7 +231,7 @@ mod tests {
              global\0filter.x.required\0global\0credential.helper\nstore\0global\0protocol.file.allow\nalways\0\
              local\0core.bare\nfalse\0command\0core.fsmonitor\nfalse\0",
         );
-        // As in a submodule, where the user may name something else.
+        // As in a submodule for which the user may name something else.
         settings.add(
             "global\0filter.x.clean\nother\0local\0filter.x.clean\nevil\0local\0filter.x.smudge\nevil\0\
              local\0filter.x.required\nfalse\0local\0filter.y.clean\nevil\0local\0credential.helper\nevil\0\

@@ -1,7 +1,7 @@
-//! The supervisor: ends what a command started, and removes its temporary folder, however it comes to its end.
+//! The supervisor: ends what a command started, and removes its temporary folder, however the command ends.
 //!
-//! It stays outside of the sandbox, in a session of its own. It holds an end of a socket whose other end is the program's:
-//! when that is closed, by the program or by its death, all is over.
+//! It stays outside the sandbox, in its own session. It holds one end of a socket whose other end is the program's:
+//! when the program closes that end or dies, the supervisor ends everything.
 
 use std::collections::BTreeSet;
 use std::fs::Permissions;
@@ -23,13 +23,13 @@ use super::helper::{INSIDE, PROGRAM};
 use super::order::{Order, Reply};
 use super::{Aftermath, Ended, privileges, processes};
 
-/// The first descriptor that is neither input nor output.
+/// The first descriptor after standard input, output and error.
 const FIRST_OTHER: i32 = 3;
 
-/// Where a command finds a folder of its own.
+/// The variables that name a command's own folder.
 const FOLDERS: [&str; 2] = ["TMPDIR", "XDG_CACHE_HOME"];
 
-/// Does its work and answers the program.
+/// Runs the supervisor and answers the program.
 pub(super) fn main() -> ExitCode {
     match supervise() {
         Ok(()) => ExitCode::SUCCESS,
@@ -38,9 +38,9 @@ pub(super) fn main() -> ExitCode {
 }
 
 fn supervise() -> io::Result<()> {
-    // Fails for the leader of a session, which is what is wanted.
+    // Fails if this process already leads a session, which is what is wanted.
     let _leads = setsid();
-    // The command gets none of what this program, or who started it, had open.
+    // The command inherits none of the files that this program, or its parent, had open.
     CloseFdsBuilder::new().cloexecfrom(FIRST_OTHER);
     set_child_subreaper(Some(getpid()))?;
     let mut program = Channel::of_this_process()?;
@@ -70,7 +70,7 @@ fn serve(program: &Channel, mut order: Order) -> io::Result<Reply> {
     };
     let missing = match namespaces(&mut order.features) {
         Err(why) if order.run.is_some() => {
-            // Nothing ran that could have made anything.
+            // No command ran that could have created anything.
             drop(guard.map(Guard::after));
             return Ok(Reply::Refused(format!(
                 "{}: {why}",
@@ -80,7 +80,7 @@ fn serve(program: &Channel, mut order: Order) -> io::Result<Reply> {
         missing => missing.err(),
     };
     let answer = run(program, order, temporary.path());
-    // Without a pid namespace whoever lost his parent is the supervisor's.
+    // Without a pid namespace, orphans become the supervisor's children.
     let left_running = processes::is_any_running();
     processes::end_descendants();
     let aftermath = guard.map(Guard::after).unwrap_or_default();
@@ -113,7 +113,7 @@ fn serve(program: &Channel, mut order: Order) -> io::Result<Reply> {
     })
 }
 
-/// Opens what is to be opened outside already. A part that cannot be had is no longer asked for.
+/// Enters the namespaces that must be entered outside. An unavailable part is no longer requested.
 fn namespaces(features: &mut BTreeSet<SandboxFeature>) -> Result<(), String> {
     if !features.contains(&SandboxFeature::Processes) {
         return Ok(());
@@ -154,7 +154,7 @@ fn wait(program: &Channel, inside: &mut Channel) -> io::Result<Reply> {
     while poll(&mut sockets, None)? == 0 {}
     let [from_inside, _] = &sockets;
     if from_inside.revents().is_empty() {
-        // It is to be ended. What it made is told all the same.
+        // The command must end. What it created is reported anyway.
         return Ok(Reply::Ended(Ended {
             exit_code: None,
             signal: None,
@@ -167,7 +167,7 @@ fn wait(program: &Channel, inside: &mut Channel) -> io::Result<Reply> {
         .ok_or_else(|| io::Error::other("the process that runs it was ended"))
 }
 
-/// Removes the temporary folder, also where a command took its own rights to what is in it.
+/// Removes the temporary folder, even if a command removed its own permissions for the contents.
 fn close(temporary: TempDir) {
     let path = temporary.path().to_owned();
     if temporary.close().is_err() {

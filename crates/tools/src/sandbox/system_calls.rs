@@ -1,4 +1,5 @@
-//! The system calls that a command cannot make (seccomp): those that lead out of the sandbox, whatever the files say.
+//! The system calls that a command cannot make (seccomp): those that lead out of the sandbox regardless of file
+//! permissions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +12,9 @@ use seccompiler::{
 
 use super::features::SandboxFeature;
 
-/// Refused as something that is not permitted.
+/// Calls that fail as not permitted.
 const REFUSED: &[c_long] = &[
-    // Other file systems, and ways around the paths that Landlock and the mounts know.
+    // Other file systems, and ways around the paths that Landlock and the mounts control.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -26,16 +27,16 @@ const REFUSED: &[c_long] = &[
     libc::SYS_fspick,
     libc::SYS_mount_setattr,
     libc::SYS_open_by_handle_at,
-    // Namespaces, in which a command would have privileges again.
+    // Namespaces in which a command would regain privileges.
     libc::SYS_unshare,
     libc::SYS_setns,
-    // Keys of the user's session, and memory of other processes.
+    // Keys of the user's session, and the memory of other processes.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
-    // Large attack surface in the kernel that builds and tests do not need.
+    // A large attack surface of the kernel that builds and tests do not need.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
@@ -46,7 +47,7 @@ const REFUSED: &[c_long] = &[
     libc::SYS_delete_module,
 ];
 
-/// Refused where shared memory is not the command's own.
+/// Calls that are refused if shared memory is not private to the command.
 const SHARED_MEMORY: &[c_long] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -57,8 +58,8 @@ const SHARED_MEMORY: &[c_long] = &[
     libc::SYS_msgrcv,
 ];
 
-/// Said not to exist, so that programs fall back to the older call for the same: of these the filter cannot see what they
-/// are asked for.
+/// Calls that are reported as missing, so that programs fall back to an older call: the filter cannot see what these
+/// ask for.
 const MISSING: &[c_long] = &[
     libc::SYS_clone3,
     libc::SYS_io_uring_setup,
@@ -66,7 +67,7 @@ const MISSING: &[c_long] = &[
     libc::SYS_io_uring_register,
 ];
 
-/// Numbers that calls of the x32 interface have besides the bit.
+/// The bit that marks calls of the x32 interface. Some of them also have a number of their own.
 #[cfg(target_arch = "x86_64")]
 const X32_BIT: c_long = 0x4000_0000;
 #[cfg(target_arch = "x86_64")]
@@ -79,7 +80,7 @@ const X32_ONLY: &[(c_long, c_long)] = &[
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Closes the system calls, for this process and all that is started from it.
+/// Blocks the system calls for this process and everything it starts.
 pub(super) fn close(
     features: &BTreeSet<SandboxFeature>,
     access: &BTreeSet<Access>,
@@ -129,14 +130,14 @@ fn with_x32(rules: Rules) -> Rules {
     rules
 }
 
-/// Sockets of all families but these. By netlink the kernel tells about interfaces.
+/// Matches sockets of all families except these. The kernel reports on interfaces over netlink.
 fn sockets_but(families: &[i32]) -> Result<Vec<SeccompRule>, BackendError> {
     let families = families.iter();
     let others = families.map(|family| argument(0, SeccompCmpOp::Ne, *family));
     Ok(vec![SeccompRule::new(others.collect::<Result<_, _>>()?)?])
 }
 
-/// Pairs of sockets that are not of the Unix kind, or could send to other sockets than the other half.
+/// Matches socket pairs that are not Unix sockets, or that could send to sockets other than their counterpart.
 fn pairs() -> Result<Vec<SeccompRule>, BackendError> {
     const KIND: u64 = 0xf;
     let of_kind = |kind| argument(1, SeccompCmpOp::MaskedEq(KIND), kind);
@@ -164,7 +165,7 @@ fn new_namespaces() -> Result<Vec<SeccompRule>, BackendError> {
     rules.collect()
 }
 
-/// Typing into a terminal.
+/// Matches requests that type into a terminal.
 fn typing() -> Result<Vec<SeccompRule>, BackendError> {
     const TIOCLINUX: i32 = 0x541c;
     const TIOCSTI: i32 = 0x5412;

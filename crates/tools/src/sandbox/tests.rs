@@ -1,4 +1,4 @@
-//! The sandbox on machines that give less of it than this one.
+//! The sandbox on machines that support less of it than this one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use tokio::io::AsyncReadExt;
 use super::helper::{Wanted, start_with, use_sandbox_helper};
 use super::{Aftermath, Ended, SandboxFeature};
 
-/// Names the helper, which is built with the tests. Tells whether it is there.
+/// Sets the helper, which is built with the tests. Returns whether it exists.
 fn has_helper() -> bool {
     let tests = std::env::current_exe().unwrap();
     let helper = tests.ancestors().nth(2).unwrap().join("neuraxis-sandbox");
@@ -37,7 +37,7 @@ fn project() -> TempDir {
     project
 }
 
-/// Runs a command with some parts of the sandbox; returns how it ended and what it wrote.
+/// Runs a command with some parts of the sandbox; returns how it ended and its output.
 async fn run(
     project: &Path,
     features: &[SandboxFeature],
