@@ -1,4 +1,5 @@
-//! Commands on a machine where nothing can confine them: on Linux a program stands in for the sandbox's helper, and says so.
+//! Commands on a machine where nothing can confine them: on Linux, a program replaces the sandbox's helper and reports
+//! that.
 #![expect(
     clippy::unwrap_used,
     reason = "a test that cannot set up its world has to fail"
@@ -181,7 +182,7 @@ async fn an_unconfined_command_ends_with_what_it_started_when_its_time_is_up_or_
     gone(|| is_there(&fs::read_to_string(&child).unwrap())).await;
 }
 
-/// Waits until something is gone: init has to wait for it yet.
+/// Waits until a process is gone: init still has to reap it.
 #[cfg(unix)]
 async fn gone(is_there: impl Fn() -> bool) {
     let waiting = async {

@@ -1,6 +1,6 @@
-//! The adapter against DeepSeek itself. Costs a little money, so it is asked for: with `NEURAXIS_TEST_REAL_PROVIDERS=1`
-//! and a key in `DEEPSEEK_API_KEY`, `cargo nextest run -p neuraxis-deepseek --run-ignored all`.
-//! `NEURAXIS_TEST_DEEPSEEK_MODEL` names another model than the default.
+//! The adapter against DeepSeek itself. Costs a little money, so it must be requested: with
+//! `NEURAXIS_TEST_REAL_PROVIDERS=1` and a key in `DEEPSEEK_API_KEY`, run `cargo nextest run -p neuraxis-deepseek
+//! --run-ignored all`. `NEURAXIS_TEST_DEEPSEEK_MODEL` names a model other than the default.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -18,7 +18,7 @@ use neuraxis_deepseek::{DeepSeekClient, DeepSeekConfig, Secret};
 use neuraxis_ports::LlmClient;
 use neuraxis_testkit::{call_context, messages, request, request_of, spec};
 
-/// Returns a client, if this was asked for.
+/// Returns a client if this test was requested.
 fn client() -> Option<DeepSeekClient> {
     let is_asked = std::env::var("NEURAXIS_TEST_REAL_PROVIDERS").is_ok_and(|value| value == "1");
     let key = std::env::var("DEEPSEEK_API_KEY").ok();
@@ -96,7 +96,7 @@ async fn a_conversation_with_tools_is_never_refused() {
     }
     let answer = streamed(&client, &request).await;
     assert!(answer.text().contains("31"), "{answer:?}");
-    // A reply of another provider in the middle of it all.
+    // A reply of another provider in the middle of the conversation.
     request.messages.push(Message::assistant("It is 31 °C."));
     request.messages.push(Message::user("And is that hot?"));
     assert!(!streamed(&client, &request).await.text().is_empty());

@@ -47,7 +47,7 @@ fn assembled(deltas: Vec<ReplyDelta>) -> Reply {
     assembler.finish().unwrap()
 }
 
-/// A request with tools: `look` wants to know where, `wait` nothing.
+/// Returns a request with tools: `look` requires a place, `wait` nothing.
 fn with_tools(messages: impl IntoIterator<Item = Message>) -> ModelRequest {
     let place = r#"{"type":"object","properties":{"at":{"type":"string"}},"required":["at"]}"#;
     let mut request = request_of(messages);
@@ -61,7 +61,7 @@ fn with_tools(messages: impl IntoIterator<Item = Message>) -> ModelRequest {
     request
 }
 
-/// Puts a reply into the history, as the loop does, with a result for each call.
+/// Adds a reply to the history, as the loop does, with a result for each call.
 fn go_on(request: &mut ModelRequest, reply: &Reply) {
     let mut results = Vec::new();
     let parts = reply

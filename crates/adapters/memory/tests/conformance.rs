@@ -1,4 +1,4 @@
-//! The store keeps to the rules of its port.
+//! The store follows the rules of its port.
 
 use neuraxis_memory::MemoryStore;
 

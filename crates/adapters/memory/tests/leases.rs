@@ -1,4 +1,4 @@
-//! A lease runs out by itself, also in memory: whoever looks for runs that were left finds it.
+//! A lease expires on its own, also in memory: a search for abandoned runs finds the run.
 
 use std::time::Duration;
 

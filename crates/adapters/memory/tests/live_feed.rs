@@ -1,4 +1,4 @@
-//! The feed keeps to the rules of its port.
+//! The feed follows the rules of its port.
 
 use neuraxis_memory::MemoryLiveFeed;
 

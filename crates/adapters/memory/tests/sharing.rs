@@ -1,4 +1,4 @@
-//! Records and messages are shared with whoever reads them, not copied.
+//! Records and messages are shared with their readers, not copied.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ async fn a_history_asked_for_at_any_time_holds_each_ended_run_once_and_in_order(
             .commit(&lease, &[log.started(question)])
             .await
             .unwrap();
-        // The second run's beginning is the first time that anybody asks.
+        // The history is first requested when the second run begins.
         if number > 1 {
             heard.push(store.history(&session.id).await.unwrap().len());
         }

@@ -1,4 +1,4 @@
-//! The model keeps to the rules of its port.
+//! The model follows the rules of its port.
 
 use neuraxis_offline::OfflineModel;
 use neuraxis_testkit::conformance::llm_client::Subject;

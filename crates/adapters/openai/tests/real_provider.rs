@@ -1,6 +1,6 @@
-//! The adapter against OpenAI itself. Costs a little money, so it runs only when asked for:
+//! The adapter against OpenAI itself. Costs a little money, so it runs only when requested:
 //! `NEURAXIS_TEST_REAL_PROVIDERS=1 OPENAI_API_KEY=… cargo nextest run -p neuraxis-openai --run-ignored only`.
-//! `NEURAXIS_TEST_OPENAI_MODEL` names another model than the default.
+//! `NEURAXIS_TEST_OPENAI_MODEL` names a model other than the default.
 #![expect(
     clippy::expect_used,
     clippy::print_stderr,
@@ -18,7 +18,7 @@ use neuraxis_testkit::request;
 
 const DEFAULT_MODEL: &str = "gpt-4.1-nano";
 
-/// Makes a client of the real provider; nothing unless that was asked for.
+/// Returns a client of the real provider; `None` unless the test was requested.
 fn client(api: Api) -> Option<OpenAiClient> {
     let asked = std::env::var("NEURAXIS_TEST_REAL_PROVIDERS").is_ok_and(|asked| asked == "1");
     let key = std::env::var("OPENAI_API_KEY")

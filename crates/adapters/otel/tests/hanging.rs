@@ -1,4 +1,4 @@
-//! An endpoint that takes connections and never answers.
+//! An endpoint that accepts connections and never answers.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use neuraxis_otel::{Otel, OtlpConfig, Protocol, layer};
 use tracing_subscriber::layer::SubscriberExt;
 
-/// What the SDK waits for at the end, whatever it is told.
+/// How long the SDK waits at the end, regardless of the limit it is given.
 const OF_THE_SDK: Duration = Duration::from_secs(5);
 
 async fn check(protocol: Protocol) {

@@ -155,7 +155,7 @@ async fn a_hunk_goes_to_the_line_that_it_names_whatever_other_lines_are_like_it(
         ("a.txt", "a\nb\nx\nc\nx\n"),
         ("b.txt", &"x\nold\ny\n".repeat(100)),
     ]);
-    // A hunk without context, and one that was taken out of a patch in which others came before.
+    // A hunk without context, and one that was taken from a patch with earlier hunks.
     let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -2,0 +3 @@\n+n\n@@ -5 +5,0 @@\n-x\n--- a/b.txt\n+++ b/b.txt\n@@ -100,3 +150,3 \
                  @@\n x\n-old\n+new\n y\n";
     let applied = apply(&project, patch).await;
@@ -216,7 +216,7 @@ async fn ends_of_lines_stay_and_no_line_becomes_one_with_the_next() {
 #[tokio::test]
 async fn a_patch_fits_whatever_ends_the_lines_and_what_it_adds_ends_as_those_around_it() {
     for (before, hunks, after) in [
-        // Lines that end with `\r\n`, which a patch seldom says.
+        // Lines that end with `\r\n`, which a patch rarely includes.
         (
             "a\r\nb\r\nc\r\n",
             "@@ -1,3 +1,4 @@\n a\n-b\n+B\n+2\n c\n",
@@ -233,7 +233,7 @@ async fn a_patch_fits_whatever_ends_the_lines_and_what_it_adds_ends_as_those_aro
             "@@ -1,2 +1,3 @@\n a\r\n-b\r\n+B\r\n+c\r\n",
             "a\nB\nc\n",
         ),
-        // As it is written where the lines are the very same.
+        // Unchanged if the lines are exactly the same.
         (
             "a\r\nb\r\n",
             "@@ -1,2 +1,2 @@\n-a\r\n-b\r\n+a\n+b\n",
@@ -428,7 +428,7 @@ async fn an_empty_file_is_deleted_without_hunks_where_its_name_stands_in_the_lin
     project.write("empty", "");
     apply(&project, "--- a/empty\n+++ /dev/null\n").await;
     assert!(!project.path("empty").exists());
-    // Among other files, the one before with counts that are wrong.
+    // Together with other files; the file before has wrong counts.
     project.write("empty", "");
     project.write("last", "x\n");
     let patch = "--- a/full\n+++ b/full\n@@ -1,2 +1,2 @@\n-x\n+y\n--- a/empty\n+++ /dev/null\n--- a/last\n+++ \
@@ -522,7 +522,7 @@ async fn a_patch_is_refused_when_a_line_of_it_would_be_lost() {
 #[tokio::test]
 async fn a_hunk_whose_counts_are_wrong_or_missing_is_counted_by_its_lines() {
     for hunks in [
-        // Too small, too large, and none.
+        // Too small, too large, and missing.
         "@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n three\n-four\n+FOUR\n",
         "@@ -1,9 +1,9 @@\n one\n-two\n+TWO\n@@ -3,9 +3,9 @@\n three\n-four\n+FOUR\n",
         "@@\n-two\n+TWO\n@@ fn f() {\n-four\n+FOUR\n\n",
@@ -614,7 +614,7 @@ async fn no_path_of_a_patch_leads_out_to_secrets_or_to_what_is_protected() {
             let message = refusal(&project, &patch).await;
             assert!(message.starts_with(expected), "{patch:?} gave {message}");
         }
-        // Of a file with another name only the ways out are refused.
+        // For a file with another name, only the paths out of the project are refused.
         if expected.starts_with("outside") {
             let message = refusal(&project, &create).await;
             assert!(message.starts_with(expected), "{create:?} gave {message}");
@@ -681,7 +681,7 @@ async fn when_a_later_file_cannot_be_changed_the_earlier_ones_and_their_folders_
     let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-x\n+y\n--- /dev/null\n+++ b/new/deep/c.txt\n@@ -0,0 +1 @@\n+x\n--- \
                  a/locked/b.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n";
     lock(0o555);
-    // The superuser may remove files from any folder, so there is nothing to put back.
+    // The superuser can remove files from any folder, so there is nothing to restore.
     if fs::write(project.path("locked/probe"), "").is_err() {
         let message = refusal(&project, patch).await;
         assert!(message.ends_with("; no file was changed"), "{message}");
@@ -694,7 +694,7 @@ async fn when_a_later_file_cannot_be_changed_the_earlier_ones_and_their_folders_
 #[tokio::test]
 async fn a_patch_that_cannot_be_applied_leaves_no_folders_behind() {
     let project = Project::new();
-    // Each of the two may be made without the other.
+    // Each of the two may be created without the other.
     let patch = "--- /dev/null\n+++ b/new/HEAD\n@@ -0,0 +1 @@\n+x\n--- /dev/null\n+++ b/new/objects/a\n@@ -0,0 +1 @@\n+x\n";
     let message = refusal(&project, patch).await;
     assert!(message.ends_with("; no file was changed"), "{message}");

@@ -1,4 +1,4 @@
-//! What holds for all tools of this crate.
+//! Properties of all tools of this crate.
 
 use std::sync::Arc;
 
@@ -148,7 +148,7 @@ fn a_folder_that_is_protected_is_no_project_whatever_path_leads_there() {
         assert!(named, "{error}");
         assert!(error.to_string().contains(".git, neuraxis.toml"), "{error}");
     }
-    // The folder of the project itself, by a path that leads through it.
+    // The project folder itself, by a path that leads through it.
     assert!(project_files(hooks.join("../..")).is_ok());
     #[cfg(unix)]
     {

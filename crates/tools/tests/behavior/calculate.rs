@@ -380,7 +380,7 @@ async fn chains_as_long_as_an_expression_may_be_do_not_exhaust_the_stack() {
     ] {
         let times = (EXPRESSION_MAX_CHARS - end.chars().count()) / piece.chars().count();
         let expression = format!("{}{end}", piece.repeat(times));
-        // A value or a refusal: either will do, as long as the program lives.
+        // Either a value or a refusal is fine, as long as the program survives.
         let _ = calculated(&expression).await;
     }
 }

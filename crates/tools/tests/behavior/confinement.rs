@@ -1,4 +1,4 @@
-//! No file tool leaves the project, reads secrets, or hangs on what is not a regular file.
+//! No file tool leaves the project, reads secrets, or hangs on a file that is not regular.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::Project;
 
-/// Tries a path on every tool and returns what they say.
+/// Tries a path with every tool and returns their messages.
 async fn refusals(project: &Project, path: &str) -> [String; 3] {
     [
         project.fail("list_files", json!({ "path": path })).await,
@@ -317,7 +317,7 @@ mod on_unix {
         for (path, mode) in [("locked.txt", 0o000), ("locked", 0o000)] {
             fs::set_permissions(project.path(path), fs::Permissions::from_mode(mode)).unwrap();
         }
-        // The superuser may read everything, so there is nothing to see.
+        // The superuser can read everything, so there is nothing to check.
         if fs::read(project.path("locked.txt")).is_err() {
             let message = project
                 .fail("read_file", json!({ "path": "locked.txt" }))

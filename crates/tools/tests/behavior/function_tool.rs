@@ -1,4 +1,4 @@
-//! Making a tool of a function.
+//! Turning a function into a tool.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! The limits that the tools promise, as their users meet them.
+//! The limits that the tools promise, as users encounter them.
 
 use std::time::Duration;
 

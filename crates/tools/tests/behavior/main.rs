@@ -1,4 +1,4 @@
-//! What the tools do, seen through the port they are called by.
+//! The behavior of the tools, seen through the port by which they are called.
 #![expect(
     clippy::unwrap_used,
     reason = "a test that cannot set up its world has to fail"

@@ -143,7 +143,7 @@ fn the_model_is_told_the_limits_that_hold() {
 
 #[tokio::test]
 async fn more_text_than_one_call_shows_ends_with_a_whole_line() {
-    // As JSON a line break has two bytes.
+    // As JSON, a line break takes two bytes.
     let line = format!("{}\n", "x".repeat(1_022));
     let project = Project::with(&[("a.txt", &line.repeat(100))]);
     let read = project.call("read_file", json!({ "path": "a.txt" })).await;
@@ -254,7 +254,7 @@ async fn text_in_utf_16_that_is_broken_is_shown_and_marked() {
         .encode_utf16()
         .flat_map(u16::to_le_bytes)
         .collect();
-    // The second half of a pair, and half a unit.
+    // The second half of a surrogate pair, and half a unit.
     for broken in [&b"\x01\xdc"[..], b"x"] {
         project.write("notes.txt", [&whole[..], broken].concat());
         let read = project

@@ -1,4 +1,4 @@
-//! `run_command` runs command lines in the project, confined, bounded, and without leaving anything behind.
+//! `run_command` runs command lines in the project, confined, within limits, and without leaving anything behind.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ async fn run(project: &Project, command: &str) -> Value {
         .await
 }
 
-/// A context that shows what the command writes.
+/// Returns a context that shows the command's output.
 fn watched() -> (ToolContext, Arc<RecordedOutput>) {
     let output = Arc::new(RecordedOutput::default());
     let mut ctx = context();
@@ -28,14 +28,14 @@ fn watched() -> (ToolContext, Arc<RecordedOutput>) {
     (ctx, output)
 }
 
-/// A time to sleep that no other process of this machine sleeps, to know it by.
+/// Returns a duration for `sleep` that no other process of this machine uses, by which the process is recognized.
 fn own_time() -> String {
     static TIMES: AtomicU64 = AtomicU64::new(0);
     let number = TIMES.fetch_add(1, Ordering::Relaxed);
     format!("1000.{}{number:03}", std::process::id())
 }
 
-/// Waits until no process has this in its arguments. The numbers that a command sees are not those outside.
+/// Waits until no process has this in its arguments. The process ids that a command sees differ from those outside.
 async fn assert_gone(time: &str) {
     let is_there = || {
         let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -100,7 +100,7 @@ async fn a_command_runs_in_the_project_and_its_exit_code_and_outputs_are_told() 
 
 #[tokio::test]
 async fn a_repository_outside_is_told_of_and_no_access_is_proposed_that_would_not_help() {
-    // As in a linked working tree, of which the repository is elsewhere.
+    // As in a linked working tree, whose repository is elsewhere.
     let project = Project::with(&[(".git", "gitdir: /usr\n"), ("other/.git/HEAD", "")]);
     let told = "The git repository of this folder, /usr, is outside of the project";
     let both = json!(["network", "git"]);
@@ -213,7 +213,7 @@ async fn a_command_sees_neither_our_variables_nor_our_memory_and_cannot_signal_u
     let looked = run(&project, &format!("cat /proc/{us}/environ")).await;
     assert_ne!(looked["exit_code"], 0, "{looked}");
     assert_eq!(looked["stdout"], "");
-    // Signal 0 only asks whether a signal could be sent. Kernels before 6.12 allow it.
+    // Signal 0 only checks whether a signal could be sent. Kernels before 6.12 allow it.
     let signal = run(&project, &format!("kill -0 {us}")).await;
     assert!(signal["exit_code"].is_i64());
 }

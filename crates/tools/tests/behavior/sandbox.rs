@@ -1,5 +1,5 @@
-//! What a command of the sandbox can get at, and what it cannot: each way out that was found once, and what builds and
-//! tests need all the same.
+//! What a sandboxed command can and cannot reach: every way out that was ever found, and what builds and tests need
+//! nevertheless.
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
@@ -29,7 +29,7 @@ async fn run(project: &Project, command: &str) -> Value {
     run_with(project, &[], command).await
 }
 
-/// Runs a program in Python.
+/// Runs a Python program.
 async fn python(project: &Project, program: &str) -> Value {
     project.write("program.py", program);
     run(project, "python3 program.py").await
@@ -55,7 +55,7 @@ async fn fails(project: &Project, access: &[&str], command: &str) {
     );
 }
 
-/// Tells whether this machine gives a part of the sandbox and has a program; otherwise says what is skipped.
+/// Returns whether this machine supports a part of the sandbox and has a program; otherwise prints what is skipped.
 #[expect(clippy::print_stdout, reason = "a test says why it did nothing")]
 fn has(feature: SandboxFeature, program: &str) -> bool {
     let _project = Project::new();
@@ -67,7 +67,7 @@ fn has(feature: SandboxFeature, program: &str) -> bool {
     features.has(feature) && there
 }
 
-/// A project with a repository of one commit.
+/// Returns a project with a repository of one commit.
 fn repository() -> Project {
     let project = Project::with(&[("a.txt", "one\n"), ("sub/b.txt", "two\n")]);
     git(&project, &["init", "-q", "-b", "main"]);
@@ -243,7 +243,7 @@ async fn a_command_gets_no_namespaces_mounts_or_rings_of_its_own() {
     let calls = calls["stdout"].as_str().unwrap();
     let expected = "Function not implemented\nFunction not implemented\nOperation not permitted\nOperation not permitted\n";
     assert!(expected.starts_with(calls) && !calls.is_empty(), "{calls}");
-    // What is left of the superuser's privileges: to open files.
+    // The remaining privileges of the superuser: opening files.
     let left = succeeds(&project, &[], "grep CapPrm /proc/self/status").await;
     assert!(
         ["0000000000000006", "0000000000000000"]
@@ -373,7 +373,7 @@ async fn with_access_to_git_it_is_written_but_for_hooks_and_configuration() {
     }
     fails(&project, &["git"], "echo x > .git/hooks/pre-commit").await;
     fails(&project, &["git"], "echo x > .git/config.worktree").await;
-    // What is not there and has to stay so cannot be closed; it is gone afterwards.
+    // What does not exist and must not be created cannot be closed; it is removed afterwards.
     succeeds(&project, &["git"], "mkdir e && echo ../e > .git/commondir").await;
     for path in [".git/hooks", ".git/commondir"] {
         assert!(!project.path(path).exists(), "{path} is there");
@@ -408,7 +408,7 @@ async fn what_the_configuration_of_a_repository_names_is_as_closed_as_its_hooks(
     ] {
         fails(&project, &[], command).await;
     }
-    // Everyday work goes on.
+    // Everyday work continues.
     let works = "cat .husky/pre-commit && git status --short && echo x > shared/other && mkdir nested/new && echo x > a.txt";
     succeeds(&project, &[], works).await;
     let commit = "git add . ':!nested' && git commit -qm second && git switch -qc other";
@@ -474,7 +474,7 @@ async fn with_access_to_git_a_checkout_is_whole_and_what_it_changed_of_what_is_n
         });
         assert!(is_said, "{command} gave {summary}");
     }
-    // What is git's own stays closed.
+    // What belongs to git stays closed.
     fails(&project, &["git"], "echo x >> .git/shared").await;
     fails(&project, &["git"], "echo x >> .git/config").await;
 }
@@ -645,10 +645,10 @@ async fn what_a_required_filter_would_encrypt_is_not_committed_in_the_clear() {
     assert_eq!(seen, "?? .gitattributes\n?? b.key\n1\n");
     git(&project, &["add", "-A"]);
     project.write("b.key", "changed\n");
-    // Where nothing can be written, git looks at it as it is.
+    // If nothing can be written, git reads the file as it is.
     let seen = succeeds(&project, &[], "git diff b.key").await;
     assert!(seen.contains("-SECRET\n+changed"), "{seen}");
-    // What git takes away, since it cannot be decrypted, is not to be committed as gone.
+    // A file that git removes because it cannot be decrypted must not be committed as deleted.
     git(&project, &["config", "filter.x.smudge", "tr A-Z a-z"]);
     git(&project, &["commit", "-qm", "third"]);
     let ran = run_with(&project, &["git"], "git checkout -- b.key").await;
@@ -663,7 +663,7 @@ async fn nor_is_what_its_submodules_bring_along() {
         return;
     }
     let project = repository();
-    // The inner one first: each is noted in the one around it.
+    // The inner one first: each is recorded in the one around it.
     for folder in ["mod/deep", "mod"] {
         project.write(&format!("{folder}/x.txt"), "one\n");
         project.write(
@@ -687,7 +687,7 @@ async fn nor_is_what_its_submodules_bring_along() {
     }
     git(&project, &["config", "diff.submodule", "diff"]);
     for file in ["mod/x.txt", "mod/deep/x.txt"] {
-        // As long as before, so that git has to look into it.
+        // The same length as before, so that git must read it.
         project.write(file, "two\n");
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
         let opened = fs::File::options().write(true).open(project.path(file));
@@ -724,7 +724,7 @@ async fn how_a_command_ended_is_told_as_it_was() {
         let ran = run(&project, command).await;
         assert_eq!(ran[key], value, "{command}: {ran}");
     }
-    // The first process of a namespace cannot be ended from within.
+    // The first process of a namespace cannot be killed from within.
     let ran = run(&project, "kill -9 1; kill -9 -1; echo here").await;
     assert!(ran["signal"] == 9 || ran["stdout"] == "here\n", "{ran}");
 }

@@ -79,7 +79,7 @@ async fn the_end_of_a_line_is_before_its_line_end_whichever_it_is() {
         (r"^\w;", &["1:1", "3:1", "10:1"]),
         ("^ $", &["8:1"]),
         ("d.;", &["9:1"]),
-        // What looks for the line end itself still finds it.
+        // A pattern for the line ending itself still matches it.
         (r"\w;\r$", &["1:1"]),
         (r"\}\r", &["2:1"]),
     ];
@@ -408,7 +408,7 @@ async fn files_in_which_words_cannot_be_found_for_their_encoding_are_counted() {
     let hint = found["hint"].as_str().unwrap();
     let expected = "words that are not ASCII cannot be found in 3 files, not being in UTF-8; ";
     assert!(hint.starts_with(expected), "{hint}");
-    // In ASCII encodings hardly differ.
+    // In ASCII, encodings hardly differ.
     let found = search("absent").await;
     assert_eq!(found["summary"], "No hits in 5 files.");
     assert_eq!(

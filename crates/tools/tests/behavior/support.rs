@@ -1,4 +1,4 @@
-//! The world of a test: a context, a clock that stands still, and a project in a temporary folder.
+//! The environment of a test: a context, a clock that stands still, and a project in a temporary folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ impl Clock for FixedClock {
 #[derive(Debug, Default)]
 pub(crate) struct RecordedProgress(pub(crate) Mutex<Vec<(String, Option<ProgressSteps>)>>);
 
-/// Keeps what tools show of their output, and tells who waits for it.
+/// Stores the output that tools show, and notifies those who wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedOutput {
     text: Mutex<String>,
@@ -76,7 +76,7 @@ pub(crate) fn context() -> ToolContext {
     )
 }
 
-/// Calls a tool with arguments that its schema has to accept, as the engine does.
+/// Calls a tool, as the engine does, with arguments that its schema must accept.
 pub(crate) async fn call(
     tool: &dyn Tool,
     arguments: Value,
@@ -109,7 +109,7 @@ pub(crate) fn named<'a>(tools: &'a [Arc<dyn Tool>], name: &str) -> &'a dyn Tool 
         .as_ref()
 }
 
-/// A project in a folder, beside which there are things that the tools must never reach.
+/// A project in a folder, next to things that the tools must never reach.
 #[derive(Debug)]
 pub(crate) struct Project {
     world: TempDir,
@@ -121,7 +121,7 @@ impl Project {
         Self::naming(&[])
     }
 
-    /// As `new`, and commands get these variables, too.
+    /// Like `new`, but commands also get these variables.
     pub(crate) fn naming(variables: &[String]) -> Self {
         #[cfg(target_os = "linux")]
         neuraxis_tools::use_sandbox_helper(env!("CARGO_BIN_EXE_neuraxis-sandbox"));
@@ -148,7 +148,7 @@ impl Project {
         fs::write(path, content).unwrap();
     }
 
-    /// Swaps `folder` for a link that leads out, over and over until [`Swapping::stop`].
+    /// Repeatedly swaps `folder` for a link that leads out of the project until [`Swapping::stop`].
     #[cfg(unix)]
     pub(crate) fn swapping(&self) -> Swapping {
         std::os::unix::fs::symlink("..", self.path("link")).unwrap();
@@ -178,12 +178,12 @@ impl Project {
         named(&self.tools, name)
     }
 
-    /// Calls a tool that has to succeed.
+    /// Calls a tool that must succeed.
     pub(crate) async fn call(&self, name: &str, arguments: Value) -> Value {
         call(self.tool(name), arguments, context()).await.unwrap()
     }
 
-    /// Calls a tool that has to fail, and returns its message.
+    /// Calls a tool that must fail, and returns its message.
     pub(crate) async fn fail(&self, name: &str, arguments: Value) -> String {
         call(self.tool(name), arguments, context())
             .await
@@ -192,7 +192,7 @@ impl Project {
     }
 }
 
-/// A folder that is swapped for a link at any moment.
+/// A folder that may be swapped for a link at any moment.
 #[cfg(unix)]
 pub(crate) struct Swapping {
     done: Arc<AtomicBool>,

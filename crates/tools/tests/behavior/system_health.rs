@@ -58,7 +58,7 @@ async fn everything_is_reported_when_nothing_is_named() {
     assert_eq!(keys(&report), [&["summary", "warnings"][..], &all].concat());
     assert_eq!(report["summary"].as_array().unwrap().len(), all.len());
     for section in all {
-        // A section has data or says why it has none; an empty object would be neither.
+        // A section has either data or a reason why there is none; an empty object would be neither.
         let data = &report[section];
         assert!(
             data["unavailable"].is_string() || data.as_object().is_none_or(|data| data.len() > 1),

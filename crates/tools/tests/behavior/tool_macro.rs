@@ -1,4 +1,4 @@
-//! The attribute that makes a tool of a function.
+//! The attribute that turns a function into a tool.
 
 use neuraxis_core::{JsonText, ToolClass, ToolOutput};
 use neuraxis_ports::{Isolation, Persistence, Tool, ToolContext, ToolError};
@@ -53,7 +53,7 @@ async fn refuse(why: String) -> Result<ToolOutput, ToolError> {
     Err(ToolError::permanent(why))
 }
 
-/// An error that could be written as JSON, too.
+/// An error that could also be encoded as JSON.
 #[derive(Debug, Serialize, thiserror::Error)]
 #[error("the archive is closed")]
 struct Closed;

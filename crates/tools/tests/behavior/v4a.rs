@@ -1,4 +1,4 @@
-//! `apply_patch` takes patches in the form V4A as it takes unified diffs: with the same checks, and told as one.
+//! `apply_patch` accepts patches in the V4A format like unified diffs: with the same checks, and reported as one.
 
 use std::fs;
 
@@ -178,7 +178,7 @@ async fn a_hunk_that_only_adds_goes_directly_below_the_line_that_it_names() {
     }
 }
 
-/// Checks that a patch is refused with a message that has these words, and leaves the files as they are.
+/// Checks that a patch is refused with a message that contains these words, and leaves the files unchanged.
 async fn assert_refused(project: &Project, changes: &str, expected: &str) {
     let message = refusal(project, changes).await;
     assert!(message.contains(expected), "{changes:?}: {message}");

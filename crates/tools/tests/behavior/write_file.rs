@@ -1,4 +1,4 @@
-//! `write_file` makes and replaces files of the project, in one go, and nothing else.
+//! `write_file` creates and replaces files of the project, in one step, and does nothing else.
 
 use std::fs;
 
@@ -53,7 +53,7 @@ async fn what_ends_the_lines_of_a_file_and_its_byte_order_mark_are_kept() {
         ("\u{feff}a\r\n", "b\n", "\u{feff}b\r\n"),
         ("\u{feff}a\n", "\u{feff}b\n", "\u{feff}b\n"),
         ("\u{feff}a\r\n", "", ""),
-        // What is mixed already, or meant to be so, stays as it is written.
+        // Mixed line endings, whether existing or intended, stay as they are written.
         ("a\r\nb\n", "a\nc\n", "a\nc\n"),
         ("a\r\n", "a\r\nb\n", "a\r\nb\n"),
         ("a\n", "a\r\n", "a\r\n"),
@@ -90,7 +90,7 @@ async fn text_in_utf_16_does_not_become_utf_8() {
         assert!(message.contains("; change it with a "), "{message}");
         assert!(message.contains("`iconv -f UTF-16 -t UTF-8`"), "{message}");
     }
-    // Nobody is asked about a call that would be refused.
+    // The user is not asked about a call that would be refused.
     let write = JsonText::from_text(write.to_string());
     let checked = project.tool("write_file").dry_run(&write).await;
     assert!(checked.unwrap_err().message.starts_with("is_utf_16: "));
@@ -117,7 +117,7 @@ async fn text_in_another_encoding_does_not_become_utf_8_and_what_is_no_text_may(
         assert_eq!(checked.unwrap_err().message, message);
         assert_eq!(fs::read(project.path("a.txt")).unwrap(), legacy);
     }
-    // A letter that is cut where reading ends is whole in the file.
+    // A character that is cut where reading ends is complete in the file.
     let cut = "x".repeat(WRITE_MAX_BYTES - 1) + "é";
     for there in [&b"a\0\xff"[..], cut.as_bytes()] {
         project.write("a.txt", there);
@@ -376,7 +376,7 @@ mod on_unix {
         let project = Project::with(&[("theirs.txt", "old")]);
         let path = project.path("theirs.txt");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o466)).unwrap();
-        // A user such as root may write everything.
+        // A user such as root can write everything.
         if fs::OpenOptions::new().append(true).open(&path).is_ok() {
             return;
         }
@@ -397,7 +397,7 @@ mod on_unix {
         let write = json!({ "path": "closed/a.txt", "content": "new" });
         let result = call(project.tool("write_file"), write, context()).await;
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-        // A user such as root may write everything.
+        // A user such as root can write everything.
         if let Err(error) = result {
             assert!(
                 error.message.starts_with("no_permission: \"closed\" "),

@@ -1,4 +1,4 @@
-//! Streams that are not what they should be.
+//! Malformed streams.
 
 use neuraxis_core::LlmErrorKind;
 use neuraxis_testkit::loopback::{Answer, Loopback};
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::shapes::events;
 use crate::{both, client, streamed};
 
-/// The kind of error that a stream of these bytes ends in.
+/// Returns the kind of error in which a stream of these bytes ends.
 async fn kind(stream: impl Into<Vec<u8>>) -> LlmErrorKind {
     let stream = stream.into();
     let server = Loopback::start(move |_| Answer::events([stream.as_slice()])).await;
@@ -18,7 +18,7 @@ async fn kind(stream: impl Into<Vec<u8>>) -> LlmErrorKind {
     error.kind
 }
 
-/// A stream of one piece of a message.
+/// Returns a stream of one piece of a message.
 fn piece(delta: &serde_json::Value) -> String {
     events(std::slice::from_ref(delta), "stop").concat()
 }

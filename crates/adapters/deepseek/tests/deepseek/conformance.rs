@@ -1,4 +1,4 @@
-//! The adapter keeps to the rules of its port.
+//! The adapter follows the rules of its port.
 
 use neuraxis_core::{CountLabel, ReplyFinish, TokenCount};
 use neuraxis_testkit::conformance::llm_client::Subject;

@@ -1,5 +1,5 @@
-//! A corpus of texts with calls written into them: each gives the same whole and letter by letter. The fuzz target begins
-//! with the same corpus.
+//! A corpus of texts with calls written into them: each gives the same result whole and character by character. The
+//! fuzz target starts from the same corpus.
 
 use neuraxis_core::{LlmError, LlmErrorKind, Reply};
 use neuraxis_testkit::loopback::{Answer, Loopback};

@@ -1,4 +1,4 @@
-//! What becomes of the errors that DeepSeek gives.
+//! How DeepSeek's errors are handled.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::{both, client};
 
-/// The errors of a whole and of a streamed call to a service that answers so.
+/// Returns the errors of a whole and of a streamed call to a service that gives this answer.
 async fn errors(status: u16, headers: &'static str, body: String) -> [LlmError; 2] {
     let server = Loopback::start(move |_| Answer::whole(status, headers, &body)).await;
     both(&client(&server), &request("hi"))
@@ -22,7 +22,7 @@ const fn server(status: u16) -> LlmErrorKind {
     LlmErrorKind::server(Some(status))
 }
 
-/// Status, message, what it means, and whether it may pass.
+/// Status, message, the error's kind, and whether it may be temporary.
 const DOCUMENTED: [(u16, &str, LlmErrorKind, bool); 14] = [
     (
         400,

@@ -1,4 +1,4 @@
-//! The adapter against a server on loopback that speaks as DeepSeek documents it.
+//! The adapter against a server on loopback that behaves as DeepSeek documents.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -23,10 +23,10 @@ use neuraxis_ports::LlmClient;
 use neuraxis_testkit::call_context;
 use neuraxis_testkit::loopback::Loopback;
 
-/// A key that must never show.
+/// A key that must never be shown.
 const CANARY: &str = "sk-canary-77aa";
 
-/// Makes a client of a server on loopback, set up as told.
+/// Creates a client of a server on loopback, with the given setup.
 fn client_with(server: &Loopback, set_up: impl FnOnce(&mut DeepSeekConfig)) -> DeepSeekClient {
     let mut config = DeepSeekConfig::default();
     config.base_url = server.url();
@@ -55,7 +55,7 @@ async fn streamed(client: &DeepSeekClient, request: &ModelRequest) -> Result<Rep
     assembler.finish()
 }
 
-/// What comes of a request whole and streamed.
+/// Returns the results of a request, whole and streamed.
 async fn both(client: &DeepSeekClient, request: &ModelRequest) -> [Result<Reply, LlmError>; 2] {
     let whole = client.respond(request, &call_context()).await;
     [whole, streamed(client, request).await]

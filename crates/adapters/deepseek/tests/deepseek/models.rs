@@ -1,4 +1,4 @@
-//! What the service has to offer.
+//! The models that the service offers.
 
 use std::time::Duration;
 

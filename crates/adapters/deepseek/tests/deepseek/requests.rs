@@ -27,7 +27,7 @@ fn thinking(thinking: Thinking) -> impl FnOnce(&mut DeepSeekConfig) {
     move |config| config.thinking = thinking
 }
 
-/// A reply of a provider: a thought, if there is one, a text, and a call, if it has an id.
+/// Returns a reply of a provider: a thought (if not empty), a text, and a call if an id is given.
 fn reply(provider: &str, thought: &str, call: Option<&str>) -> Message {
     let mut parts = Vec::new();
     if !thought.is_empty() {
@@ -55,8 +55,8 @@ fn reply(provider: &str, thought: &str, call: Option<&str>) -> Message {
     })
 }
 
-/// A conversation of two turns: the first ended, the second under way. Not every reply has a thought, and one is of
-/// another provider.
+/// Returns a conversation of two turns: the first has ended, the second is in progress. Not every reply has a thought,
+/// and one is from another provider.
 fn conversation() -> ModelRequest {
     let mut request = request_of([
         Message::system("Be brief."),
@@ -77,7 +77,7 @@ fn conversation() -> ModelRequest {
     request
 }
 
-/// The reasoning that is sent with each of the replies of the conversation.
+/// Returns the reasoning that is sent with each reply of the conversation.
 async fn echoed(model: &str, echo: Option<ReasoningEcho>) -> Vec<Option<String>> {
     let set_up = |config: &mut DeepSeekConfig| {
         config.model = model.to_owned();

@@ -1,9 +1,9 @@
-//! What DeepSeek sends, shape by shape.
+//! The formats in which DeepSeek sends.
 
 use neuraxis_testkit::loopback::{Answer, Seen};
 use serde_json::{Value, json};
 
-/// The usage of every reply.
+/// Returns the usage of every reply.
 fn usage() -> Value {
     json!({
         "prompt_tokens": 70,
@@ -24,7 +24,8 @@ fn event(choice: &Value, usage: Option<&Value>) -> String {
     format!("data: {chunk}\n\n")
 }
 
-/// The events of a reply: pieces of the message, and why it ends. Keep-alive lines stand before and between them.
+/// Returns the events of a reply: pieces of the message, and why it ends, with keep-alive lines before and between
+/// them.
 pub(crate) fn events(pieces: &[Value], finish: &str) -> Vec<String> {
     let choice = |delta: &Value, finish: Option<&str>| json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish});
     let mut events = vec![": keep-alive\n\n".to_owned(), ": keep-alive\n\n".to_owned()];
@@ -40,7 +41,7 @@ pub(crate) fn events(pieces: &[Value], finish: &str) -> Vec<String> {
     events
 }
 
-/// The same reply whole, after the blank lines that keep its connection alive.
+/// Returns the same reply whole, after the blank lines that keep its connection alive.
 pub(crate) fn document(message: &Value, finish: &str) -> String {
     let document = json!({
         "id": "c-1", "object": "chat.completion", "created": 1, "model": "deepseek-flash",
@@ -50,7 +51,7 @@ pub(crate) fn document(message: &Value, finish: &str) -> String {
     format!("\n\n\n{document}")
 }
 
-/// Answers as asked, streamed or whole.
+/// Answers streamed or whole, as requested.
 pub(crate) fn either(seen: &Seen, pieces: &[Value], message: &Value, finish: &str) -> Answer {
     let body: Value = serde_json::from_str(&seen.body).unwrap();
     if body["stream"] == true {
@@ -61,7 +62,7 @@ pub(crate) fn either(seen: &Seen, pieces: &[Value], message: &Value, finish: &st
     }
 }
 
-/// Answers with a text, which streams in the given pieces.
+/// Answers with a text that streams in the given pieces.
 pub(crate) fn text(seen: &Seen, pieces: &[&str], finish: &str) -> Answer {
     let streamed: Vec<_> = pieces
         .iter()
@@ -71,8 +72,8 @@ pub(crate) fn text(seen: &Seen, pieces: &[&str], finish: &str) -> Answer {
     either(seen, &streamed, &message, finish)
 }
 
-/// Answers a chat request by what its last message speaks of: with `calls` two of them after a thought, with `leak` the
-/// markup of a call in the text, else a text after a thought.
+/// Answers a chat request according to its last message: for `calls`, with two calls after a thought; for `leak`, with
+/// the markup of a call in the text; otherwise with a text after a thought.
 pub(crate) fn chat(seen: &Seen) -> Answer {
     let body: Value = serde_json::from_str(&seen.body).unwrap();
     let last = body["messages"].as_array().unwrap().last().unwrap();

@@ -1,4 +1,4 @@
-//! What is special about DeepSeek, and has broken other clients.
+//! Peculiarities of DeepSeek that have broken other clients.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 #[tokio::test]
 async fn keep_alive_lines_are_no_part_of_a_reply() {
-    // The shapes have blank lines before a whole reply and comments between the pieces of a streamed one.
+    // The formats have blank lines before a whole reply and comments between the pieces of a streamed one.
     assert!(document(&json!({}), "stop").starts_with("\n\n"));
     assert!(events(&[], "stop")[0].starts_with(": keep-alive"));
     let server = Loopback::start(chat).await;
@@ -110,7 +110,7 @@ async fn markup_that_cannot_be_read_is_an_invalid_response_of_known_usage() {
 
 #[tokio::test]
 async fn an_empty_answer_is_an_invalid_response() {
-    // What JSON mode gives in place of output that is no JSON, and what thinking sometimes ends in.
+    // What JSON mode returns instead of output that is not JSON, and how thinking sometimes ends.
     let thought = json!({"role": "assistant", "content": " \n", "reasoning_content": "Hm."});
     let pieces = [
         json!({"reasoning_content": "Hm."}),

@@ -1,4 +1,4 @@
-//! What is said of parameters that are left out.
+//! The warnings about parameters that are left out.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::client;
 use crate::shapes::chat;
 
-/// What was logged.
+/// The log output.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

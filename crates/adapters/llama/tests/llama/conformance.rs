@@ -1,4 +1,4 @@
-//! The adapter keeps to the rules of its port.
+//! The adapter follows the rules of its port.
 
 use futures_util::TryStreamExt;
 use neuraxis_core::{ReplyDelta, TokenCount};
@@ -72,7 +72,7 @@ data: [DONE]
 
 #[tokio::test]
 async fn the_connection_of_a_stream_is_not_used_again() {
-    // llama-server closes it, and a request that was sent in the meantime would be lost.
+    // llama-server closes the connection, and a request sent in the meantime would be lost.
     const EVENTS: &str = "content-type: text/event-stream\r\nserver: llama.cpp";
     const STREAM: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
     let server = Loopback::start(|_| Answer::whole(200, EVENTS, STREAM)).await;
@@ -89,7 +89,7 @@ async fn the_connection_of_a_stream_is_not_used_again() {
 async fn a_name_that_lm_studio_spelled_its_own_way_is_the_tools_own_again() {
     let server = Loopback::start(chat).await;
     let mut request = request("two calls");
-    // What the server calls `look`.
+    // The server calls it `look`.
     request.tools = [spec("Look").build()].into();
     for (kind, expected) in [(Server::LmStudio, "Look"), (Server::Vllm, "look")] {
         let mut config = LlamaConfig::new(server.url());

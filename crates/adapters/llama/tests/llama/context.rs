@@ -1,4 +1,4 @@
-//! How much context a model has, as the servers tell it when they are asked before a run.
+//! The size of a model's context, as servers report it when they are asked before a run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +12,7 @@ use crate::client;
 const LOADING: &str =
     r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#;
 
-/// Serves these pages, and nothing else.
+/// Serves only these pages.
 async fn serving(pages: &'static [(&'static str, &'static str)]) -> Loopback {
     Loopback::start(move |seen| {
         let page = pages.iter().find(|(line, _)| *line == seen.line);
@@ -62,7 +62,7 @@ async fn each_server_tells_it_in_its_own_way() {
         assert_eq!(client.info().context_tokens, None);
         client.learn_context().await;
         assert_eq!(client.info().context_tokens, tokens, "{kind:?}: {pages:?}");
-        // Nobody is asked again who was asked in vain a moment ago.
+        // A server that was recently asked without success is not asked again.
         let asked = server.seen().len();
         client.learn_context().await;
         let is_asked = server.seen().len() > asked;

@@ -12,7 +12,7 @@ use crate::client;
 
 const SECONDS: Duration = Duration::from_secs(10);
 
-/// A llama-server that counts a token a letter.
+/// Answers like a llama-server that counts one token per character.
 fn counting(line: &str, body: &str, template: Answer) -> Answer {
     if line == "POST /apply-template" {
         return template;
@@ -113,7 +113,7 @@ async fn a_count_that_cannot_be_had_is_an_error() {
             LlmErrorKind::Loading,
         ),
         (200, r#"{"prompt":1}"#, LlmErrorKind::InvalidResponse),
-        // Without a template, and without counting.
+        // Without a template, and without a count.
         (404, "no", LlmErrorKind::BadRequest),
     ] {
         let server =

@@ -1,4 +1,4 @@
-//! What becomes of the errors that these servers give.
+//! How the errors of these servers are handled.
 
 use futures_util::TryStreamExt;
 use neuraxis_core::{LlmError, LlmErrorKind};
@@ -8,7 +8,7 @@ use neuraxis_testkit::{call_context, request};
 
 use crate::client;
 
-/// The errors of a whole and of a streamed call to a server that answers so.
+/// Returns the errors of a whole and of a streamed call to a server that gives this answer.
 async fn errors(status: u16, body: &'static str) -> [LlmError; 2] {
     let server =
         Loopback::start(move |_| Answer::whole(status, "content-type: application/json", body))
@@ -28,7 +28,7 @@ const fn server(status: u16) -> LlmErrorKind {
     LlmErrorKind::server(Some(status))
 }
 
-/// Status, body, and what it means.
+/// Status, body, and the error's kind.
 const DOCUMENTED: [(u16, &str, LlmErrorKind); 23] = [
     (
         503,

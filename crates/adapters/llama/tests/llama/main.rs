@@ -1,4 +1,4 @@
-//! The adapter against a server on loopback that speaks as llama-server documents it.
+//! The adapter against a server on loopback that behaves as llama-server documents.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -18,7 +18,7 @@ mod shapes;
 use neuraxis_llama::{LlamaClient, LlamaConfig};
 use neuraxis_testkit::loopback::Loopback;
 
-/// Makes a client of a server on loopback.
+/// Creates a client of a server on loopback.
 fn client(server: &Loopback) -> LlamaClient {
     LlamaClient::new(LlamaConfig::new(server.url())).unwrap()
 }

@@ -1,4 +1,4 @@
-//! What is found out about servers.
+//! What probing a server reports.
 
 use std::time::Duration;
 

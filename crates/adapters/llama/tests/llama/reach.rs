@@ -1,4 +1,4 @@
-//! By which way the server is reached: a proxy, certificates, and how many replies may come in at the same time.
+//! How the server is reached: through a proxy, with certificates, and with a limit on concurrent replies.
 
 use std::time::Duration;
 

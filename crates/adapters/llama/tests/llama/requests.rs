@@ -17,7 +17,7 @@ async fn sent(kind: Server, request: &ModelRequest) -> Value {
     sent_with(kind, request, |_| {}).await
 }
 
-/// Returns what is sent for a request by a client that is set up as told.
+/// Returns what a client with the given setup sends for a request.
 async fn sent_with(
     kind: Server,
     request: &ModelRequest,
@@ -199,7 +199,7 @@ async fn a_model_of_a_llama_server_is_not_to_think_where_its_reply_is_to_be_a_fe
         (Server::LlamaServer, Some(1_025), None),
         (Server::LlamaServer, None, None),
         (Server::Ollama, Some(16), None),
-        // With the tokenizer of Mistral it refuses the field.
+        // With Mistral's tokenizer, it rejects the field.
         (Server::Vllm, Some(16), None),
     ] {
         request.max_output_tokens = most;

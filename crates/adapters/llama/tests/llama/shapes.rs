@@ -1,4 +1,4 @@
-//! What llama-server sends, shape by shape.
+//! The formats in which llama-server sends.
 
 use neuraxis_testkit::loopback::{Answer, Seen};
 use serde_json::Value;
@@ -45,7 +45,8 @@ data: [DONE]
 
 const CALLS_WHOLE: &str = r#"{"choices":[{"finish_reason":"tool_calls","index":0,"message":{"role":"assistant","reasoning_content":"Let me look.","content":null,"tool_calls":[{"type":"function","function":{"name":"look","arguments":"{\"at\":\"sky\"}"},"id":"aQx0"},{"type":"function","function":{"name":"look","arguments":"{}"},"id":"bRy1"}]}}],"model":"tiny","object":"chat.completion","usage":{"completion_tokens":30,"prompt_tokens":50,"total_tokens":80},"timings":{"cache_n":0,"prompt_n":50,"predicted_n":30}}"#;
 
-/// Answers a chat request, streamed or whole as asked: with calls if its last message speaks of calls, else with a text.
+/// Answers a chat request, streamed or whole as requested: with calls if its last message mentions calls, otherwise
+/// with a text.
 pub(crate) fn chat(seen: &Seen) -> Answer {
     let body: Value = serde_json::from_str(&seen.body).unwrap();
     let last = body["messages"].as_array().unwrap().last().unwrap();

@@ -1,4 +1,4 @@
-//! What is asked again is not read again: the server's own figures of its cache.
+//! Repeated prompts are not processed again, according to the server's own figures for its cache.
 
 use neuraxis_core::{Message, ToolChoice, Usage};
 use neuraxis_llama::{LlamaClient, ReasoningEcho};
@@ -6,11 +6,11 @@ use neuraxis_llama::{LlamaClient, ReasoningEcho};
 use crate::running::Running;
 use crate::{assembled, deltas, go_on, respond, with_tools};
 
-/// How much of a prompt the next one has to find in the cache, in percent.
+/// The share of a prompt that the next one must find in the cache, in percent.
 const REUSED: u64 = 95;
 
-/// The length of the system message. The scripted model's template ends a prompt with about 1,060 tokens that are
-/// another script each time: in a conversation of this length they are less than 4 %.
+/// The length of the system message. The scripted model's template ends a prompt with about 1,060 tokens of script that
+/// differ each time: in a conversation of this length, they are less than 4%.
 const LONG: usize = 32_000;
 
 /// Checks that a call found the prompt of the call before it in the cache.
@@ -27,17 +27,17 @@ fn assert_reused(before: &Usage, usage: &Usage) {
 async fn from_the_second_turn_on_the_prompt_is_in_the_cache_and_the_last_answer_finds_it_too() {
     let server = Running::start(&["-np", "1"]);
     let mut config = server.config();
-    // What goes from the last turn with the user's next message is read again otherwise.
+    // Otherwise, the reasoning that is dropped after the user's next message would change the prompt.
     config.echo_reasoning = ReasoningEcho::Always;
     let client = LlamaClient::new(config).unwrap();
     let system = "Be brief. ".repeat(LONG / 10);
     let user = "think about two calls, forever";
     let mut request = with_tools([Message::system(system), Message::user(user)]);
-    // With fewer it is told not to think.
+    // With fewer, it is told not to think.
     request.max_output_tokens = Some(1_025);
     let mut before: Option<Usage> = None;
     for turn in 0..4 {
-        // Streamed and whole are one conversation to the cache.
+        // To the cache, streamed and whole replies are one conversation.
         let reply = if turn % 2 == 0 {
             assembled(deltas(&client, &request).await)
         } else {
@@ -57,7 +57,7 @@ async fn from_the_second_turn_on_the_prompt_is_in_the_cache_and_the_last_answer_
     request.tool_choice = ToolChoice::None;
     let last = respond(&client, &request).await.unwrap();
     assert_reused(&before.unwrap(), &last.usage);
-    // The next message of the user goes on with the same conversation.
+    // The user's next message continues the same conversation.
     go_on(&mut request, &last);
     request.messages.push(Message::user("hello"));
     request.tool_choice = ToolChoice::Auto;

@@ -1,4 +1,4 @@
-//! What the server counts is what it reads.
+//! The server's count equals the number of tokens it processes.
 
 use std::time::Duration;
 

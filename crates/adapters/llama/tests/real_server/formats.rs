@@ -1,4 +1,4 @@
-//! Replies in a form that was asked for.
+//! Replies in a requested format.
 
 use neuraxis_core::{JsonText, ReplyFormat, ToolChoice};
 use neuraxis_llama::{LlamaClient, ReasoningFormat};
@@ -17,9 +17,10 @@ async fn a_reply_fits_the_schema_whatever_the_model_would_say() {
         name: "answer".into(),
         schema: JsonText::from_text(r#"{"enum": ["yes"]}"#),
     };
-    // What the model would write is ruled out: among the rest, chance decides unless it is frozen.
+    // The format rules out what the model would write: among the remaining tokens, chance decides unless the
+    // temperature is 0.
     without_tools.temperature = Some(0.0);
-    // With fewer it is told not to think.
+    // With fewer, it is told not to think.
     without_tools.max_output_tokens = Some(1_025);
     let mut with_tools = without_tools.clone();
     with_tools.tools = crate::with_tools([]).tools;

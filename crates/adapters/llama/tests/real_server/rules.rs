@@ -1,4 +1,4 @@
-//! The adapter keeps to the rules of its port over the real server.
+//! The adapter follows the rules of its port with a real server.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -12,7 +12,8 @@ use neuraxis_testkit::request;
 use crate::running::Running;
 use crate::with_tools;
 
-/// The client, but for the ids of calls: the server makes others every time, and the rules want the same reply twice.
+/// The client, but without the ids of calls: the server creates new ones every time, and the rules require the same
+/// reply twice.
 #[derive(Debug)]
 struct WithoutIds(LlamaClient);
 
@@ -51,9 +52,9 @@ impl LlmClient for WithoutIds {
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn the_rules_of_the_port_are_kept() {
-    // Without its cache the server counts the same every time.
+    // Without its cache, the server counts the same every time.
     let server = Running::start(&["--no-cache-prompt"]);
-    // Connections to it stand, and nobody ever answers.
+    // Accepts connections, but never answers.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let silent_url = format!("http://{}", silent.local_addr().unwrap());
     let subject = || {

@@ -1,13 +1,13 @@
-//! A llama-server of a test's own, and how this adapter reaches it.
+//! A llama-server for a single test, and how this adapter reaches it.
 
 use neuraxis_llama::{LlamaClient, LlamaConfig};
 use neuraxis_testkit::LlamaServer;
 
-/// A llama-server with the scripted model. It ends when it is dropped.
+/// A llama-server with the scripted model. Dropping it ends the server.
 pub(crate) struct Running(LlamaServer);
 
 impl Running {
-    /// Starts a server with more arguments, and waits until it can answer.
+    /// Starts a server with additional arguments, and waits until it can answer.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         Self(LlamaServer::start_with(arguments))
     }

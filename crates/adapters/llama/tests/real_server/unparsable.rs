@@ -1,4 +1,4 @@
-//! A model that writes what the server cannot parse.
+//! A model whose output the server cannot parse.
 
 use std::io::Write;
 use std::time::Duration;
@@ -18,8 +18,8 @@ struct Props {
     chat_template: String,
 }
 
-/// Returns the chat template of the scripted model, with a mark by which the server takes it for that of another family
-/// of models. It then expects that family's output format, which the scripted model does not write.
+/// Returns the chat template of the scripted model, with a marker that makes the server take it for another model
+/// family's. The server then expects that family's output format, which the scripted model does not write.
 async fn misleading_template() -> tempfile::NamedTempFile {
     let server = Running::start(&[]);
     let endpoint = Endpoint::new(EndpointConfig::new(server.config().base_url)).unwrap();

@@ -1,4 +1,4 @@
-//! Servers that say what cannot be: each costs its own tools at the most, and is told of.
+//! Servers that send invalid messages: each affects at most its own tools, and is reported.
 
 use std::time::Duration;
 
@@ -301,7 +301,7 @@ async fn each_end_of_a_server_is_told_however_soon_it_follows_the_one_before() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_answers_is_tried_less_and_less_often_though_each_try_takes_long() {
     let mut config = script("begin() { :; }");
-    // Longer than a connection has to stand for the pauses to begin anew.
+    // Longer than a connection must last for the pauses to start again with the shortest.
     config.start_timeout = Duration::from_secs(40);
     let server = start(config);
     let mut told = 0;

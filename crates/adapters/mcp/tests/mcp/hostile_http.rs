@@ -1,4 +1,4 @@
-//! Services over HTTP that say what cannot be, or go away: as [`hostile`](crate::hostile) has it for programs.
+//! HTTP services that send invalid messages or go away, like [`hostile`](crate::hostile) for programs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -196,7 +196,7 @@ async fn a_call_whose_answer_is_lost_is_not_said_to_have_done_nothing() {
         "{error}"
     );
     assert!(!error.message.contains("did not reach it"), "{error}");
-    // The service is still there, and so are its calls.
+    // The service is still connected, and its calls still work.
     let after = call(&server, "shop__look", "{}").await;
     assert_eq!(after.unwrap().value.as_text(), "fine");
 }
@@ -326,7 +326,7 @@ async fn a_service_that_refuses_its_token_for_a_while_is_found_again() {
     let port = service.port;
     let server = ready(service.config()).await;
     drop(service);
-    // The attempt before may have reached it.
+    // The earlier attempt may have reached it.
     let mut again = tool_context();
     again.attempt = Attempt(2);
     let error = call_in(&server, "shop__look", "{}", again).await;
@@ -336,7 +336,7 @@ async fn a_service_that_refuses_its_token_for_a_while_is_found_again() {
     let refuses = Arc::new(AtomicBool::new(true));
     let refusing = Arc::clone(&refuses);
     let _again = serve_at(port, move |asked| match refusing.load(Ordering::Relaxed) {
-        // Behind the content type stands the header by which a token is asked for.
+        // After the content type comes the header that requests a token.
         true => Reply::of(
             "401 Unauthorized",
             "text/plain\r\nwww-authenticate: Bearer",
@@ -381,7 +381,7 @@ async fn a_token_that_is_not_taken_is_told_of_with_the_reason() {
 async fn a_connection_whose_tools_cannot_be_had_is_ended() {
     let service = serve(|asked| match method(asked) {
         "initialize" => Reply {
-            // Behind the content type stands the header that names a session of the protocol.
+            // After the content type comes the header that names a protocol session.
             content_type: "application/json\r\nmcp-session-id: one",
             ..usual(asked)
         },
@@ -446,7 +446,7 @@ async fn a_subscription_that_breaks_off_is_made_anew_and_what_changed_meanwhile_
 
 #[tokio::test]
 async fn many_calls_of_a_slow_service_are_under_way_at_once() {
-    // None is answered before all are there.
+    // No request is answered before all have arrived.
     let all = Arc::new(Barrier::new(20));
     let service = serve(move |asked| {
         let mut reply = usual(asked);

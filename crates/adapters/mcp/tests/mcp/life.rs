@@ -1,4 +1,4 @@
-//! How servers start, die and end, and what they get of this process.
+//! How servers start, die and end, and what they get from this process.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 fn lives(process: &str) -> bool {
-    // What was stopped and not waited for yet is a zombie: it does nothing any more.
+    // A killed process that has not been waited for is a zombie: it does nothing any more.
     let status = fs::read_to_string(format!("/proc/{}/status", process.trim()));
     status.is_ok_and(|status| !status.contains("State:\tZ"))
 }
@@ -59,10 +59,10 @@ async fn a_server_that_dies_within_a_call_fails_it_and_is_started_anew() {
         .await
         .unwrap_err();
     assert!(error.message.contains("not known"), "{}", error.message);
-    // The same tool, of a run that goes on at once.
+    // The same tool, in a run that continues immediately.
     let again = look.call(JsonText::from_text("{}"), tool_context()).await;
     assert_eq!(again.unwrap().value.as_text(), "alive");
-    // It was told before the server was started anew.
+    // It was reported before the server was restarted.
     let told = notices(&server);
     let lost = "the connection to MCP server shop was lost, and is made anew: it ended";
     assert!(told.starts_with(lost), "{told}");
@@ -71,7 +71,7 @@ async fn a_server_that_dies_within_a_call_fails_it_and_is_started_anew() {
 
 #[tokio::test]
 async fn a_call_the_moment_after_a_server_ended_waits_for_the_next_one() {
-    // What it says as it ends has its supervisor ask for its tools, and it ends before it answers.
+    // Its last notification makes its supervisor list the tools, and it exits before it answers.
     let dying =
         r#"call() { case $line in *die*) changed; sleep 0.1; exit 3 ;; *) text alive ;; esac; }"#;
     let server = ready(script(dying)).await;
@@ -200,7 +200,7 @@ async fn a_program_that_fails_is_told_of_by_the_line_that_names_its_error() {
 
 #[tokio::test]
 async fn a_program_that_ends_before_it_reads_is_told_of_with_its_last_words() {
-    // It may be gone before the first line is written to it, or after that.
+    // It may end before the first line is written to it, or after that.
     for _ in 0..40 {
         let mut stdio = StdioConfig::new("/bin/sh", ["-c", "exec 0<&-; echo 'error: no key' >&2"]);
         stdio.env = path();
@@ -251,7 +251,7 @@ async fn a_server_that_ends_at_an_unknown_question_is_asked_in_the_older_way() {
     assert_eq!(server.report().program.as_deref(), Some("script 1"));
 }
 
-/// Answers with what a server of 2026-07-28 says of itself, as if it had been asked by an id.
+/// Answers with what a server of 2026-07-28 reports about itself, as if it had been asked under the given id.
 const DISCOVERED: &str = r#"
     discovered() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" '{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}'; }"#;
 
@@ -310,7 +310,7 @@ async fn a_server_that_takes_long_to_answer_and_knows_no_older_way_is_waited_for
 #[tokio::test]
 async fn a_server_that_answers_late_each_time_is_waited_for_from_the_second_time_on() {
     let folder = tempfile::tempdir().unwrap();
-    // Too slow to be started twice within its time.
+    // Too slow to be started twice within its time limit.
     let slow = r#"
         echo started >> starts
         refuse() { sleep 2.5; discovered "$id"; }
@@ -333,7 +333,7 @@ async fn a_server_that_answers_late_each_time_is_waited_for_from_the_second_time
     assert_eq!(count("starts"), 4);
 }
 
-/// A server that does not care how it is asked to end once it was called, as what it started does not.
+/// A server that, once it was called, ignores every request to end, as does its child process.
 const STUBBORN: &str = r#"trap '' TERM HUP INT
     echo $$ > own; sleep 1000 & echo $! > child
     list() { answer '{"tools":[{"name":"look","inputSchema":{}}]}'; }
@@ -363,7 +363,7 @@ async fn a_server_that_takes_longer_to_end_than_there_is_time_is_stopped_with_al
     let (own, child) = (process("own"), process("child"));
     let started = Instant::now();
     assert!(!server.shutdown_within(Duration::from_millis(50)).await);
-    // Less than it has to end once its input is closed.
+    // Less than the time it has to end once its input is closed.
     assert!(started.elapsed() < Duration::from_secs(2));
     until("both are gone", || !lives(&own) && !lives(&child)).await;
     assert!(server.tools().is_empty());

@@ -1,4 +1,4 @@
-//! Servers of other people, as they are and as they may be: what each can do to those who use it.
+//! Third-party servers, as they are and as they may be: what each can do to its users.
 #![cfg(unix)]
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The log messages of servers, which have to be asked for.
+//! The log messages of servers, which must be requested.
 
 use serde_json::json;
 
@@ -13,9 +13,9 @@ async fn a_server_with_log_messages_is_told_which_are_wanted() {
     let server = ready(script_in(folder.path(), logging)).await;
     let heard = || std::fs::read_to_string(folder.path().join("heard")).unwrap_or_default();
     until("it is asked", || heard().contains("logging/setLevel")).await;
-    // Nothing but warnings would go anywhere: no subscriber takes more.
+    // Only warnings are requested: no subscriber accepts more.
     assert!(heard().contains(r#""level":"warning""#), "{}", heard());
-    // It does not answer that, and its tools are there all the same.
+    // The server does not answer that request, and its tools still work.
     assert!(call(&server, "shop__look", "{}").await.is_ok());
 }
 

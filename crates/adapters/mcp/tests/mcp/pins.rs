@@ -1,4 +1,4 @@
-//! What was accepted of a server's tools: for how long it holds, and what happens while nobody can tell.
+//! The accepted definitions of a server's tools: how long they apply, and what happens while they cannot be read.
 
 use std::fs;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ async fn what_was_accepted_holds_for_the_next_process_and_not_for_another_progra
             r#"list() {{ answer '{{"tools":[{{"name":"look","description":"{what}","inputSchema":{{}}}}{more}]}}'; }}"#
         ))
     };
-    // The script is an argument: the same program only if it reads its words from elsewhere.
+    // The script is an argument: the program counts as the same only if it reads its words from elsewhere.
     let folder = tempfile::tempdir().unwrap();
     let words = folder.path().join("words");
     let reading = || script_in(folder.path(), r#"list() { answer "$(cat words)"; }"#);
@@ -79,7 +79,7 @@ async fn what_another_process_accepts_is_offered_soon() {
     at_work.shutdown().await;
 }
 
-/// Pins that cannot be read for so many times.
+/// Pins that cannot be read this many times.
 #[derive(Debug)]
 struct UnreadableFor {
     left: AtomicUsize,

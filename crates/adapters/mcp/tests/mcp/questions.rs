@@ -1,4 +1,4 @@
-//! What servers ask people.
+//! The questions that servers ask users.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use neuraxis_testkit::{ScriptedApprover, tool_context};
 
 use crate::support::{call_in, notices, ready, script};
 
-/// Asks in the way of 2025-11-25, within a call, and answers it with what it is told.
+/// Asks in the way of 2025-11-25, within a call, and answers the call with the reply.
 const ASKING: &str = r#"call() { mine=$id
     printf '{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"Which size?","requestedSchema":{"type":"object","properties":{"size":{"type":"string","enum":["s","l"]}},"required":["size"]}}}\n'
     IFS= read -r line
@@ -24,7 +24,7 @@ fn asked_of(approver: &Arc<ScriptedApprover>) -> ToolContext {
     ctx
 }
 
-/// Calls the tool for somebody, and returns what it gives: what the server was answered.
+/// Calls the tool for a user, and returns its result: the answer that the server received.
 async fn heard(server: &McpServer, approver: &Arc<ScriptedApprover>) -> String {
     let called = call_in(server, "shop__look", "{}", asked_of(approver)).await;
     called.unwrap().value.as_text().into_owned()
@@ -47,7 +47,7 @@ async fn a_question_goes_to_the_person_behind_the_call_and_the_answer_back() {
     );
 }
 
-/// Asks in the way of 2026-07-28, by the result of the call, and gives as its result what the next call brings.
+/// Asks in the way of 2026-07-28, with the result of the call, and returns what the next call supplies.
 const ASKING_BACK: &str = r#"call() { case $line in
     *inputResponses*) text "$(printf %s "$line" | tr -d '"\\')" ;;
     *) answer '{"resultType":"input_required","inputRequests":{"q1":{"method":"elicitation/create","params":{"mode":"form","message":"Which size?","requestedSchema":{"type":"object","properties":{"size":{"type":"string","enum":["s","l"]}},"required":["size"]}}}},"requestState":"where-we-were"}' ;;
@@ -74,7 +74,7 @@ async fn a_question_that_is_the_result_of_a_call_goes_to_the_person_and_the_answ
     assert!(declined.value.as_text().contains("action:decline"));
 }
 
-/// The schema of both, and one of which the protocol has no type: values that may be null, a reference, a time.
+/// The schema of both, and one that the protocol library has no type for: nullable values, a reference, a time.
 const STRICT: &str = r#"{"type":"object","properties":{"size":{"type":"string","enum":["s","l"]}},"required":["size"]}"#;
 const LOOSE: &str = r##"{"properties":{"size":{"anyOf":[{"$ref":"#/$defs/Size"},{"type":"null"}],"default":null},"at":{"type":["string","null"],"format":"time"},"pages":{"type":"integer","minimum":1.0}},"$defs":{"Size":{"type":"string","enum":["s","l"]}}}"##;
 
@@ -132,7 +132,7 @@ async fn a_question_whose_schema_is_too_large_is_declined_with_a_notice() {
     }
 }
 
-/// Somebody who never answers.
+/// A user who never answers.
 #[derive(Debug)]
 struct Away;
 

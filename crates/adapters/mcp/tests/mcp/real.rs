@@ -1,4 +1,4 @@
-//! Real servers of other people, of both eras and over both transports.
+//! Real third-party servers, of both eras and over both transports.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ async fn text(server: &McpServer, name: &str, arguments: &str) -> String {
         .into_owned()
 }
 
-/// Serves one page to whoever asks, for as long as the test runs. Returns its port.
+/// Serves one page for as long as the test runs. Returns its port.
 async fn page(html: &'static str) -> u16 {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await;
     let listener = listener.unwrap();

@@ -1,4 +1,4 @@
-//! Services over HTTP that are deployed anew while they are used, and what they answer then.
+//! HTTP services that are redeployed while they are in use, and what they answer then.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use crate::hostile_http::method;
 use crate::service::{Reply, answer, serve, usual};
 use crate::support::{call, names, notices, ready, start, start_with, until};
 
-/// How a service refuses a request without saying which.
+/// Returns a refusal that does not say which request it answers.
 fn refusal(message: &str) -> Reply {
     let error = json!({"code": -32000, "message": message});
     let body = json!({"jsonrpc": "2.0", "id": null, "error": error});
@@ -70,7 +70,7 @@ async fn a_session_that_is_not_known_any_more_is_made_anew_and_its_tools_are_ask
             loses.store(false, Ordering::Relaxed);
             sessions.fetch_add(1, Ordering::Relaxed);
             Reply {
-                // Behind the content type stands the header that names a session of the protocol.
+                // After the content type comes the header that names a protocol session.
                 content_type: "application/json\r\nmcp-session-id: one",
                 ..usual(asked)
             }
@@ -99,7 +99,7 @@ async fn a_session_that_is_not_known_any_more_is_made_anew_and_its_tools_are_ask
 
 #[tokio::test]
 async fn a_service_that_does_not_take_its_token_any_more_is_told_of_and_found_again() {
-    // Behind the content type stands the header by which a token is asked for, which not all send.
+    // After the content type comes the header that requests a token, which not all services send.
     for head in ["text/plain\r\nwww-authenticate: Bearer", "text/plain"] {
         let refuses = Arc::new(AtomicBool::new(false));
         let refusing = Arc::clone(&refuses);

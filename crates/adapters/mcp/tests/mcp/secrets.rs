@@ -1,4 +1,4 @@
-//! What a server was given in secret, and says all the same: nobody sees it.
+//! Secrets that a server was given and repeats anyway: they are never shown.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Services over HTTP to test with: what each answers is a function of what it is asked.
+//! HTTP services for tests: what each answers is a function of the request.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,26 +10,26 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Barrier;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// An answer: its status, its content type and its body. Without a status, the connection is closed in its place.
+/// An answer: its status, its content type and its body. Without a status, the connection is closed instead.
 pub(crate) struct Reply {
     pub(crate) status: &'static str,
     pub(crate) content_type: &'static str,
     pub(crate) body: String,
-    /// How many bytes more than there are it announces.
+    /// How many bytes more it announces than it has.
     pub(crate) missing: usize,
-    /// Whom it waits for before it is given.
+    /// The requests that must arrive before it is given.
     pub(crate) together: Option<Arc<Barrier>>,
 }
 
-/// A service, until it is dropped.
+/// A service that runs until it is dropped.
 pub(crate) struct Service {
     pub(crate) port: u16,
-    /// What it was asked; of a request other than POST its method.
+    /// The requests it received; for a request other than POST, its method.
     pub(crate) heard: Arc<Mutex<Vec<Value>>>,
     _stop: DropGuard,
 }
 
-/// The body of an answer: a text, or JSON.
+/// The body of an answer: text or JSON.
 pub(crate) struct Body(String);
 
 impl From<&str> for Body {
@@ -69,13 +69,13 @@ impl Reply {
         }
     }
 
-    /// No answer at all, though the request was read.
+    /// Returns no answer at all, although the request was read.
     pub(crate) fn none() -> Self {
         Self::of("", "", "")
     }
 }
 
-/// What a service does of itself: it speaks as those of 2025-11-25 do, and has one tool, `look`.
+/// Returns a service's default answer: it speaks the protocol of 2025-11-25, and has one tool, `look`.
 pub(crate) fn usual(asked: &Value) -> Reply {
     let result = match asked["method"].as_str().unwrap_or_default() {
         "initialize" => json!({
@@ -99,7 +99,7 @@ pub(crate) fn answer(asked: &Value, result: &Value) -> Reply {
     Reply::json(json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
 }
 
-/// Starts a service at a port, or at any that is free.
+/// Starts a service at the given port, or at any free one.
 pub(crate) async fn serve_at(
     port: u16,
     answers: impl Fn(&Value) -> Reply + Send + Sync + 'static,
@@ -177,7 +177,7 @@ async fn talk(
         "HTTP/1.1 {}\r\ncontent-type: {}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n",
         reply.status, reply.content_type
     );
-    // Whoever asked may not want the rest.
+    // The client may not want the rest.
     let _ = stream.write_all(head.as_bytes()).await;
     let _ = stream.write_all(reply.body.as_bytes()).await;
     let _ = stream.shutdown().await;

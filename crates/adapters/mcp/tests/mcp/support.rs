@@ -1,4 +1,4 @@
-//! Servers to test with: scripts that misbehave in one way each, and the real ones that `cargo xtask test` provides.
+//! Servers for tests: scripts that misbehave in one way each, and the real ones that `cargo xtask test` provides.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,12 +10,12 @@ use neuraxis_mcp::{McpServer, McpServerConfig, MemoryPins, Pins, Reach, StdioCon
 use neuraxis_ports::{Secret, Tool, ToolContext, ToolError, ToolSource};
 use neuraxis_testkit::{mcp_script, tool_context};
 
-/// Returns a server that is a script of the shell: `acts` puts functions in place of the usual ones.
+/// Returns a server that is a shell script: `acts` replaces the usual functions by others.
 pub(crate) fn script(acts: &str) -> McpServerConfig {
     script_in(Path::new("/"), acts)
 }
 
-/// As [`script`], and it works in a folder.
+/// Like [`script`], with a working directory.
 pub(crate) fn script_in(folder: &Path, acts: &str) -> McpServerConfig {
     let mut program = StdioConfig::new("/bin/sh", ["-c", &mcp_script(acts)]);
     program.env = path();
@@ -80,7 +80,7 @@ pub(crate) async fn call_in(
         .await
 }
 
-/// Waits until something holds, and fails if it does not come to hold.
+/// Waits until a condition holds, and fails if it does not.
 pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
     let waiting = async {
         while !holds() {

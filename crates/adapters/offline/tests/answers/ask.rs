@@ -1,4 +1,4 @@
-//! Asks the model, and shows what it answers.
+//! Asks the model, and shows its answers.
 
 use std::fmt::Write;
 
@@ -52,7 +52,7 @@ pub(crate) fn files() -> [ToolSpec; 3] {
     [list, read, search].map(|tool| tool.read_only().build())
 }
 
-/// A tool that no rule knows.
+/// Returns a tool that no rule knows.
 pub(crate) fn notes() -> ToolSpec {
     let fields = r#"{"title":{"type":"string"},"tags":{"type":"array"}}"#;
     tool("add_note", "Adds a note.", fields, r#"["title"]"#).build()
@@ -81,7 +81,7 @@ pub(crate) async fn respond(request: &ModelRequest) -> Reply {
     reply
 }
 
-/// Shows the calls of a reply, one a line, or its text.
+/// Returns the calls of a reply, one per line, or its text.
 pub(crate) fn shown(reply: &Reply) -> String {
     let calls: Vec<_> = reply
         .calls()
@@ -115,7 +115,7 @@ pub(crate) async fn table(questions: &[&str], tools: fn() -> Vec<ToolSpec>) -> S
     table
 }
 
-/// Asks again with what the tools returned.
+/// Asks again with the results of the tools.
 pub(crate) async fn report(results: &[(&str, &str)]) -> String {
     let calls = messages::calls(results.iter().map(|(name, _)| (*name, *name, "{}")));
     let results = results

@@ -1,4 +1,4 @@
-//! How results are told.
+//! How results are described.
 
 use neuraxis_core::{Message, ToolChoice};
 use neuraxis_testkit::{messages, request_of, spec};

@@ -1,4 +1,4 @@
-//! The adapter keeps to the rules of its port, on both protocols.
+//! The adapter follows the rules of its port, with both protocols.
 
 use neuraxis_core::{ReplyFinish, TokenCount};
 use neuraxis_openai::Api;

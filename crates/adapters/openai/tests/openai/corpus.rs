@@ -1,4 +1,4 @@
-//! The corpus of streams of responses, with which the fuzz target begins, too.
+//! The corpus of Responses streams, from which the fuzz target also starts.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use neuraxis_testkit::streams::{are_replies_or_errors, serve};
 
 use crate::{client, respond, stream};
 
-/// Asks for a stream, and for a whole reply, which gets the same bytes.
+/// Requests a stream and a whole reply, which gets the same bytes.
 async fn ask(server: &Loopback) -> [Result<Reply, LlmError>; 2] {
     let (client, request) = (client(server, Api::Responses), request("hi"));
     [

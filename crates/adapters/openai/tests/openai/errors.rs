@@ -1,4 +1,4 @@
-//! What becomes of the errors that OpenAI documents.
+//! How the errors that OpenAI documents are handled.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const fn limited() -> LlmErrorKind {
     LlmErrorKind::RateLimited { retry_after: None }
 }
 
-/// Status, type, code, message, and what it means.
+/// Status, type, code, message, and the error's kind.
 const DOCUMENTED: [(u16, &str, &str, &str, LlmErrorKind); 24] = [
     (
         400,
@@ -291,7 +291,7 @@ async fn the_server_has_the_last_word_on_trying_again() {
     }
 }
 
-/// What Groq and OpenAI say of a request that is larger than what an account may use in a minute.
+/// The errors of Groq and OpenAI about a request that exceeds the account's tokens per minute.
 const MORE_THAN_A_MINUTE_ALLOWS: [(u16, &str); 2] = [
     (
         413,

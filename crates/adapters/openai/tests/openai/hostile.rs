@@ -1,4 +1,4 @@
-//! Servers that send what no server should: each has its kind of error, and none holds a call up.
+//! Servers that send what no server should: each causes the right kind of error, and none blocks a call.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::shapes::{
 };
 use crate::{APIS, both, client, config, stream};
 
-/// A time in which nothing on loopback can be meant to happen, yet short enough to wait for.
+/// A time within which nothing on loopback should happen, yet short enough to wait for.
 const SOON: Duration = Duration::from_millis(50);
 
-/// A good stream of a protocol.
+/// Returns a valid stream of a protocol.
 fn good(api: Api) -> String {
     match api {
         Api::Responses => named_events(&streamed(&response(&output(true)))),
@@ -26,7 +26,7 @@ fn good(api: Api) -> String {
     }
 }
 
-/// The error of a stream that begins well and goes on so.
+/// Returns the error of a stream that begins validly and continues like this.
 async fn error_after_start(api: Api, rest: &str) -> LlmErrorKind {
     let start: String = good(api).split_inclusive("\n\n").take(4).collect();
     let text = format!("{start}{rest}");
@@ -92,7 +92,8 @@ async fn bytes_that_are_not_utf_8_are_an_error() {
     }
 }
 
-/// The replies of one server to the same request, each answered with the next of these streams in pieces of so many bytes.
+/// Returns one server's replies to the same request, each answered with the next of these streams in pieces of the
+/// given size in bytes.
 async fn replies(api: Api, streams: Vec<(String, usize)>) -> Vec<Reply> {
     let count = streams.len();
     let next = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! The adapter against a server on loopback that speaks as OpenAI documents it.
+//! The adapter against a server on loopback that behaves as OpenAI documents.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -20,12 +20,12 @@ use neuraxis_openai::{Api, OpenAiClient, OpenAiConfig, Secret};
 use neuraxis_testkit::asking::{respond, stream};
 use neuraxis_testkit::loopback::Loopback;
 
-/// A key that must never show.
+/// A key that must never be shown.
 const CANARY: &str = "sk-canary-5f1e";
 
 const APIS: [Api; 2] = [Api::Responses, Api::Chat];
 
-/// Makes the configuration of a client of a server on loopback.
+/// Returns the configuration of a client of a server on loopback.
 fn config(server: &Loopback, api: Api) -> OpenAiConfig {
     let mut config = OpenAiConfig::new("gpt-5.3");
     config.base_url = format!("{}/v1", server.url());
@@ -38,7 +38,7 @@ fn client(server: &Loopback, api: Api) -> OpenAiClient {
     OpenAiClient::new(config(server, api)).unwrap()
 }
 
-/// The errors of a whole and of a streamed call.
+/// Returns the errors of a whole and of a streamed call.
 async fn both(client: &OpenAiClient, request: &ModelRequest) -> [LlmError; 2] {
     [
         respond(client, request).await.unwrap_err(),

@@ -29,7 +29,7 @@ async fn body(api: Api, request: &ModelRequest, set_up: impl FnOnce(&mut OpenAiC
     serde_json::from_str(&sent(api, request, set_up).await.body).unwrap()
 }
 
-/// A request that has all that a request can have.
+/// Returns a request with everything that a request can have.
 fn everything() -> ModelRequest {
     let mut request = request_of([
         Message::system("Be brief."),

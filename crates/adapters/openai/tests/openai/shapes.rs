@@ -1,9 +1,9 @@
-//! What OpenAI sends, shape by shape.
+//! The formats in which OpenAI sends.
 
 use neuraxis_testkit::loopback::{Answer, Seen};
 use serde_json::{Value, json};
 
-/// Writes events as a stream of Responses has them, each with its name and a number.
+/// Writes events as a Responses stream, each with its name and a number.
 pub(crate) fn named_events(events: &[Value]) -> String {
     let event = |(number, event): (usize, &Value)| {
         let mut event = event.clone();
@@ -16,7 +16,7 @@ pub(crate) fn named_events(events: &[Value]) -> String {
     events.iter().enumerate().map(event).collect()
 }
 
-/// Writes chunks as a stream of Chat Completions has them.
+/// Writes chunks as a Chat Completions stream.
 pub(crate) fn chunks(chunks: &[Value]) -> String {
     let chunk = |chunk: &Value| format!("data: {chunk}\n\n");
     let mut text: String = chunks.iter().map(chunk).collect();
@@ -39,7 +39,7 @@ pub(crate) fn call_item(number: u32, arguments: &str) -> Value {
         "call_id": format!("call_{number}"), "arguments": arguments})
 }
 
-/// A response that is whole.
+/// Returns a complete response.
 pub(crate) fn response(output: &[Value]) -> Value {
     json!({"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "error": null,
         "incomplete_details": null, "model": "gpt-5.3-2026-02-01", "output": output, "parallel_tool_calls": true,
@@ -47,7 +47,7 @@ pub(crate) fn response(output: &[Value]) -> Value {
             "output_tokens_details": {"reasoning_tokens": 4}, "total_tokens": 59}})
 }
 
-/// The stream that leads to a response, each text in pieces of a few characters.
+/// Returns the stream that leads to a response, each text in pieces of a few characters.
 pub(crate) fn streamed(response: &Value) -> Vec<Value> {
     let begun = json!({"id": "resp_1", "status": "in_progress", "output": []});
     let mut events = vec![
@@ -92,7 +92,7 @@ fn stream_item(index: usize, item: &Value, events: &mut Vec<Value>) {
     events.push(json!({"type": "response.output_item.done", "output_index": index, "item": item}));
 }
 
-/// The output of a reply: calls if they are asked for, else a text.
+/// Returns the output of a reply: calls if requested, otherwise a text.
 pub(crate) fn output(calls: bool) -> Vec<Value> {
     if calls {
         vec![
@@ -130,7 +130,7 @@ pub(crate) fn chat_usage() -> Value {
         "completion_tokens_details": {"reasoning_tokens": 4, "audio_tokens": 0, "accepted_prediction_tokens": 0}})
 }
 
-/// A chunk of a stream of Chat Completions.
+/// Returns a chunk of a Chat Completions stream.
 pub(crate) fn chunk(delta: &Value, finish: Option<&str>) -> Value {
     json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-5.3-2026-02-01",
         "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], "usage": null, "obfuscation": "aB3"})
@@ -166,8 +166,8 @@ pub(crate) fn chat_stream(calls: bool) -> Vec<Value> {
     stream
 }
 
-/// Answers a request to either protocol, streamed or whole as asked: with calls if its last message speaks of calls, else
-/// with a text.
+/// Answers a request with either protocol, streamed or whole as requested: with calls if its last message mentions
+/// calls, otherwise with a text.
 pub(crate) fn answer(seen: &Seen) -> Answer {
     let body: Value = serde_json::from_str(&seen.body).unwrap();
     let is_streamed = body["stream"] == true;
@@ -203,7 +203,7 @@ pub(crate) fn pieces(stream: &str) -> Answer {
     Answer::events(stream.split_inclusive("\n\n").map(str::as_bytes))
 }
 
-/// Tells whether a request wants a stream.
+/// Returns whether a request asks for a stream.
 pub(crate) fn is_streamed(seen: &Seen) -> bool {
     seen.body.contains("\"stream\":true")
 }

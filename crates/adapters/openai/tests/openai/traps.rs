@@ -1,4 +1,4 @@
-//! The traps of these protocols, one a test.
+//! The pitfalls of these protocols, one per test.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn with_tools() -> ModelRequest {
     request
 }
 
-/// A client of Chat Completions of a model that takes tools there only while it does not reason.
+/// Returns a Chat Completions client of a model that accepts tools there only while it does not reason.
 fn newest(server: &Loopback, effort: Option<ReasoningEffort>) -> OpenAiClient {
     let mut config = config(server, Api::Chat);
     config.model = "gpt-5.6".to_owned();

@@ -9,7 +9,7 @@ use neuraxis_testkit::{messages, request_of, spec};
 use crate::shapes::{answer, call_item, output, reasoning_item};
 use crate::{client, config, respond, stream};
 
-/// What a request says of the conversation, as it was sent.
+/// Returns the conversation part of a request, as it was sent.
 fn conversation(seen: &Seen) -> &str {
     seen.body.split_once(r#"],"tools":"#).unwrap().0
 }
@@ -59,7 +59,7 @@ async fn a_reply_is_kept_the_same_whether_it_streamed_or_not() {
     assert_eq!(streamed, whole);
 }
 
-/// A conversation whose model made two calls, with their results.
+/// Returns a conversation whose model made two calls, with their results.
 async fn two_results(client: &OpenAiClient) -> ModelRequest {
     let mut request = request_of([Message::user("two calls")]);
     let reply = respond(client, &request).await.unwrap();

@@ -1,4 +1,4 @@
-//! Bounds of size, time and redirects, and answers that are no document.
+//! Limits on size, time and redirects, and answers that are not documents.
 
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ async fn what_comes_compressed_though_it_was_not_asked_for_is_refused() {
 
 #[tokio::test]
 async fn a_page_that_takes_too_long_to_read_is_given_up() {
-    // Each element is open when the next one begins, and looked at again with it.
+    // Each element is still open when the next one begins, and is examined again with it.
     let page = "<a><b><table>".repeat(30_000);
     let site = WebSite::start(move |_| WebAnswer::page(page.clone())).await;
     let mut config = allowing([&site]);

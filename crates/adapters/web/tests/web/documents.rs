@@ -1,4 +1,4 @@
-//! What becomes of documents of each kind.
+//! How documents of each kind are handled.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ const ARTICLE: &str = "<html><head><title>Rivers</title></head><body><nav>Menu</
     <p>See <a href='lakes.html'>lakes</a>.</p><table><tr><th>River</th><th>km</th></tr><tr><td>Elbe</td><td>1,094</td></tr>\
     </table></article></body></html>";
 
-/// The entries of a page that holds a text.
+/// The entries of a page that contains text.
 const WITH_TEXT: &str =
     "/MediaBox [0 0 612 792] /Contents 3 0 R /Resources << /Font << /F1 4 0 R >> >>";
 
-/// A PDF of one page that holds a text, with a title.
+/// Returns a PDF of one page that contains the text, with a title.
 fn pdf(text: &str) -> Vec<u8> {
     let stream = format!("BT /F1 24 Tf 72 720 Td ({text}) Tj ET");
     let objects = [
@@ -32,7 +32,7 @@ fn pdf(text: &str) -> Vec<u8> {
     pdf_of(&objects)
 }
 
-/// A PDF of pages, each of which has these entries.
+/// Returns a PDF whose pages each have these entries.
 fn pdf_with_pages<'a>(entries: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     let text = "BT /F1 24 Tf 72 720 Td (Sediment settles.) Tj ET";
     let entries: Vec<&str> = entries.into_iter().collect();
@@ -54,7 +54,7 @@ fn pdf_with_pages<'a>(entries: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     pdf_of(&objects)
 }
 
-/// The file that holds these objects, the first of which is the catalog and the sixth what is said about the document.
+/// Returns the file with these objects: the first is the catalog, the sixth the information about the document.
 fn pdf_of(objects: &[String]) -> Vec<u8> {
     let mut file = "%PDF-1.4\n".to_owned();
     let mut places = Vec::new();
@@ -188,7 +188,7 @@ async fn of_a_pdf_of_more_pages_than_are_read_it_is_said_that_it_goes_on() {
 
 #[tokio::test]
 async fn a_pdf_that_is_damaged_or_made_to_crash_is_an_error_of_the_call() {
-    // A form that draws itself: whoever follows it runs out of stack.
+    // A form that draws itself: following it exhausts the stack.
     let mut endless = String::from_utf8(pdf("x")).unwrap();
     endless = endless.replace("/Font << /F1 5 0 R >>", "/XObject << /X 4 0 R >>");
     endless = endless.replace(

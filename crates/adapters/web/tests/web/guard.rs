@@ -1,4 +1,4 @@
-//! Addresses that are not reached, whoever leads there.
+//! Addresses that are not reached, whatever leads there.
 
 use std::collections::VecDeque;
 use std::io;
@@ -78,7 +78,7 @@ async fn no_redirect_leads_where_the_address_itself_would_not() {
     ];
     let count = targets.len();
     let site = WebSite::start(move |request| {
-        // A chain within the site comes first.
+        // First, a chain of redirects within the site.
         match request.path().trim_start_matches('/').split_once('-') {
             Some(("a", number)) => WebAnswer::redirect(format!("/b-{number}")),
             Some(("b", number)) => {
@@ -91,7 +91,7 @@ async fn no_redirect_leads_where_the_address_itself_would_not() {
     let tool = tool(&allowing([&site]));
     for number in 0..count {
         let message = refused(&tool, &site.url(&format!("/a-{number}"))).await;
-        // A name is another host, and its own address is looked at when it is fetched.
+        // A name is another host, and its address is checked when it is fetched.
         let kind = if number == 1 {
             "redirected: "
         } else {
@@ -114,7 +114,7 @@ async fn a_redirect_to_another_host_is_given_back_for_policy_to_judge() {
     );
 }
 
-/// Gives one answer after the other, and the last one from then on.
+/// Returns its answers one after the other, and from then on the last one.
 #[derive(Debug)]
 struct Changing(Mutex<VecDeque<Vec<IpAddr>>>);
 

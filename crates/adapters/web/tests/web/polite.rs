@@ -1,4 +1,4 @@
-//! What a site may expect: its wishes kept to, one request at a time, nothing asked for twice.
+//! What a site may expect: its rules are respected, one request at a time, and nothing requested twice.
 
 use std::time::Duration;
 
@@ -177,7 +177,7 @@ async fn the_same_page_is_fetched_once_in_a_run_however_often_it_is_wanted() {
     assert!(same.iter().all(Result::is_ok));
     assert!(fetch(&tool, &format!("{url}#part")).await.is_ok());
     assert_eq!(site.targets(), ["/page"]);
-    // Another run sees what is there now.
+    // Another run sees the current content.
     let mut context = tool_context();
     context.turn.run_id = CountingIds::nth_run(7);
     let arguments = JsonText::from_text(json!({"url": url}).to_string());

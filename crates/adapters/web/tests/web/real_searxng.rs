@@ -1,4 +1,4 @@
-//! A real search engine, of the program that SearXNG was forked from, which asks a page of ours.
+//! A real search engine, the program from which SearXNG was forked, which queries a page of this test.
 
 use std::num::NonZeroU32;
 use std::process::Stdio;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// Where Debian's package has what the program shows to people.
+/// Where Debian's package keeps the program's user interface.
 const SHARED: &str = "/usr/share/python3-searx";
 
 /// A running search engine.
@@ -23,7 +23,7 @@ struct Engine {
 }
 
 impl Engine {
-    /// Starts one that asks a page of ours, and answers in these forms.
+    /// Starts an engine that queries a page of this test, and answers in these formats.
     async fn start(asks: &str, formats: &[&str]) -> Self {
         let settings = json!({
             "general": {"debug": false, "instance_name": "test", "contact_url": false, "enable_stats": false},
@@ -52,7 +52,7 @@ impl Engine {
         });
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("settings.yml");
-        // JSON is YAML.
+        // JSON is valid YAML.
         std::fs::write(&file, settings.to_string()).unwrap();
         let program = std::env::var_os("TEST_NEURAXIS_SEARXNG");
         let mut process = Command::new(program.expect("cargo xtask test sets the variables"))
@@ -74,7 +74,7 @@ impl Engine {
             said.push_str(&line);
             said.push('\n');
         };
-        // Nobody has to read on for it to go on.
+        // Its output must be read for it to continue.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Self {
             address,

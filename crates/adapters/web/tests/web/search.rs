@@ -1,4 +1,4 @@
-//! The three services, each held to the rules of the port in front of a server that speaks its protocol; and the tool.
+//! The three services, each checked against the rules of the port with a server that speaks its protocol; and the tool.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use neuraxis_web::{SearchConfig, SearchProvider, web_search};
 use serde_json::{Value, json};
 use url::Url;
 
-/// Returns what a service answers, in its own form.
+/// Returns a service's answer in its own format.
 fn answer(provider: SearchProvider, scene: &SearchScene, request: &WebRequest) -> WebAnswer {
     let said = json!({"error": format!("key {SEARCH_KEY} will not do")});
     let hits = match scene {
@@ -52,14 +52,14 @@ fn answer(provider: SearchProvider, scene: &SearchScene, request: &WebRequest) -
     };
     WebAnswer::json(match provider {
         SearchProvider::Searxng => json!({"query": "q", "results": with("content"), "answers": []}),
-        // It leaves the list out where there is nothing.
+        // It omits the list if there are no hits.
         SearchProvider::Brave if hits.is_empty() => json!({"type": "search"}),
         SearchProvider::Brave => json!({"type": "search", "web": {"results": with("description")}}),
         _ => json!({"query": "q", "results": with("content"), "response_time": 0.1}),
     })
 }
 
-/// Returns what was asked, by the form of the service.
+/// Returns the query, in the service's request format.
 fn question(provider: SearchProvider, request: &WebRequest) -> String {
     if provider == SearchProvider::Tavily {
         let body: Value = serde_json::from_str(&request.body).unwrap();

@@ -1,4 +1,4 @@
-//! A tool in front of a site, and what it says.
+//! A tool that fetches from a test site, and what it returns.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -10,7 +10,7 @@ use neuraxis_testkit::{WebSite, tool_context};
 use neuraxis_web::{NameLookup, WebConfig, use_convert_helper, web_fetch_with};
 use serde_json::{Value, json};
 
-/// Leads every name to this machine.
+/// Resolves every name to this machine.
 #[derive(Debug)]
 pub(crate) struct Here;
 
@@ -21,7 +21,7 @@ impl NameLookup for Here {
     }
 }
 
-/// A configuration that allows these sites, and asks for no `robots.txt`.
+/// Returns a configuration that allows these sites, without `robots.txt`.
 pub(crate) fn allowing<'a>(sites: impl IntoIterator<Item = &'a WebSite>) -> WebConfig {
     let mut config = WebConfig::default();
     let sites = sites.into_iter();
@@ -31,7 +31,7 @@ pub(crate) fn allowing<'a>(sites: impl IntoIterator<Item = &'a WebSite>) -> WebC
     config
 }
 
-/// The tool, with every name leading to this machine.
+/// Returns the tool, with every name resolved to this machine.
 pub(crate) fn tool(config: &WebConfig) -> Arc<dyn Tool> {
     use_convert_helper(env!("CARGO_BIN_EXE_neuraxis-convert"));
     web_fetch_with(config, Arc::new(Here)).unwrap()
@@ -48,7 +48,7 @@ pub(crate) async fn call(tool: &Arc<dyn Tool>, arguments: Value) -> Result<Value
     Ok(output.value.decode().unwrap())
 }
 
-/// The message of a call that failed, which begins with the word for its kind.
+/// Returns the message of a failed call, which begins with the word for its kind.
 pub(crate) async fn refused(tool: &Arc<dyn Tool>, url: &str) -> String {
     fetch(tool, url).await.expect_err(url).message
 }
