@@ -69,7 +69,7 @@ pub enum ConnectError {
         /// Its versions.
         theirs: String,
     },
-    /// It requires authentication.
+    /// The service requires authentication.
     #[error(
         "it wants a token: name the variable that holds it in token_env, or a file in token_file"
     )]

@@ -34,7 +34,7 @@ pub enum ServerNotice {
     Misbehaves {
         /// The server's name.
         server: Arc<str>,
-        /// What it did.
+        /// What the server did.
         what: String,
     },
     /// Some tools are not used.

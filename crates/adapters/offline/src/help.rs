@@ -1,4 +1,4 @@
-//! What to say when no rule fits.
+//! What to say when no rule matches.
 
 use neuraxis_core::ToolSpec;
 

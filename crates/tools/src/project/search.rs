@@ -274,7 +274,7 @@ impl FilesSeen {
     fn hints(&self, glob: &PathGlob, passed_over: PassedOver) -> Vec<String> {
         let mut hints = Vec::new();
         if passed_over.stopped_early {
-            // A glob may not shorten the walk.
+            // A glob does not necessarily shorten the walk.
             hints.push("not everything was searched; narrow it with path".to_owned());
         } else if self.unsearched_files > 0 {
             hints.push("not everything was searched; narrow it with path or glob".to_owned());

@@ -286,8 +286,8 @@ fn new<'a>(hunk: &'a Hunk<'_, str>, file: &[&'a str], start: usize) -> Vec<Cow<'
     left.collect()
 }
 
-/// Returns whether a hunk that reaches the end of a file replaces its unterminated last line by another without stating
-/// that this one also has no newline. A model rarely states it, and users would not be shown the new newline.
+/// Returns whether a hunk that reaches the end of a file replaces the file's last line, which has no newline, without
+/// stating that it has none. A model rarely states it, and users would not be shown that a newline is added.
 fn replaces_open_line(hunk: &Hunk<'_, str>, file: &[&str]) -> bool {
     let is_open = file.last().is_some_and(|line| !line.ends_with('\n'));
     let mut lines = hunk.lines().iter().rev();
