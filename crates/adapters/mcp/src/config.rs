@@ -71,7 +71,7 @@ pub struct McpServerConfig {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Reach {
-    /// A program that is started here and spoken to over its standard input and output.
+    /// A program that is started here and communicates over its standard input and output.
     Stdio(StdioConfig),
     /// A service that is reached over streamable HTTP.
     Http(HttpConfig),

@@ -1,7 +1,7 @@
 //! Tools of MCP servers: a source of tools that may appear, change and disappear while it runs.
 //!
 //! **For** any server of the Model Context Protocol, revisions 2024-11-05 to 2026-07-28: a program that is started here
-//! and spoken to over its standard input and output, or a service behind streamable HTTP. [`McpServer::start`] keeps
+//! and communicates over its standard input and output, or a service behind streamable HTTP. [`McpServer::start`] keeps
 //! the server connected in the background and restarts it when it dies. A tool that the server calls `TOOL` is offered
 //! as `SERVER__TOOL`.
 //!

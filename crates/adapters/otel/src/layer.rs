@@ -72,8 +72,8 @@ where
     Some(layer)
 }
 
-/// Makes a `tracing` span that has just begun part of its caller's trace, if there is one, and returns the span's own
-/// position in the trace, for `UserRequest::trace`. Returns `None` for a span that no [`layer`] exports.
+/// Attaches a `tracing` span that has just begun to its caller's trace, if there is one, and returns the span's own
+/// position in its trace, for `UserRequest::trace`. Returns `None` for a span that no [`layer`] exports.
 #[must_use]
 pub fn join(span: &tracing::Span, caller: Option<&TraceContext>) -> Option<TraceContext> {
     if let Some(caller) = caller {

@@ -1,7 +1,8 @@
 //! What a git repository's configuration names in a project: hooks, programs, and further configuration files. Git runs
 //! or reads these for anyone who works there, outside any sandbox, so only users may change them.
 //!
-//! Two kinds of names are not found: programs named by anything other than a path, and paths that begin with `~`.
+//! Two kinds of names are not found: programs in a command line other than its first word, and paths that begin with
+//! `~`.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
