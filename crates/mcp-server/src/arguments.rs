@@ -1,4 +1,5 @@
-//! Reads what a client asks for into a request. Errors are for the model that called: they name the argument and what it takes.
+//! Parses a client's arguments into a request. Error messages are written for the calling model: they name the argument
+//! and what it accepts.
 
 use neuraxis_core::{Channel, Mode, SessionId};
 use neuraxis_engine::{UserRequest, UuidV7};
@@ -10,10 +11,10 @@ use crate::offers::{MAX_MESSAGE_CHARS, Offer, usable, usual_mode};
 use crate::server::McpServer;
 use crate::shown::words;
 
-/// The arguments there are.
+/// The accepted arguments.
 const KNOWN: [&str; 4] = ["message", "session", "channel", "mode"];
 
-/// Makes the request of a call.
+/// Builds the request of a call.
 pub(crate) fn request(
     server: &McpServer,
     offer: &Offer,
@@ -37,7 +38,7 @@ pub(crate) fn request(
         ));
     }
     if message.contains('\0') {
-        // Not every store can keep it, and what one refuses all refuse.
+        // Some stores cannot hold it, so all refuse it.
         return Err("message: it must not hold the character U+0000".to_owned());
     }
     let session = match text(arguments, "session")? {
@@ -79,8 +80,8 @@ fn text<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<&'a str>, St
     }
 }
 
-/// Refuses a mode that is not for clients, or not for the channel. A channel that there is not is left to the policy, which
-/// names those there are.
+/// Refuses a mode that clients may not use, or may not use on this channel. An unknown channel is left to the policy,
+/// whose error lists the known ones.
 fn check_mode(server: &McpServer, channel: &Channel, mode: &Mode) -> Result<(), String> {
     let policy = server.policy();
     if !policy.channels().any(|known| known == channel) {

@@ -1,10 +1,10 @@
-//! One call of a tool: begins a run, follows it, puts its questions to the person at the client, and answers with what it
-//! came to.
+//! One call of a tool: starts a run, follows it, puts its questions to the user at the client, and answers with the
+//! result.
 //!
-//! A run that asks for approval is put aside with its questions in the store, so that nothing of them is lost with this process
-//! or its client. Clients of the era of `initialize` are then asked by a request of ours; those of 2026-07-28 get the questions
-//! as the result of their call, and bring the answers with the next one. So they do with what tools ask in the middle of a call,
-//! which wait meanwhile.
+//! A run that needs approval is suspended, and its questions are in the store, so they survive the loss of this process
+//! or of the client. Clients of the `initialize` era are then asked by a request from the server. Clients of 2026-07-28
+//! receive the questions as the result of their call and send the answers with the next call. Questions that a tool
+//! asks in the middle of a call are handled the same way; the tool waits meanwhile.
 
 mod ask;
 mod follow;
@@ -41,45 +41,45 @@ use crate::server::McpServer;
 use crate::shown::words;
 use crate::{arguments, question};
 
-/// How long a tool waits for what its client answers to what it asked.
+/// How long a tool waits for the client to answer its question.
 const QUESTION: Duration = Duration::from_secs(5 * 60);
 
-/// What a call is told whose run finds no place.
+/// The error for a call whose run would exceed the server's limit on concurrent runs.
 const FULL: &str = "as many runs are at work as this server takes: try again in some seconds";
 
-/// What a call is told whose state cannot be opened. Its client knows no run to look for.
+/// The error for a call whose `requestState` cannot be opened. The client then does not know which run to look for.
 const NOT_OPENED: &str = "nothing was decided: requestState is not one that this server gave for this tool, or the server was \
     started anew since, or the client may not approve any more. A run that waits for an approval goes on waiting: a person \
     finds it with `neuraxis approvals`, with the configuration of this server, or on the page of neuraxis-server, and decides \
     there. Calling the tool again begins another run";
 
-/// A call that is being answered.
+/// A call in progress.
 pub(crate) struct Call<'a> {
     server: &'a McpServer,
     peer: Peer<RoleServer>,
-    /// What the client calls its request.
+    /// The client's id for its request.
     id: RequestId,
-    /// Cancelled when the client wants no answer any more.
+    /// Cancelled when the client no longer wants an answer.
     given_up: CancellationToken,
     asking: Asking,
     /// The trace that the client's request is part of.
     trace: Option<TraceContext>,
-    /// Who decides about the run's questions.
+    /// The name recorded as the decider of the run's questions.
     by: String,
     progress: Progress,
     messages: LogMessages,
-    /// Cancelled when the call is over: then its client is asked nothing more.
+    /// Cancelled when the call ends, after which the client is asked nothing more.
     over: DropGuard,
 }
 
-/// How the person at a client is asked.
+/// How the user at a client is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asking {
     /// Not at all: the orchestrator's approver decides.
     Nobody,
-    /// By a request of ours, while the call is under way.
+    /// By a request from the server, during the call.
     ByRequest,
-    /// By the result of the call; the next call brings the answers.
+    /// In the result of the call; the next call carries the answers.
     InResult,
 }
 
@@ -117,7 +117,8 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     ///
-    /// Only for what no model can do anything about: a tool that there is not. All else is a result that says it is an error.
+    /// Returns an error only for what no model can fix: an unknown tool. Every other failure is a result marked as an
+    /// error.
     pub(crate) async fn answer(
         mut self,
         call: CallToolRequestParams,
@@ -146,7 +147,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Follows a run to its end, asking what it asks on the way.
+    /// Follows a run to its end, and puts its questions to the client on the way.
     async fn carry_through(
         &mut self,
         offer: &Offer,
@@ -196,7 +197,7 @@ impl<'a> Call<'a> {
         answer
     }
 
-    /// Returns what a run came to, as its records tell.
+    /// Returns the outcome of a run according to its records.
     async fn outcome(
         &self,
         result: &OrchestratorResult,
@@ -204,15 +205,15 @@ impl<'a> Call<'a> {
     ) -> CallToolResult {
         let sessions = self.server.orchestrator.sessions();
         let records = match result.status {
-            // An answer is given also where they cannot be read any more.
+            // The client gets its answer even if the records can no longer be read.
             RunStatus::Done => sessions.records(result.run_id).await.unwrap_or_default(),
             _ => Vec::new(),
         };
         of_run(result, open, &records, self.server.is_no_answer)
     }
 
-    /// Begins the run of a request. In a task of its own: a client that leaves in the middle must not leave half a beginning
-    /// behind, which would keep the session busy for good.
+    /// Starts the run of a request, in a separate task: if the client disconnects halfway, a half-started run would
+    /// keep its session busy permanently.
     async fn begin(
         &self,
         offer: &Offer,
@@ -223,10 +224,10 @@ impl<'a> Call<'a> {
         let place = place.transpose()?;
         let mut request: UserRequest = arguments::request(self.server, offer, arguments)
             .map_err(|why| format!("{}: {why}", offer.tool.name))?;
-        // What was given with the admission stays.
+        // Keep what the admission added to the context.
         let context = self.given(std::mem::take(&mut request.context));
         request.context = match place {
-            // What the run is driven with is dropped when it is over or put aside, and gives the place back.
+            // The context is dropped when the run ends or is suspended, which releases the place.
             Some(place) => context.with(place),
             None => context,
         };
@@ -239,7 +240,7 @@ impl<'a> Call<'a> {
         Ok((run.run_id(), Followed::here(run, self.server)))
     }
 
-    /// Takes up a run that waits for answers, with those that came.
+    /// Resumes a run that waits for answers, with the answers that arrived.
     async fn take_up(
         &self,
         run: RunId,
@@ -249,7 +250,7 @@ impl<'a> Call<'a> {
         for open in at_work.iter().flatten() {
             if let Some(answer) = answers.remove(open.question_id.as_str()) {
                 let reply = person::reply_in(answer);
-                // What does not fit is asked again, and what was settled meanwhile needs no answer.
+                // An answer that does not fit is asked for again, and a question settled meanwhile needs no answer.
                 let _ = self.runs().answer_question(run, &open.question_id, reply);
             }
         }
@@ -266,7 +267,7 @@ impl<'a> Call<'a> {
         Ok((run, self.follow_on(run, last).await?))
     }
 
-    /// Returns the newest record of a run.
+    /// Returns the number of a run's newest record.
     async fn newest(&self, run: RunId) -> Result<Seq, String> {
         let summary = self.server.orchestrator.sessions().run(run).await;
         let summary = summary.map_err(|error| lost(run, &error))?;
@@ -280,8 +281,8 @@ impl<'a> Call<'a> {
         open.map_err(|error| lost(run, &error))
     }
 
-    /// Decides about a call, and returns the last record before that; nothing where it was decided meanwhile by somebody else,
-    /// or by the time that ran out.
+    /// Records a decision about a call and returns the last record before it. Returns `None` if the question was
+    /// settled meanwhile, by another decision or by expiring.
     async fn decide(
         &self,
         run: RunId,
@@ -302,7 +303,7 @@ impl<'a> Call<'a> {
     }
 
     fn open_state(&self, offer: &Offer, state: &str) -> Option<RunId> {
-        // Who may not be asked any more decides about nothing that was asked before either.
+        // A client that may no longer be asked must not decide about earlier questions either.
         if !self.server.asks {
             return None;
         }
@@ -310,14 +311,14 @@ impl<'a> Call<'a> {
         self.server.states.open(state, &offer.tool.name, owner)
     }
 
-    /// Returns what the run of this call is given when it goes on.
+    /// Returns the context with which the run of this call resumes.
     fn context(&self) -> CallerContext {
         let owner = self.server.owner.as_deref();
         self.given(CallerContext::default().owned_by(owner.map(ToOwned::to_owned)))
     }
 
-    /// Returns what the run of this call is given when a decision of its client lets it go on: its place, too. One that
-    /// somebody else lets go on has what that one gives it.
+    /// Returns the context with which the run of this call resumes after a decision of its client, including its place.
+    /// When another caller decides, the run gets that caller's context.
     fn going_on(&self) -> CallerContext {
         let mut context = self.context();
         if let Some(places) = &self.server.places {
@@ -329,7 +330,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Adds what this call gives its run.
+    /// Adds what this call supplies to its run.
     fn given(&self, context: CallerContext) -> CallerContext {
         match self.asking {
             Asking::Nobody => context,
@@ -355,8 +356,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns the trace that a request is part of: as its `_meta` names it, or else the header of the HTTP request that brought
-/// it. What is malformed is ignored.
+/// Returns the trace that a request belongs to, from its `_meta` or else from the header of the HTTP request that
+/// carried it. A malformed value is ignored.
 fn trace_of(context: &RequestContext<RoleServer>) -> Option<TraceContext> {
     let meta = &context.meta;
     if let Some(parent) = meta.get_traceparent() {

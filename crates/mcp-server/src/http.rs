@@ -1,8 +1,8 @@
-//! Clients over streamable HTTP: one address that takes POST, GET and DELETE.
+//! Clients over streamable HTTP: one address that accepts POST, GET and DELETE.
 //!
-//! Requests of 2026-07-28 stand alone. Those of earlier versions belong to a session of the protocol, which has nothing to do
-//! with the sessions of the engine, and is forgotten after an hour without a message. A client that is asked about a call is
-//! sent one now and then while a person decides, as long as it answers.
+//! Requests of 2026-07-28 stand alone. Requests of earlier versions belong to a protocol session, which is unrelated to
+//! the engine's sessions and is dropped after an hour without a message. A client that is asked about a call is pinged
+//! from time to time while a user decides, as long as it replies.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -26,19 +26,20 @@ use serde_json::{Value, json};
 
 use crate::server::McpServer;
 
-/// How long a session of the protocol lives without a message: a run may well be silent for long.
+/// How long a protocol session lives without a message: a run may be silent for a long time.
 const IDLE: Duration = Duration::from_secs(3_600);
 
-/// The most sessions of the protocol at the same time.
+/// The maximum number of concurrent protocol sessions.
 const MAX_SESSIONS: usize = 1_000;
 
-/// The header that names a session of the protocol.
+/// The header that names a protocol session.
 const SESSION: &str = "mcp-session-id";
 
-/// The most bytes of a request.
+/// The maximum size of a request, in bytes.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// Answers the requests of many clients. It has no keys: who mounts it says who may reach it, and bounds what is read.
+/// Answers the requests of many clients. It checks no keys: the program that mounts it restricts access and bounds the
+/// request body.
 #[derive(Clone)]
 pub struct HttpService {
     service: StreamableHttpService<McpServer, LocalSessionManager>,
@@ -46,7 +47,7 @@ pub struct HttpService {
     under_way: UnderWay,
 }
 
-/// What is looked at of a message before it is given on.
+/// The fields inspected before a message is passed on.
 #[derive(Deserialize)]
 struct Peek<'a> {
     #[serde(borrow, default)]
@@ -55,21 +56,21 @@ struct Peek<'a> {
     id: Option<Value>,
 }
 
-/// The ids of requests that are not answered yet: a session of the protocol, and what its client calls the request. The
-/// protocol tells answers apart by them alone, so that two of one id could get each other's.
+/// The ids of unanswered requests: a protocol session, and the client's id for the request. The protocol library tells
+/// answers apart by these alone, so two requests with the same id could receive each other's answers.
 #[derive(Clone, Default)]
 struct UnderWay(Arc<Mutex<HashSet<(String, String)>>>);
 
-/// An id that is taken until this is dropped.
+/// A request id, reserved until this is dropped.
 pub(crate) struct TakenId {
     under_way: UnderWay,
     id: (String, String),
 }
 
 impl UnderWay {
-    /// Takes the id of a request of a session; `None` if another has it.
+    /// Reserves the id of a session's request. Returns `None` if another request has it.
     fn take(&self, session: &str, id: &Value) -> Option<TakenId> {
-        // As JSON, in which a number is not the text of its digits.
+        // Compared as JSON, so the number 1 and the string "1" differ.
         let id = (session.to_owned(), id.to_string());
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         taken.insert(id.clone()).then(|| TakenId {
@@ -87,24 +88,23 @@ impl Drop for TakenId {
     }
 }
 
-/// Returns the id that a request took, to be held until it is answered; `None` of one that took none.
+/// Returns the id that a request reserved, to be held until it is answered, or `None` if it reserved none.
 pub(crate) fn id_of(context: &RequestContext<RoleServer>) -> Option<Arc<TakenId>> {
     let parts = context.extensions.get::<Parts>()?;
     parts.extensions.get().cloned()
 }
 
 impl HttpService {
-    /// Offers a server until `stop` is cancelled, which ends all streams.
+    /// Serves `server` until `stop` is cancelled, which ends all streams.
     ///
-    /// Requests are taken for loopback hosts alone, as their header `Host` says; who offers it elsewhere stands a proxy before
-    /// it.
+    /// Only requests whose `Host` header names a loopback host are accepted. To serve other hosts, put a proxy in
+    /// front.
     #[must_use]
     pub fn new(server: McpServer, stop: CancellationToken) -> Self {
         Self::with_config(server, StreamableHttpServerConfig::default(), stop)
     }
 
-    /// Offers a server as [`new`](Self::new) does, to requests for any host: whoever mounts it has looked at `Host` and
-    /// `Origin` before.
+    /// Like [`new`](Self::new), but accepts requests for any host: the caller must check `Host` and `Origin` first.
     #[must_use]
     pub fn behind_a_guard(server: McpServer, stop: CancellationToken) -> Self {
         let config = StreamableHttpServerConfig::default()
@@ -136,17 +136,17 @@ impl HttpService {
         }
     }
 
-    /// Answers one request, whose body was read.
+    /// Answers one request whose body has been read.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future is what a client does that goes away: a call of 2026-07-28 is cancelled, one of an earlier version
-    /// goes on in its session.
+    /// Dropping the future is treated as a client that disconnects: a call of 2026-07-28 is cancelled; a call of an
+    /// earlier version continues in its session.
     pub async fn answer(&self, request: Request<Bytes>) -> Response<BoxBody<Bytes, Infallible>> {
         let peek: Option<Peek<'_>> = serde_json::from_slice(request.body()).ok();
         let (method, id) = peek.map_or((None, None), |peek| (peek.method, peek.id));
         if method.as_deref() == Some("initialize") {
-            // Counted in passing: whoever comes at the same moment may be one too many.
+            // An approximate check: clients that arrive at the same moment may exceed the limit.
             let there_are = self.sessions.sessions.read().await.len();
             if there_are >= MAX_SESSIONS {
                 return refused();
@@ -155,10 +155,10 @@ impl HttpService {
         let is_end = request.method() == Method::DELETE;
         let session = request.headers().get(SESSION);
         let session = session.and_then(|session| session.to_str().ok());
-        // What has no method answers a request of ours.
+        // A message without a method is the answer to a request from the server.
         let (Some(session), Some(id), Some(_)) = (session, id, method) else {
             let mut response = self.service.handle(request.map(Full::new)).await;
-            // Some clients take no other success for one.
+            // Some clients accept no other status as success.
             if is_end && response.status() == StatusCode::ACCEPTED {
                 *response.status_mut() = StatusCode::NO_CONTENT;
             }
@@ -169,10 +169,10 @@ impl HttpService {
         };
         let taken = Arc::new(taken);
         let mut request = request.map(Full::new);
-        // The call, which goes on when its client has left, holds it as well.
+        // The call also holds the id, because it continues after its client disconnects.
         request.extensions_mut().insert(Arc::clone(&taken));
         let response = self.service.handle(request).await;
-        // And until all of the answer was sent.
+        // The response holds the id until it has been sent in full.
         let held = move |frame| {
             let _ = &taken;
             frame
@@ -181,7 +181,7 @@ impl HttpService {
     }
 }
 
-/// Refuses a request that has the id of one that is not answered yet (JSON-RPC 2.0, section 5.1: an invalid request).
+/// Refuses a request that has the id of an unanswered one (JSON-RPC 2.0, section 5.1: an invalid request).
 fn taken_twice(id: &Value) -> Response<BoxBody<Bytes, Infallible>> {
     let message = "a request of this id is not answered yet: give each an id of its own";
     let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32600, "message": message}});

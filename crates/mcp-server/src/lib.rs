@@ -1,13 +1,14 @@
-//! Neuraxis as a server of the Model Context Protocol (MCP): other agents, editors and desktop clients call its agents.
+//! Neuraxis as a Model Context Protocol (MCP) server: other agents, editors and desktop clients call its agents.
 //!
-//! **For** offering an [`Orchestrator`](neuraxis_engine::Orchestrator) to MCP clients, over standard input and output or over
-//! streamable HTTP. Each agent is a tool, and so is a plain question; what a client asks runs under the orchestrator's
-//! governance as any other request does. While a run works the client hears of its progress, a call that needs approval is
-//! put to the person at the client (elicitation), and sessions are resources. Both eras of the protocol are spoken: that of
-//! `initialize` (up to 2025-11-25), and the one without sessions (2026-07-28).
+//! **For** offering an [`Orchestrator`](neuraxis_engine::Orchestrator) to MCP clients, over standard input and output
+//! or over streamable HTTP. Each agent is a tool, and so is a plain question. A client's request runs under the
+//! orchestrator's governance like any other request. While a run is in progress, the client receives progress
+//! notifications. A call that needs approval is put to the user at the client (elicitation). Sessions are resources.
+//! The server supports both eras of the protocol: the one with `initialize` (up to 2025-11-25), and the one without
+//! sessions (2026-07-28).
 //!
-//! **Not for** deciding anything: what may run, policy says. Not for calling the tools of other servers, and not for keys:
-//! whoever reaches [`HttpService`] may use it, so that who mounts it guards it.
+//! **Not for** deciding what may run: policy decides. Not for calling the tools of other servers. Not for keys: any
+//! client that reaches [`HttpService`] may use it, so the program that mounts it must restrict access.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Log messages for clients that ask for them: what goes wrong in a run and does not end it.
+//! Log messages for clients that ask for them: problems that occur in a run without ending it.
 //!
-//! Clients of an era with sessions say once how serious a message has to be, those of 2026-07-28 with each call. Whoever says
-//! nothing hears nothing.
+//! Clients of an era with sessions set the minimum level once; those of 2026-07-28 set it with each call. A client that
+//! sets no level receives no messages.
 #![expect(
     deprecated,
     reason = "the newest revision is to lose log messages one day, and most clients know them"
@@ -16,13 +16,13 @@ use rmcp::{Peer, RoleServer};
 
 use crate::shown::words;
 
-/// What the messages say that they are of.
+/// The logger that the messages name.
 const LOGGER: &str = "neuraxis";
 
-/// What stands for a client that never asked.
+/// Represents a client that never set a level.
 const NEVER_ASKED: u8 = u8::MAX;
 
-/// How serious a message has to be for a client.
+/// The minimum level of messages that a client wants.
 #[derive(Debug)]
 pub(crate) struct WantedLevel(AtomicU8);
 
@@ -33,13 +33,13 @@ impl Default for WantedLevel {
 }
 
 impl WantedLevel {
-    /// Notes what a client asks for.
+    /// Stores the level that a client asks for.
     pub(crate) fn set(&self, level: LoggingLevel) {
         self.0.store(rank(level), Ordering::Relaxed);
     }
 
-    /// Returns where the warnings of a call go: nowhere, if the client does not want any. What it says with the call comes
-    /// before what it said once.
+    /// Returns the destination of a call's warnings: none, if the client wants none. A level given with the call takes
+    /// precedence over the one set earlier.
     pub(crate) fn messages(
         &self,
         peer: &Peer<RoleServer>,
@@ -51,12 +51,12 @@ impl WantedLevel {
     }
 }
 
-/// Where the warnings of one call go.
+/// The destination of one call's warnings.
 #[derive(Debug)]
 pub(crate) struct LogMessages(Option<Peer<RoleServer>>);
 
 impl LogMessages {
-    /// Passes a warning on. Who went away hears of nothing more.
+    /// Passes a warning on. A client that has disconnected receives nothing more.
     pub(crate) async fn hear(&mut self, event: &Event) {
         let (Some(peer), Event::Record(record)) = (&self.0, event) else {
             return;
@@ -75,7 +75,7 @@ impl LogMessages {
     }
 }
 
-/// Returns how serious a level is, from 0 on.
+/// Returns the severity of a level, starting at 0.
 const fn rank(level: LoggingLevel) -> u8 {
     match level {
         LoggingLevel::Debug => 0,

@@ -1,4 +1,4 @@
-//! The tools that clients are offered: one for each agent, and a plain question.
+//! The tools offered to clients: one for each agent, and one for a plain question.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use serde_json::{Value, json};
 
 use crate::outcome;
 
-/// The tool that asks whoever answers on a channel.
+/// The tool that asks the agent that answers on a channel.
 const ASK: &str = "ask";
 
-/// The most characters of a message.
+/// The maximum length of a message, in characters.
 pub(crate) const MAX_MESSAGE_CHARS: usize = 1024 * 1024;
 
 /// What clients may choose.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
     pub(crate) modes: Vec<Mode>,
-    /// All that there are if `None`.
+    /// The channels that clients may choose; all if `None`.
     pub(crate) channels: Option<Vec<Channel>>,
-    /// All that there are if `None`.
+    /// The agents that clients may call; all if `None`.
     pub(crate) agents: Option<Vec<AgentName>>,
-    /// Whether they may ask a plain question.
+    /// Whether clients may ask a plain question.
     pub(crate) ask: bool,
 }
 
@@ -38,23 +38,23 @@ impl Choice {
     }
 }
 
-/// The tools, by their names.
+/// The tools, by name.
 #[derive(Debug)]
 pub(crate) struct Offers(BTreeMap<String, Offer>);
 
-/// A tool, and what a call of it that says no more asks for.
+/// A tool, and the defaults for a call of it.
 #[derive(Debug)]
 pub(crate) struct Offer {
     pub(crate) tool: Tool,
-    /// Who answers; that of the channel if `None`.
+    /// The agent that answers; the channel's agent if `None`.
     pub(crate) agent: Option<AgentName>,
     pub(crate) channel: Channel,
     pub(crate) mode: Mode,
 }
 
 impl Offers {
-    /// Makes the tools of a policy, for clients that may choose some of what there is. The agent that talks with users is the
-    /// one that answers a plain question, and no tool besides; nor is an agent that has the name of the plain question.
+    /// Builds the tools of a policy, restricted to what clients may choose. The agent that talks with users answers the
+    /// plain question and is not a separate tool. An agent that has the plain question's name is not offered either.
     pub(crate) fn of(policy: &Policy, choice: &Choice) -> Self {
         let mut offers = BTreeMap::new();
         let ask = "Asks the assistant of this installation, which may use its tools, and returns the answer.";
@@ -82,7 +82,7 @@ impl Offers {
             add(ASK, ask, None);
         }
         for name in policy.agents() {
-            // What names tools takes names of tools only.
+            // Not every agent name is valid as a tool name.
             let is_name = name.as_str().parse::<ToolName>().is_ok();
             let is_open = choice
                 .agents
@@ -119,8 +119,8 @@ fn description(name: &AgentName, config: Option<&AgentConfig>) -> String {
     }
 }
 
-/// Returns the channel and the mode of a call that names none: the agent's own channel where clients may use it, or else the
-/// only one that they may use, or `chat`.
+/// Returns the channel and the mode of a call that names none. The channel is the agent's own if clients may use it,
+/// else the only one that they may use, else `chat`.
 fn usual(policy: &Policy, choice: &Choice, agent: Option<&AgentName>) -> (Channel, Mode) {
     let own = policy.channels().find(|channel| {
         let answers = policy.config().channels.get(*channel);
@@ -138,8 +138,8 @@ fn usual(policy: &Policy, choice: &Choice, agent: Option<&AgentName>) -> (Channe
     })
 }
 
-/// Returns the mode of a call on a channel that names none: as everywhere, or the tamest if all that clients may choose there
-/// are freer. `None` if they may choose none.
+/// Returns the mode of a call on a channel that names none: the usual default, or the most restrictive mode that
+/// clients may choose there if all of those are freer. Returns `None` if they may choose none.
 pub(crate) fn usual_mode(policy: &Policy, choice: &Choice, channel: &Channel) -> Option<Mode> {
     let usable: Vec<Mode> = usable(policy, choice, channel)
         .into_iter()
@@ -150,7 +150,7 @@ pub(crate) fn usual_mode(policy: &Policy, choice: &Choice, channel: &Channel) ->
     usual.or_else(|| usable.into_iter().min_by_key(freedom))
 }
 
-/// Returns the modes that clients may choose on a channel: none on one that they may not.
+/// Returns the modes that clients may choose on a channel; none if they may not use the channel.
 pub(crate) fn usable<'a>(policy: &Policy, choice: &'a Choice, channel: &Channel) -> Vec<&'a Mode> {
     let channels = choice.channels.as_ref();
     if channels.is_some_and(|open| !open.contains(channel)) {
@@ -202,7 +202,7 @@ fn input_schema(policy: &Policy, choice: &Choice, channel: &Channel, mode: &Mode
     }))
 }
 
-/// Returns the members of a JSON object; none of anything else.
+/// Returns the members of a JSON object, or an empty object for any other value.
 pub(crate) fn object(value: Value) -> JsonObject {
     match value {
         Value::Object(members) => members,

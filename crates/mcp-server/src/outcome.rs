@@ -1,4 +1,4 @@
-//! What a client gets back: the reply as text, and what else is known of the run as structured content.
+//! What a client receives: the reply as text, and other facts about the run as structured content.
 
 use std::sync::Arc;
 
@@ -53,7 +53,8 @@ pub(crate) fn schema() -> JsonObject {
     }))
 }
 
-/// Tells whether a run ended with an answer: at a limit it may have come to none, and there may have been no model.
+/// Returns whether a run ended with an answer. A run that reached a limit may have none, and a run may have had no
+/// model.
 fn is_answer(
     result: &OrchestratorResult,
     records: &[Arc<Record>],
@@ -65,7 +66,7 @@ fn is_answer(
     is_said && !is_short && !last_reply(records).is_some_and(is_no_answer)
 }
 
-/// Returns what a run with these records came to. All but an answer is an error to the client.
+/// Returns the result of a run with these records. Anything other than an answer is an error to the client.
 pub(crate) fn of_run(
     result: &OrchestratorResult,
     open: &[WaitingApproval],
@@ -110,7 +111,7 @@ pub(crate) fn of_run(
     answer
 }
 
-/// Says what a run waits for that nobody at the client can be asked about.
+/// Describes what a run waits for that the user at the client cannot be asked about.
 fn waiting(result: &OrchestratorResult, open: &[WaitingApproval]) -> String {
     let calls: Vec<String> = open
         .iter()
@@ -136,12 +137,12 @@ fn waiting(result: &OrchestratorResult, open: &[WaitingApproval]) -> String {
     }
 }
 
-/// Says that a call failed before or beside its run.
+/// Reports that a call failed before its run began, or independently of it.
 pub(crate) fn failed(text: impl Into<String>) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(text.into())])
 }
 
-/// Says why a request was refused.
+/// Describes why a request was refused.
 pub(crate) fn refusal(error: &RequestError) -> String {
     let text = with_causes(error);
     match error {

@@ -1,4 +1,4 @@
-//! The place of a run among those that a server takes at a time.
+//! A permit that counts a run toward the server's limit on concurrent runs.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
-/// A place of a run, free again when this is dropped.
+/// A permit to run, released when this is dropped.
 #[derive(Debug)]
 pub struct Place {
     _taken: Option<OwnedSemaphorePermit>,
@@ -14,7 +14,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Takes a place; `None` where none is free.
+    /// Takes a permit, or returns `None` if none is available.
     #[must_use]
     pub fn take(places: &Arc<Semaphore>) -> Option<Self> {
         let taken = Arc::clone(places).try_acquire_owned().ok()?;
@@ -24,8 +24,8 @@ impl Place {
         })
     }
 
-    /// Takes a place for a run that goes on whether there is one or not, such as after a person's decision: the next that is
-    /// free, before anybody else. To be called within a tokio runtime.
+    /// Takes a permit for a run that must continue even if none is available, such as after a user's decision. It then
+    /// receives the next one released, ahead of later callers. Must be called within a tokio runtime.
     #[must_use]
     pub fn overdraw(places: &Arc<Semaphore>) -> Self {
         Self::take(places).unwrap_or_else(|| {
@@ -52,7 +52,7 @@ mod tests {
         let first = Place::take(&places).unwrap();
         assert!(Place::take(&places).is_none());
         let other = Place::overdraw(&places);
-        // The task waits in line by now.
+        // The task is queued by now.
         tokio::task::yield_now().await;
         drop(first);
         assert!(Place::take(&places).is_none(), "it is the other's");

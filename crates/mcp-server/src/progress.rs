@@ -1,4 +1,4 @@
-//! Tells a client how a run gets on, where it wants to hear it.
+//! Reports a run's progress to a client that asked for it.
 
 use neuraxis_core::log::describe;
 use neuraxis_core::{AgentId, RecordBody};
@@ -8,12 +8,12 @@ use rmcp::{Peer, RoleServer};
 
 use crate::shown::words;
 
-/// Where a client hears of one call's progress.
+/// Where the progress of one call is reported.
 #[derive(Debug)]
 pub(crate) struct Progress {
     peer: Peer<RoleServer>,
     token: Option<ProgressToken>,
-    /// How often it heard something, which is the number that has to rise.
+    /// How many notifications were sent; the protocol requires this number to increase.
     told: u32,
 }
 
@@ -26,14 +26,14 @@ impl Progress {
         }
     }
 
-    /// Tells what happened, if it is of interest and the client wants to hear it.
+    /// Reports an event, if it is of interest and the client asked for progress.
     pub(crate) async fn hear(&mut self, event: &Event) {
         let Event::Record(record) = event else {
             return;
         };
         let said = match &record.body {
             RecordBody::LlmCall(call) if record.agent == AgentId::ROOT => {
-                // Also what comes before the first one is told as of it.
+                // What precedes the first turn is reported as part of it.
                 let turn = record.turn.0.max(1);
                 let calls = describe::asks_for(call.reply.calls().count());
                 let what = calls.unwrap_or_else(|| "answers".to_owned());
@@ -65,7 +65,7 @@ impl Progress {
             .notify_progress(progress.with_message(message))
             .await;
         if told.is_err() {
-            // Who went away hears of nothing more; what becomes of the run is decided elsewhere.
+            // A client that has disconnected receives nothing more. What happens to the run is decided elsewhere.
             self.token = None;
         }
     }

@@ -1,6 +1,7 @@
-//! A call that needs approval, as a question to the person at the client (elicitation), and what the answer means.
+//! A call that needs approval, as a question to the user at the client (elicitation), and how the answer is
+//! interpreted.
 //!
-//! Only the word that approves approves: all else that a client may say is a denial.
+//! Only the approving answer approves. Anything else that a client may send is a denial.
 
 use neuraxis_core::ApprovalDecision;
 use neuraxis_engine::WaitingApproval;
@@ -12,29 +13,29 @@ use serde_json::Value;
 
 use crate::shown::{laid_out, quoted, words};
 
-/// The most bytes of arguments that a client is given to show: nobody reads more before deciding.
+/// The maximum size of arguments given to a client to show, in bytes: users do not read more before deciding.
 const MAX_SHOWN_BYTES: usize = 64 * 1024;
 
-/// The answers, and the name under which one comes.
+/// The field that holds the answer, followed by the possible answers.
 const DECISION: &str = "decision";
 const APPROVE: &str = "approve";
 const DENY: &str = "deny";
 
-/// The name under which a reason comes, for the model.
+/// The field that holds a reason, which is passed to the model.
 const REASON: &str = "reason";
 
-/// Tells whether a client can put a form to a person.
+/// Returns whether a client can show a form to its user.
 pub(crate) fn can_be_put(client: Option<&ClientCapabilities>) -> bool {
     let elicitation = client.and_then(|client| client.elicitation.as_ref());
-    // Naming no kind means forms.
+    // A client that names no kind supports forms.
     elicitation.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
 }
 
-/// Writes the question about a call.
+/// Builds the question about a call.
 ///
 /// # Errors
 ///
-/// What is decided without asking, because it cannot be asked.
+/// Returns the decision made without asking, if the question cannot be asked.
 pub(crate) fn form(waiting: &WaitingApproval) -> Result<ElicitRequestParams, ApprovalDecision> {
     let request = &waiting.request;
     if let Some(why) = &waiting.altered {
@@ -73,7 +74,7 @@ pub(crate) fn form(waiting: &WaitingApproval) -> Result<ElicitRequestParams, App
     })
 }
 
-/// Reads an answer.
+/// Interprets an answer.
 pub(crate) fn decision(answer: &ElicitResult) -> ApprovalDecision {
     let said = |name: &str| answer.content.as_ref()?.get(name)?.as_str();
     match answer.action {
@@ -87,12 +88,12 @@ pub(crate) fn decision(answer: &ElicitResult) -> ApprovalDecision {
             )),
         },
         ElicitationAction::Decline => denied("the person declined".to_owned()),
-        // What the protocol may call by another name one day is no approval either.
+        // An action that the protocol adds in the future is not an approval either.
         _ => denied("the person dismissed the question".to_owned()),
     }
 }
 
-/// Reads an answer that came as any JSON.
+/// Interprets an answer that arrived as arbitrary JSON.
 pub(crate) fn decision_in(answer: Value) -> ApprovalDecision {
     match serde_json::from_value(answer) {
         Ok(answer) => decision(&answer),
@@ -100,7 +101,7 @@ pub(crate) fn decision_in(answer: Value) -> ApprovalDecision {
     }
 }
 
-/// Denies with a reason of ours.
+/// Denies, with a reason that the server gives.
 pub(crate) fn denied(reason: String) -> ApprovalDecision {
     ApprovalDecision::Deny {
         reason: Some(reason),

@@ -1,5 +1,5 @@
-//! What a client carries from a call that needs an answer to the one that brings it: which run waits, sealed so that nobody
-//! can name another's.
+//! The state that a client carries from a call that needs an answer to the call that supplies it: the waiting run,
+//! sealed so that no client can name another client's run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use neuraxis_core::RunId;
 use rmcp::model::{RequestStateCodec, SealOptions};
 
-/// Seals and opens what clients bring back with their answers, with a random key that ends with the process. Cloning shares
-/// the key. Where the operating system gives no random bytes there is none, and nothing is sealed.
+/// Seals and opens the state that clients send back with their answers, using a random key that ends with the process.
+/// Clones share the key. If the operating system supplies no random bytes, there is no key and nothing is sealed.
 #[derive(Clone)]
 pub struct RequestStates(Option<Arc<RequestStateCodec>>);
 
@@ -22,21 +22,21 @@ impl Default for RequestStates {
 }
 
 impl RequestStates {
-    /// Seals which run waits, for calls of the same tool by the same owner.
+    /// Seals the id of the waiting run, for calls of the same tool by the same owner.
     pub(crate) fn seal(&self, run: RunId, tool: &str, owner: Option<&str>) -> Option<String> {
         let bound = bound_to(tool, owner);
         let options = SealOptions::new().associated_data(&bound);
         self.0.as_ref()?.seal_json_with(&run, &options).ok()
     }
 
-    /// Opens it; nothing if it was sealed elsewhere, or for something else.
+    /// Opens a sealed state. Returns `None` if it was sealed elsewhere, or for another tool or owner.
     pub(crate) fn open(&self, sealed: &str, tool: &str, owner: Option<&str>) -> Option<RunId> {
         let codec = self.0.as_ref()?;
         codec.open_json_with(sealed, &bound_to(tool, owner)).ok()
     }
 }
 
-/// Neither can hold what parts them.
+/// Neither value can contain the separator.
 fn bound_to(tool: &str, owner: Option<&str>) -> Vec<u8> {
     [tool.as_bytes(), &[0], owner.unwrap_or_default().as_bytes()].concat()
 }

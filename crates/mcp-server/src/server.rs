@@ -1,4 +1,4 @@
-//! The server: what it says of itself, and where each request goes.
+//! The server: how it describes itself, and where each request goes.
 #![expect(
     deprecated,
     reason = "the newest revision is to lose log messages one day, and most clients know them"
@@ -29,58 +29,58 @@ use crate::offers::{Choice, Offers};
 use crate::request_state::RequestStates;
 use crate::sessions;
 
-/// How long a client may use the list of tools before it asks again, in milliseconds: a server may read its configuration anew
-/// meanwhile, and tells nobody of it.
+/// How long a client may use the list of tools before asking again, in milliseconds: the server may reload its
+/// configuration meanwhile and does not notify clients.
 const TOOLS_TTL_MS: u64 = 60_000;
 
-/// What a client tells its model of this server.
+/// The description of this server that a client gives its model.
 const INSTRUCTIONS: &str = "Each tool hands a task to an agent, which works on it by itself under the rules of this \
     installation and answers. A result names its session_id: give it as `session` to go on with that conversation, and the \
     same `channel` and `mode` with it, which are not remembered. A session does one thing at a time.";
 
-/// What it tells besides where sessions are shown.
+/// Added to the description if sessions are shown.
 const SESSIONS: &str = " Past sessions are resources.";
 
-/// Takes a request as it is or narrowed, or says why not.
+/// Returns a request unchanged or narrowed, or the reason for refusing it.
 type Admit = Arc<dyn Fn(UserRequest) -> Result<UserRequest, String> + Send + Sync>;
 
-/// Adds to what a run is given when it goes on.
+/// Adds to the context with which a run resumes.
 type GoingOn = Arc<dyn Fn(CallerContext) -> CallerContext + Send + Sync>;
 
-/// An orchestrator that MCP clients may call. Cloning shares everything.
+/// An orchestrator that MCP clients may call. Clones share everything.
 #[derive(Clone)]
 pub struct McpServer {
     pub(crate) orchestrator: Orchestrator,
     pub(crate) offers: Arc<Offers>,
     /// What clients may choose.
     pub(crate) choice: Choice,
-    /// Whose the sessions are; everybody's if `None`.
+    /// The owner of the sessions. If `None`, every owner's sessions are accessible.
     pub(crate) owner: Option<Arc<str>>,
-    /// How many runs there may be at a time; any number if `None`.
+    /// Limits the number of concurrent runs; unlimited if `None`.
     pub(crate) places: Option<Arc<Semaphore>>,
-    /// Whether the person at a client may approve calls.
+    /// Whether the user at a client may approve calls.
     pub(crate) asks: bool,
-    /// Whether sessions are resources.
+    /// Whether sessions are exposed as resources.
     pub(crate) shows_sessions: bool,
-    /// What of all that models say is no answer.
+    /// Recognizes a model's reply that is not an answer.
     pub(crate) is_no_answer: fn(&Reply) -> bool,
-    /// What else a request has to pass.
+    /// An additional check that a request must pass.
     pub(crate) admit: Option<Admit>,
-    /// What else a run is given that goes on with a decision.
+    /// Adds to the context of a run that resumes after a decision.
     pub(crate) going_on: Option<GoingOn>,
     /// Which log messages the client wants.
     pub(crate) level: Arc<WantedLevel>,
     pub(crate) states: RequestStates,
     /// Cancelled when the orchestrator stops.
     pub(crate) stopping: CancellationToken,
-    /// Cancelled when nobody is asked any more; when the orchestrator stops, if `None`.
+    /// Cancelled when clients must not be asked any more. If `None`, that is when the orchestrator stops.
     asking_until: Option<CancellationToken>,
-    /// The calls that are under way, and what still has to be done for those that were given up.
+    /// The calls in progress, and the remaining work for those that were cancelled.
     pub(crate) tasks: TaskTracker,
 }
 
 impl McpServer {
-    /// Offers an orchestrator: its agents as they are now, in the modes that let tools do no more than `moderate` does.
+    /// Offers an orchestrator: its agents as they are now, in the modes that allow tools no more than `moderate` does.
     #[must_use]
     pub fn new(orchestrator: Orchestrator) -> Self {
         let choice = Choice::of_modes(orchestrator.policy().modes_no_freer_than(&Mode::MODERATE));
@@ -103,29 +103,30 @@ impl McpServer {
         }
     }
 
-    /// Sets the modes that clients may choose, in place of those that are no freer than `moderate`. Who calls is a model as
-    /// a rule: a mode in which calls need no approval is one that this model can choose.
+    /// Sets the modes that clients may choose, instead of those no freer than `moderate`. The caller is usually a
+    /// model: if you allow a mode in which calls need no approval, that model can choose it.
     #[must_use]
     pub fn modes(mut self, modes: impl IntoIterator<Item = Mode>) -> Self {
         self.choice.modes = modes.into_iter().collect();
         self.offering_anew()
     }
 
-    /// Sets the channels that clients may choose, in place of all. A call that names none is on the only one, if it is one.
+    /// Sets the channels that clients may choose, instead of all. If there is only one, a call that names none uses it.
     #[must_use]
     pub fn channels(mut self, channels: impl IntoIterator<Item = Channel>) -> Self {
         self.choice.channels = Some(channels.into_iter().collect());
         self.offering_anew()
     }
 
-    /// Sets the agents that are tools, in place of all. Who answers a plain question is left to its channel.
+    /// Sets the agents that are offered as tools, instead of all. Which agent answers a plain question depends on its
+    /// channel.
     #[must_use]
     pub fn agents(mut self, agents: impl IntoIterator<Item = AgentName>) -> Self {
         self.choice.agents = Some(agents.into_iter().collect());
         self.offering_anew()
     }
 
-    /// Leaves out the plain question. For clients that may use none of the agents which answer one.
+    /// Leaves out the plain question, for clients that may use none of the agents that answer it.
     #[must_use]
     pub fn without_ask(mut self) -> Self {
         self.choice.ask = false;
@@ -137,47 +138,48 @@ impl McpServer {
         self
     }
 
-    /// Says whose requests these are: clients make and see sessions of this owner and no others. Left out, they see all.
+    /// Sets the owner of these requests: clients create and see only this owner's sessions. Without it, they see all
+    /// sessions.
     #[must_use]
     pub fn owner(mut self, owner: &str) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Sets where a run takes its place: a call that finds none for a run that begins is refused. A run that goes on with a
-    /// decision of its client is not: it goes on at once, and takes the next place that is free from others that would begin.
-    /// Whoever else begins runs can share it.
+    /// Sets the semaphore that limits concurrent runs. A call that would start a run while no permit is available is
+    /// refused. A run that resumes after a decision of its client is not refused: it resumes immediately and takes the
+    /// next permit, ahead of runs that would start. Other code that starts runs can share the semaphore.
     #[must_use]
     pub fn places(mut self, places: Arc<Semaphore>) -> Self {
         self.places = Some(places);
         self
     }
 
-    /// Puts no questions to clients: the orchestrator's approver decides about calls that need approval. For clients that
-    /// nobody knows: a program that a model had run could approve its own calls.
+    /// Asks clients nothing: the orchestrator's approver decides about calls that need approval. For unauthenticated
+    /// clients, because a program that a model started could otherwise approve its own calls.
     #[must_use]
     pub fn without_questions(mut self) -> Self {
         self.asks = false;
         self
     }
 
-    /// Shows no sessions: there are no resources. For clients that may ask and not read what was said before.
+    /// Exposes no sessions as resources. For clients that may ask but must not read earlier conversations.
     #[must_use]
     pub fn without_sessions(mut self) -> Self {
         self.shows_sessions = false;
         self
     }
 
-    /// Takes a run for one that came to no answer if this finds what was said last in it to be none, as
-    /// `OfflineModel::is_no_answer` does: the client gets it as an error.
+    /// Treats a run as one without an answer if this function recognizes its last reply as none, as
+    /// `OfflineModel::is_no_answer` does. The client then receives it as an error.
     #[must_use]
     pub fn no_answer_is(mut self, is_no_answer: fn(&Reply) -> bool) -> Self {
         self.is_no_answer = is_no_answer;
         self
     }
 
-    /// Lets whoever offers the server narrow each request, by a plan for instance, or refuse it before its run begins. Why it
-    /// is refused is told to the model that called.
+    /// Sets a function that can narrow each request, for example to plan limits, or refuse it before its run begins.
+    /// The reason for a refusal is returned to the model that called.
     #[must_use]
     pub fn admit(
         mut self,
@@ -187,8 +189,9 @@ impl McpServer {
         self
     }
 
-    /// Lets whoever offers the server add to the context of each run that a decision of its client lets go on, such as what
-    /// counts it: dropped when the run is over or put aside again. What [`admit`](Self::admit) gave it is gone by then.
+    /// Sets a function that adds to the context of each run that a decision of its client resumes, such as a guard that
+    /// counts the run. The addition is dropped when the run ends or is suspended again. What [`admit`](Self::admit)
+    /// added has been dropped by then.
     #[must_use]
     pub fn going_on(
         mut self,
@@ -198,32 +201,33 @@ impl McpServer {
         self
     }
 
-    /// Opens what these sealed: answers to what another server asked, whose place this one takes, count. For clients that were
-    /// the other's alone. States of its own, if left out.
+    /// Uses existing request states, so that answers to questions of the server that this one replaces are accepted.
+    /// Only for a server with the same clients as the other. By default a server has its own states.
     #[must_use]
     pub fn request_states(mut self, states: RequestStates) -> Self {
         self.states = states;
         self
     }
 
-    /// Asks nobody any more once `stopping` is cancelled, for when the orchestrator stops: a call that asks its client is
-    /// answered with what its run waits for, and no run is cancelled because its client is gone.
+    /// Stops asking clients once `stopping` is cancelled, for when the orchestrator stops. A call that is waiting for
+    /// its client returns what its run waits for, and no run is cancelled because its client disconnects.
     #[must_use]
     pub fn stopping(mut self, stopping: CancellationToken) -> Self {
         self.stopping = stopping;
         self
     }
 
-    /// Asks nobody any more once `until` is cancelled, a child of what [`stopping`](Self::stopping) was given, for when another
-    /// orchestrator takes the place of this one: answers of clients with sessions do not come here any more. A call that asks
-    /// its client is answered with what its run waits for, and a tool that asked hears that nobody answers; others go on.
+    /// Stops asking clients once `until` is cancelled, for when another orchestrator replaces this one and answers from
+    /// clients with sessions no longer arrive here. `until` must be a child of the token given to
+    /// [`stopping`](Self::stopping). A call that is waiting for its client returns what its run waits for, and a tool
+    /// that asked learns that no answer will come. Other calls continue.
     #[must_use]
     pub fn asking_until(mut self, until: CancellationToken) -> Self {
         self.asking_until = Some(until);
         self
     }
 
-    /// Returns the server for another client, which has not asked for anything yet.
+    /// Returns the server for another client, which has set no log level yet.
     pub(crate) fn for_client(&self) -> Self {
         Self {
             level: Arc::default(),
@@ -231,7 +235,7 @@ impl McpServer {
         }
     }
 
-    /// Returns what is cancelled when nobody is asked any more.
+    /// Returns the token that is cancelled when clients must not be asked any more.
     pub(crate) fn asked_until(&self) -> &CancellationToken {
         self.asking_until.as_ref().unwrap_or(&self.stopping)
     }

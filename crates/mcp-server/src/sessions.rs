@@ -1,4 +1,4 @@
-//! Sessions as resources: listed in pages, and read as text for people or as JSON for programs.
+//! Sessions as resources: listed in pages, and readable as text for users or as JSON for programs.
 
 use std::fmt::Write;
 
@@ -14,22 +14,22 @@ use serde_json::json;
 use crate::server::McpServer;
 use crate::shown::words;
 
-/// What the addresses of all sessions begin with.
+/// The prefix of every session's address.
 const SESSIONS: &str = "neuraxis://sessions/";
 
-/// What follows the id where the messages are wanted as JSON.
+/// The suffix after the id that requests the messages as JSON.
 const MESSAGES: &str = "/messages";
 
-/// The most sessions of one page.
+/// The maximum number of sessions per page.
 const PAGE: usize = 100;
 
-/// The most bytes of a resource: clients take 16 MiB and less.
+/// The maximum size of a resource, in bytes: clients accept at most 16 MiB, some less.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// The most characters that are shown of a tool's result.
+/// The maximum number of characters shown of a tool's result.
 const MAX_RESULT_CHARS: usize = 2_000;
 
-/// Lists a page of the sessions that the owner may see, the newest first.
+/// Lists a page of the sessions that the owner may see, newest first.
 pub(crate) async fn list(
     server: &McpServer,
     cursor: Option<&str>,
@@ -37,7 +37,7 @@ pub(crate) async fn list(
     if !server.shows_sessions {
         return Ok(ListResourcesResult::with_all_items(Vec::new()));
     }
-    // One more tells whether there is another page.
+    // One extra, to find out whether there is another page.
     let mut filter = SessionFilter::default().limited_to(PAGE + 1);
     filter.owner = server.owner.as_deref().map(ToOwned::to_owned);
     if let Some(cursor) = cursor {
@@ -66,7 +66,7 @@ pub(crate) async fn list(
     Ok(page)
 }
 
-/// Describes the addresses of sessions.
+/// Describes the format of session addresses.
 pub(crate) fn templates(server: &McpServer) -> ListResourceTemplatesResult {
     if !server.shows_sessions {
         return ListResourceTemplatesResult::with_all_items(Vec::new());
@@ -94,7 +94,7 @@ pub(crate) async fn read(server: &McpServer, uri: &str) -> Result<ReadResourceRe
         Some(id) => (id, true),
         None => (rest, false),
     };
-    // Of what an id may hold, a template escapes colons alone.
+    // Of the characters allowed in an id, a template escapes only colons.
     let id = id.replace("%3A", ":").replace("%3a", ":");
     let id: SessionId = id.parse().map_err(|_| nothing())?;
     let sessions = server.orchestrator.sessions();
@@ -103,7 +103,7 @@ pub(crate) async fn read(server: &McpServer, uri: &str) -> Result<ReadResourceRe
         Err(StoreError::NoSuchSession(_)) => return Err(nothing()),
         Err(error) => return Err(unreadable(&error)),
     };
-    // Another's session is none.
+    // Another owner's session is treated as missing.
     if server.owner.is_some() && server.owner.as_deref() != session.owner.as_deref() {
         return Err(nothing());
     }
@@ -117,10 +117,10 @@ pub(crate) async fn read(server: &McpServer, uri: &str) -> Result<ReadResourceRe
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
-/// Describes a session, by its first message: ids tell people nothing.
+/// Describes a session by its first message, because an id means nothing to a user.
 async fn resource(server: &McpServer, session: &Session) -> Resource {
     let id = &session.id;
-    // Without its title it is a resource all the same.
+    // A session whose title cannot be read is still listed.
     let runs = server.orchestrator.sessions().runs(id).await;
     let runs = runs.ok().flatten().unwrap_or_default();
     let first = runs.iter().find_map(|run| run.log.text.as_deref());
@@ -134,7 +134,7 @@ async fn resource(server: &McpServer, session: &Session) -> Resource {
         .with_mime_type("text/plain")
 }
 
-/// Returns the address of a session, as text.
+/// Returns the address of a session's text.
 pub(crate) fn address(session: &SessionId) -> String {
     format!("{SESSIONS}{session}")
 }
@@ -143,7 +143,7 @@ fn cursor_of(last: &Session) -> String {
     format!("{}~{}", last.created_at, last.id)
 }
 
-/// Reads a cursor: the place of the last session of the page before.
+/// Parses a cursor: the position of the last session of the previous page.
 fn place(cursor: &str) -> Option<SessionCursor> {
     let (created_at, id) = cursor.split_once('~')?;
     Some(SessionCursor {
@@ -165,7 +165,7 @@ fn as_json<M: AsRef<Message>>(session: &Session, messages: &[M]) -> Result<Strin
     Ok(text)
 }
 
-/// Writes what was said, the newest whole: what is too much is left out at the beginning.
+/// Renders the conversation as text. If it is too long, the earliest messages are left out.
 fn as_text<M: AsRef<Message>>(messages: &[M]) -> String {
     let mut said = Vec::new();
     let mut bytes = 0;
@@ -203,7 +203,7 @@ fn in_text(message: &Message) -> String {
             } else {
                 ""
             };
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{} returned: {shown}{more}", result.name);
         }
         message => {

@@ -1,28 +1,28 @@
-//! What others wrote, as text that hides nothing, whatever shows it.
+//! Third-party text, rendered so that it hides nothing, however a client displays it.
 //!
-//! A client may show text at a terminal, as Markdown or as a web page. So what a person decides by is JSON in which each
-//! character that leaves no mark, changes how others look or runs from right to left is written as an escape of JSON, and
-//! each line is indented, which Markdown leaves alone.
+//! A client may show text in a terminal, as Markdown or as a web page. So the text that a user bases a decision on is
+//! JSON in which each character that is invisible, changes how others look or runs from right to left is written as a
+//! JSON escape. Each line is indented, which makes Markdown leave it as it is.
 
 use neuraxis_core::{clip, laid_out_json};
 
-/// The most characters of somebody's words within a line of ours.
+/// The maximum number of third-party characters within a line of the server's own.
 const MAX_WORDS_CHARS: usize = 300;
 
-/// How far what others wrote is indented: Markdown reads it as it is.
+/// The indentation of third-party text: Markdown shows such lines verbatim.
 const MARGIN: &str = "    ";
 
-/// Writes somebody's words as one line of bounded length.
+/// Renders third-party text as one line of bounded length.
 pub(crate) fn words(text: &str) -> String {
     clip(&line(text), MAX_WORDS_CHARS)
 }
 
-/// Writes somebody's words as a line of their own, indented.
+/// Renders third-party text as a separate, indented line.
 pub(crate) fn quoted(text: &str) -> String {
     format!("{MARGIN}{}", words(text))
 }
 
-/// Writes somebody's lines one by one, indented and whole: a person answers what they say.
+/// Renders third-party lines one by one, indented and in full: the user answers what they say.
 pub(crate) fn quoted_lines(text: &str) -> String {
     let lines = text.lines().map(|it| format!("{MARGIN}{}", line(it)));
     lines.collect::<Vec<_>>().join("\n")
@@ -33,14 +33,14 @@ fn line(text: &str) -> String {
     escaped(&words.join(" "))
 }
 
-/// Lays JSON out on indented lines. Every value is there, in its order, also one whose key comes twice; letters that were
-/// written as escapes for no reason are written as letters. What is no JSON comes back as one line.
+/// Lays JSON out on indented lines. Every value is kept, in order, even if its key occurs twice. Letters that were
+/// escaped unnecessarily are written as letters. Input that is not JSON is returned as one line.
 pub(crate) fn laid_out(json: &str) -> String {
     let laid_out = laid_out_json(json, MARGIN, escaped);
     laid_out.unwrap_or_else(|| format!("{MARGIN}{}", escaped(&json.replace(['\r', '\n'], " "))))
 }
 
-/// Writes what hides as escapes of JSON.
+/// Writes hidden characters as JSON escapes.
 fn escaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -54,14 +54,14 @@ fn escaped(text: &str) -> String {
     plain
 }
 
-/// Tells whether a character leaves a mark of its own, in its place: letters and digits of scripts written from left to
-/// right, and what else is in ASCII. Signs and emoji are not among them; their escapes are as exact.
+/// Returns whether a character is visible and stays in place: letters and digits of left-to-right scripts, and the rest
+/// of ASCII. Symbols and emoji are not included; their escapes are just as exact.
 fn is_plain(letter: char) -> bool {
     match letter {
         ' '..='~' => true,
         '\u{0590}'..='\u{08ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}' => false,
         '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}' => false,
-        // Letters by name that nobody sees.
+        // Letters by name, but invisible.
         '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' => false,
         letter => letter.is_alphanumeric(),
     }

@@ -15,25 +15,26 @@ use tokio_util::task::TaskTracker;
 
 use crate::server::McpServer;
 
-/// The most bytes of a line: one of a client that sends more is dropped, and logged.
+/// The maximum length of a line, in bytes. A client that sends more is disconnected, which is logged.
 const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 
-/// How long what is under way may take to end once the client is gone or the program stops.
+/// How long work in progress may take to end once the client disconnects or the program stops.
 const ENDING: Duration = Duration::from_secs(6);
 
-/// How long the client may take its last answers once the program stops: whoever stops it gives it 5 seconds.
+/// How long the client may take to receive its last answers once the program stops. The stopping program allows 5
+/// seconds.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
 /// Why a client is not served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// What came first does not begin the protocol.
+    /// The first message does not begin the protocol.
     #[error("the client does not speak the Model Context Protocol")]
     Handshake(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// What a client sends, and whether that is over.
+/// A client's input, and whether it has ended.
 struct Input<R> {
     from: R,
     over: CancellationToken,
@@ -55,16 +56,16 @@ impl<R: AsyncRead + Unpin> AsyncRead for Input<R> {
 }
 
 impl McpServer {
-    /// Serves one client, a line a message, until it closes its stream or `stop` is over. What is written is the protocol and
-    /// nothing else.
+    /// Serves one client, one message per line, until it closes its stream or `stop` completes. Only protocol messages
+    /// are written.
     ///
-    /// When the client closes its stream, calls under way have 5 seconds to answer; then, and at once when `stop` is over, their
-    /// runs are cancelled: nobody is there for their results. A run that waits for an approval which the client was given to
-    /// ask about goes on waiting.
+    /// When the client closes its stream, calls in progress have 5 seconds to answer. After that, or immediately when
+    /// `stop` completes, their runs are cancelled, because no client would receive their results. A run that waits for
+    /// an approval that the client was asked for keeps waiting.
     ///
     /// # Errors
     ///
-    /// A [`ServeError`] if the client begins with something else than the protocol does.
+    /// Returns a [`ServeError`] if the client's first message does not begin the protocol.
     pub async fn serve<R, W>(
         mut self,
         input: R,
@@ -75,7 +76,7 @@ impl McpServer {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        // Its calls and no others are waited for: clones may serve other clients.
+        // Waits only for this client's calls: clones may serve other clients.
         let tasks = TaskTracker::new();
         self = self.for_client();
         self.tasks = tasks.clone();
@@ -94,12 +95,12 @@ impl McpServer {
         };
         let running = match started {
             Ok(running) => running,
-            // Whoever looks whether the program starts says nothing.
+            // A client that only checks whether the program starts sends nothing.
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(error) => return Err(ServeError::Handshake(error.into())),
         };
         let mut ended = pin!(running.waiting());
-        // It does not end while it writes what the client does not read.
+        // Writing does not finish if the client does not read.
         let unread = async {
             over.cancelled().await;
             sleep(ENDING).await;

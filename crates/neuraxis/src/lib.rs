@@ -1,9 +1,9 @@
 //! Governed, tool-using LLM conversations: the crate that an embedding team adds first.
 //!
-//! **For** getting to a first answer with one dependency. It re-exports the crates of the workspace under short names;
-//! what is needed most stands at the top. A feature adds an adapter and never changes what the others do. The folder
-//! `docs/embedding` of the repository has a page for each everyday job, from a first answer over tools, typed answers,
-//! sessions and approvals to tests, each with a program that is compiled and run with the tests of this crate.
+//! **For** getting to a first answer with one dependency. It re-exports the workspace's crates under short names, and
+//! the most used items at the top level. A feature adds an adapter and never changes what the others do. The folder
+//! `docs/embedding` of the repository has a page for each common task, including a first answer, tools, typed answers,
+//! sessions, approvals, and tests. Each page has a program that is compiled and run with the tests of this crate.
 //!
 //! **Not for** code of its own: everything here lives in a crate that can be used alone.
 //!
@@ -34,8 +34,8 @@
 //! # }
 //! ```
 //!
-//! Import names, or the [`prelude`], and never `neuraxis::*`: this crate has a module [`core`], for the crate of that
-//! name, which would stand for the standard library's in the code that macros write.
+//! Import individual names or the [`prelude`], never `neuraxis::*`: this crate's [`core`] module would then shadow the
+//! standard library's `core` in code that macros generate.
 
 pub mod prelude;
 
@@ -79,8 +79,8 @@ pub use neuraxis_tools::tool;
 pub use neuraxis_web as web;
 #[cfg(feature = "wire")]
 pub use neuraxis_wire as wire;
-/// The library that derives schemas of types: `JsonSchema` has to be its own. Where it is no dependency of the program,
-/// `#[schemars(crate = "neuraxis::schemars")]` says where it is.
+/// The library that derives schemas of types. Derives must use this version's `JsonSchema`. If the program does not
+/// depend on `schemars` itself, add `#[schemars(crate = "neuraxis::schemars")]` to tell the derive where to find it.
 #[cfg(any(feature = "schema", feature = "tools", feature = "typed"))]
 pub use schemars;
 
@@ -96,7 +96,7 @@ pub use neuraxis_engine::{
 #[cfg(feature = "typed")]
 pub use neuraxis_engine::{Typed, TypedError};
 
-/// The pages for who embeds, so that their code is compiled and run with the tests of this crate.
+/// The embedding pages, included here so their code is compiled and run with the tests of this crate.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../../../docs/agents.md")]

@@ -1,4 +1,4 @@
-//! What most programs that embed Neuraxis name, for one `use` line.
+//! The names that most embedding programs need, in one `use` line.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -28,9 +28,9 @@
 //! # }
 //! ```
 //!
-//! Besides types it has `schemars`, so that `#[derive(JsonSchema)]` finds it without a dependency of one's own.
+//! Besides types it exports `schemars`, so `#[derive(JsonSchema)]` finds it without a separate dependency.
 //!
-//! **Not for** adapters: which model and which store a program talks to, it says by name.
+//! **Not for** adapters: a program names the models and stores it uses explicitly.
 
 pub use neuraxis_brainstem::{Policy, PolicyConfig};
 pub use neuraxis_core::{

@@ -1,4 +1,4 @@
-//! Puts the questions of a run to the person at the client, in the way of the client's era.
+//! Puts the questions of a run to the user at the client, in the way that the client's era supports.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,38 +23,39 @@ use crate::offers::Offer;
 use crate::question;
 use crate::shown::words;
 
-/// How long after a question expired it is still waited for: then it has expired by every clock.
+/// How long to wait beyond a question's expiry, so that it has expired by every clock.
 const AFTER_EXPIRY: Duration = Duration::from_millis(500);
 
-/// How often it is looked whether somebody else has settled a question that the client was asked.
+/// How often to check whether the question has been settled elsewhere.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// How often a client is asked whether it is there while a person decides.
+/// How often to ping a client while a user decides.
 const PING_EVERY: Duration = Duration::from_secs(20 * 60);
 
-/// How long it may take to say so: it may sleep as the person does, and its session is kept for an hour.
+/// The time limit on the client's reply to a ping: its machine may sleep while the user is away, and its session is
+/// kept for an hour.
 const PING_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// What became of the questions of a run.
+/// The result of asking the questions of a run.
 pub(super) enum Asked {
-    /// They are decided: the last record before the last decision, if any decision was needed.
+    /// They are decided. Holds the last record before the last decision, if any decision was needed.
     Settled(Option<Seq>),
-    /// They go to the client, which brings the answers with its next call.
+    /// They go to the client, which sends the answers with its next call.
     ByClient(InputRequiredResult),
 }
 
-/// What became of a question that was put to the person.
+/// The result of putting one question to the user.
 enum Put {
-    /// The person answered, or nobody will.
+    /// The user answered, or no answer will come.
     Answered(ApprovalDecision),
-    /// Somebody else has settled it.
+    /// The question was settled elsewhere.
     Settled,
-    /// The server stops, or its engine was replaced: it stays open.
+    /// The server is stopping, or its engine was replaced. The question stays open.
     Left,
 }
 
 impl Call<'_> {
-    /// Writes the questions as the result of the call. What cannot be asked is decided at once.
+    /// Returns the questions as the result of the call. A question that cannot be asked is decided immediately.
     pub(super) async fn in_result(
         &self,
         offer: &Offer,
@@ -82,7 +83,8 @@ impl Call<'_> {
         asks.map(Asked::ByClient).map_err(Stopped::Failed)
     }
 
-    /// Writes what the tools of a run ask as the result of the call, while they wait. What cannot be asked is declined.
+    /// Returns what the run's tools ask as the result of the call, while the tools wait. A question that cannot be
+    /// asked is declined.
     pub(super) async fn questions_in_result(
         &self,
         offer: &Offer,
@@ -96,7 +98,7 @@ impl Call<'_> {
                 let asked = InputRequest::Elicitation(ElicitRequest::new(form));
                 questions.insert(id.to_string(), asked);
             } else {
-                // One that was settled meanwhile needs no answer.
+                // A question settled meanwhile needs no answer.
                 let _ = runs.answer_question(run, id, QuestionReply::Declined);
             }
         }
@@ -108,7 +110,7 @@ impl Call<'_> {
         asks.map(Asked::ByClient).map_err(Stopped::Failed)
     }
 
-    /// Puts questions with what the client brings back with its answers.
+    /// Bundles the questions with the state that the client sends back with its answers.
     fn with_state(
         &self,
         offer: &Offer,
@@ -123,8 +125,8 @@ impl Call<'_> {
         Ok(InputRequiredResult::new(Some(questions), Some(state)))
     }
 
-    /// Asks one question after the other, and decides as the answers say, until somebody else settles one: what is open then is
-    /// looked at anew. `None` once the server stops or its engine was replaced, which leaves them open.
+    /// Asks the questions in turn and records each decision, until one is settled elsewhere; the open questions are
+    /// then read again. Returns `None` if the server stops or its engine is replaced, which leaves the questions open.
     pub(super) async fn by_request(
         &self,
         run: RunId,
@@ -147,7 +149,7 @@ impl Call<'_> {
         Ok(Some(Asked::Settled(last)))
     }
 
-    /// Puts one question to the person, for as long as it is open.
+    /// Puts one question to the user, for as long as it is open.
     async fn put(
         &self,
         waiting: &WaitingApproval,
@@ -192,8 +194,8 @@ impl Call<'_> {
         Ok(Put::Answered(decision))
     }
 
-    /// Asks the client now and then whether it is there, until it does not say so. Over HTTP its session is forgotten without a
-    /// message, and the call with it.
+    /// Pings the client from time to time until it stops replying. Over HTTP, a client's session is dropped after too
+    /// long without a message, and the call with it.
     async fn ping(&self) -> Infallible {
         loop {
             sleep(PING_EVERY).await;
@@ -203,35 +205,35 @@ impl Call<'_> {
                 Ok(asked) => asked.await_response().await,
                 Err(error) => Err(error),
             };
-            // Who knows no such request is there as well.
+            // An error reply also shows that the client is present.
             if !matches!(answered, Ok(_) | Err(ServiceError::McpError(_))) {
                 return pending().await;
             }
         }
     }
 
-    /// Tells the client that a question is not asked any more. Over HTTP on the stream of what belongs to no call, which a client
-    /// need not have: unlike a request, a notification cannot be bound to one.
+    /// Tells the client that a question has been withdrawn. Over HTTP this goes on the stream for messages that belong
+    /// to no call, which a client may not have open: a notification, unlike a request, cannot be bound to a call.
     async fn withdraw(&self, question: RequestId, why: &str) {
         let withdrawn = CancelledNotificationParam::new(Some(question), Some(why.to_owned()));
-        // Who does not hear of it answers a question that nobody asks any more.
+        // A client that does not receive it sends an answer that is no longer expected.
         let _ = self.peer.notify_cancelled(withdrawn).await;
     }
 
-    /// Waits until a question is open no more: somebody else decided, its time is over, or its run is.
+    /// Waits until a question is no longer open: it was decided elsewhere, it expired, or its run ended.
     async fn settled(&self, waiting: &WaitingApproval) {
         loop {
             match self.is_open(waiting).await {
                 Ok(true) => {}
                 Err(error) if error.is_retryable() => {}
-                // Whoever follows the run says what is wrong with it.
+                // The code that follows the run reports the error.
                 Ok(false) | Err(_) => return,
             }
             sleep(LOOK_EVERY).await;
         }
     }
 
-    /// Tells whether a question has no answer yet.
+    /// Returns whether a question has no answer yet.
     async fn is_open(&self, waiting: &WaitingApproval) -> Result<bool, StoreError> {
         let sessions = self.server.orchestrator.sessions();
         let run = sessions.run(waiting.run_id).await?;
@@ -242,7 +244,7 @@ impl Call<'_> {
         if run.pending.iter().any(|it| it.effect_id == asked) {
             return Ok(true);
         }
-        // A run that goes on with another decision is not said to wait, and its questions stay open all the same.
+        // A run that another decision has resumed is not reported as waiting, but its other questions stay open.
         let records = sessions.records(waiting.run_id).await?;
         let view = RunView::of(&records);
         let mut open = view.open_approvals();
@@ -250,7 +252,7 @@ impl Call<'_> {
     }
 }
 
-/// Says what it means that a client gives no answer.
+/// Interprets the lack of an answer from a client.
 fn unanswered(error: &ServiceError) -> Result<ApprovalDecision, Stopped> {
     match error {
         ServiceError::TransportClosed => Err(Stopped::GivenUp),

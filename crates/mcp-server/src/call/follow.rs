@@ -1,4 +1,4 @@
-//! Follows a run to where it ends or waits, and tells the client how it gets on.
+//! Follows a run until it ends or waits, and reports its progress to the client.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use super::{Asking, Call};
 use crate::server::McpServer;
 use crate::sessions::address;
 
-/// How long a client may take what was not told it yet of a run that has ended.
+/// How long to wait for a client to receive the remaining events of a run that has ended.
 const LAST_PROGRESS: Duration = Duration::from_secs(1);
 
-/// Why a run has not ended that its engine left.
+/// Why a run that its engine left has not ended.
 const LEFT: &str =
     "its server stops or was given another configuration, and the next one goes on with it";
 
-/// A run that is followed to where it ends or asks.
+/// A run that is followed until it ends or asks.
 pub(super) struct Followed {
     events: Option<Events>,
     result: BoxFuture<'static, Result<OrchestratorResult, String>>,
@@ -28,22 +28,22 @@ pub(super) struct Followed {
 
 /// How far a run was followed.
 pub(super) enum Reached {
-    /// To where it ended, or was put aside with its questions.
+    /// Until it ended, or was suspended with its questions.
     Result(Box<OrchestratorResult>),
-    /// To where a tool asks the client, by the result of the call, and waits.
+    /// Until a tool asked a question that goes to the client in the result of the call.
     Question,
 }
 
 /// Why a call has no result of its run.
 pub(super) enum Stopped {
-    /// The client wants none.
+    /// The client no longer wants one.
     GivenUp,
-    /// There is none, and why.
+    /// There is no result, for this reason.
     Failed(String),
 }
 
 impl Call<'_> {
-    /// Waits for a run to end or to ask, and tells the client how it gets on.
+    /// Waits for a run to end or to ask, and reports its progress to the client.
     pub(super) async fn follow(&mut self, followed: Followed) -> Result<Reached, Stopped> {
         let Followed { events, mut result } = followed;
         let reached = |result: Result<OrchestratorResult, String>| {
@@ -82,9 +82,9 @@ impl Call<'_> {
                     None => is_told = true,
                 },
                 result = &mut result => {
-                    // A run that was left may be told of for as long as the next engine drives it.
+                    // Events of a run that this engine left may keep coming for as long as the next engine drives it.
                     if !is_told && result.is_ok() {
-                        // Whoever does not take it in time has the result all the same.
+                        // A client that does not receive them in time still gets the result.
                         let _ = timeout(LAST_PROGRESS, told).await;
                     }
                     return reached(result);
@@ -93,7 +93,7 @@ impl Call<'_> {
         }
     }
 
-    /// Follows a run on from one of its records, whoever lets it go on.
+    /// Continues to follow a run after one of its records, regardless of who resumes it.
     pub(super) async fn follow_on(
         &self,
         run: RunId,
@@ -123,15 +123,16 @@ impl Call<'_> {
     }
 }
 
-/// Where a run does not go on by itself.
+/// Why a run stops until it gets an answer.
 enum Halt {
-    /// It is silent until somebody decides.
+    /// The run is suspended until a decision is made.
     PutAside,
     /// A tool waits for an answer.
     Question,
 }
 
-/// Tells whether an event is one with which a run halts. Whoever comes later hears of questions that are settled, too.
+/// Returns why a run halts with this event, if it does. A late subscriber also receives questions that are already
+/// settled, which do not halt the run.
 fn ends_here(runs: &Runs, event: &Event) -> Option<Halt> {
     match event {
         Event::Record(record) => {
@@ -149,7 +150,7 @@ fn ends_here(runs: &Runs, event: &Event) -> Option<Halt> {
 }
 
 impl Followed {
-    /// Follows a run that was begun here.
+    /// Follows a run that was started here.
     pub(super) fn here(run: RunHandle, server: &McpServer) -> Self {
         let events = run.events();
         let server = server.clone();
@@ -164,7 +165,7 @@ impl Followed {
     }
 }
 
-/// Says why a run that was begun here has no result.
+/// Describes why a run that was started here has no result.
 fn no_result(server: &McpServer, run: &RunHandle, why: &NoResult) -> String {
     let (id, session) = (run.run_id(), run.session_id());
     match why {
@@ -185,7 +186,7 @@ fn no_result(server: &McpServer, run: &RunHandle, why: &NoResult) -> String {
     }
 }
 
-/// Says that a run which was followed on was left.
+/// Describes a run that was being followed and that the engine left.
 async fn left(server: &McpServer, run: RunId) -> String {
     match server.orchestrator.sessions().run(run).await {
         Ok(summary) => unended(server, run, &summary.session, LEFT),
@@ -193,7 +194,7 @@ async fn left(server: &McpServer, run: RunId) -> String {
     }
 }
 
-/// Says of a run that goes on elsewhere where its answer will be: who asks again has the work done twice.
+/// Describes where the answer of a run that continues elsewhere will be: repeating the request would do the work twice.
 fn unended(server: &McpServer, run: RunId, session: &SessionId, why: &str) -> String {
     let resource = match server.shows_sessions {
         true => format!(" (resource {})", address(session)),
@@ -205,7 +206,7 @@ fn unended(server: &McpServer, run: RunId, session: &SessionId, why: &str) -> St
     )
 }
 
-/// Says that a run cannot be followed.
+/// Describes that a run cannot be followed.
 pub(super) fn lost(run: RunId, error: &dyn std::error::Error) -> String {
     format!("run {run} cannot be followed: {}", with_causes(error))
 }

@@ -1,4 +1,4 @@
-//! Ends the run of a call whose client wants no result any more. One that a server which stops leaves behind goes on.
+//! Ends the run of a call whose client no longer wants a result. A run that a stopping server leaves behind continues.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use tokio::time::timeout;
 
 use crate::server::McpServer;
 
-/// How long a run that was given up may take to end: it only has to record that it did.
+/// How long a cancelled run may take to end: it only needs to record that it ended.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// Why a run is given up.
+/// Why a run is cancelled.
 pub(super) const GIVEN_UP: &str =
     "the MCP client cancelled the call or went away, or its server was told to stop";
 
-/// Ends a run whose client wants its result no more, unless it is settled.
+/// Ends a run on drop, unless it is settled: its client no longer wants the result.
 pub(super) struct GivenUp<'a> {
     server: &'a McpServer,
     runs: Runs,
@@ -40,7 +40,7 @@ impl Drop for GivenUp<'_> {
         if self.server.stopping.is_cancelled() {
             return;
         }
-        // Where the runtime is gone, so is the run.
+        // If the runtime has shut down, the run has ended too.
         let (false, Ok(runtime)) = (self.is_settled, Handle::try_current()) else {
             return;
         };

@@ -1,7 +1,8 @@
-//! The person at a client, as a tool in the middle of a call can ask: a question of an MCP server here goes on to the client.
+//! The user at a client, whom a tool can ask in the middle of a call: a question from an MCP server connected here is
+//! forwarded to the client.
 //!
-//! Clients of the era of `initialize` are asked by a request of ours, as they are about calls that need approval. One of
-//! 2026-07-28 is asked by the result of its call, while the tool waits for the next one: that is in `ask.rs`.
+//! Clients of the `initialize` era are asked by a request from the server, as they are for approvals. Clients of
+//! 2026-07-28 are asked in the result of their call, while the tool waits for the next one; `ask.rs` does that.
 
 use neuraxis_core::{AskApproval, JsonText};
 use neuraxis_engine::DecideLater;
@@ -23,25 +24,25 @@ use tokio_util::task::AbortOnDropHandle;
 use super::QUESTION;
 use crate::shown::{quoted_lines, words};
 
-/// How often a question is put before an answer that does not fit it declines it.
+/// How many times a question is put; if the last answer does not fit either, the question is declined.
 const ATTEMPTS: usize = 2;
 
-/// The person at the client of a call, for as long as the call is under way.
+/// The user at the client of a call, while the call is in progress.
 #[derive(Debug)]
 pub(super) struct PersonAtClient {
     pub(super) peer: Peer<RoleServer>,
-    /// What the client calls its request.
+    /// The client's id for its request.
     pub(super) call: RequestId,
-    /// Cancelled when nobody waits for the call any more.
+    /// Cancelled when the call no longer waits.
     pub(super) over: CancellationToken,
-    /// Cancelled when nobody is asked any more.
+    /// Cancelled when clients must not be asked any more.
     pub(super) until: CancellationToken,
 }
 
 #[async_trait]
 impl Approver for PersonAtClient {
     async fn decide(&self, ask: &AskApproval, turn: &TurnContext) -> ApproverReply {
-        // The run is put aside with it, and the client is asked then.
+        // This suspends the run, and the client is asked then.
         DecideLater.decide(ask, turn).await
     }
 
@@ -66,17 +67,17 @@ impl Approver for PersonAtClient {
 }
 
 impl PersonAtClient {
-    /// Puts a question to the person once, and waits for the answer until then.
+    /// Puts a question to the user once, and waits for the answer until the given time.
     async fn put(&self, form: ElicitRequestParams, until: Instant) -> QuestionReply {
         let mut request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
-        // The protocol knows by itself only in the task of a call, and this is the run's. Over HTTP what belongs to no call goes
-        // to a stream that a client need not have.
+        // The protocol library associates the two automatically only within the task of a call, and this is the run's
+        // task. Over HTTP, a message that belongs to no call goes to a stream that a client may not have open.
         let call = OriginatingRequestId(self.call.clone());
         request.extensions_mut().insert(call);
         let options = PeerRequestOptions::with_timeout(until.duration_since(Instant::now()));
         let peer = self.peer.clone();
-        // In a task of its own: where an MCP server asks, this is the one of its request, which the protocol would put in the
-        // place of the call.
+        // In a separate task: when an MCP server asks, the current task belongs to that server's request, which the
+        // protocol library would use instead of the call.
         let sending = async move { peer.send_request_with_option(request, options).await };
         let sending = AbortOnDropHandle::new(tokio::spawn(sending));
         let Ok(Ok(asked)) = sending.await else {
@@ -98,7 +99,8 @@ impl PersonAtClient {
     }
 }
 
-/// Tells the client that a question is not asked any more; over HTTP on the stream of what belongs to no call.
+/// Tells the client on drop that a question has been withdrawn; over HTTP, on the stream for messages that belong to no
+/// call.
 struct WithdrawOnDrop(Option<(Peer<RoleServer>, RequestId)>);
 
 impl WithdrawOnDrop {
@@ -109,20 +111,20 @@ impl WithdrawOnDrop {
 
 impl Drop for WithdrawOnDrop {
     fn drop(&mut self) {
-        // Outside of a runtime there is no client any more.
+        // Outside a runtime, no client is connected.
         let (Some((peer, id)), Ok(runtime)) = (self.0.take(), Handle::try_current()) else {
             return;
         };
         runtime.spawn(async move {
             let reason = Some("nobody waits for the answer any more".to_owned());
             let withdrawn = CancelledNotificationParam::new(Some(id), reason);
-            // Who does not hear of it answers a question that nobody asks any more.
+            // A client that does not receive it sends an answer that is no longer expected.
             let _ = peer.notify_cancelled(withdrawn).await;
         });
     }
 }
 
-/// Reads an answer that came as any JSON.
+/// Parses an answer that arrived as arbitrary JSON.
 pub(super) fn reply_in(answer: Value) -> QuestionReply {
     serde_json::from_value(answer).map_or(QuestionReply::Declined, reply)
 }
@@ -140,7 +142,7 @@ fn reply(answer: ElicitResult) -> QuestionReply {
     }
 }
 
-/// Writes a question as a form; none if it has no form that a client could show.
+/// Returns a question as a form, or `None` if a client could not show it as one.
 pub(super) fn form(question: &Question) -> Option<ElicitRequestParams> {
     let message = format!(
         "{} asks you, in the middle of a tool call of an agent of Neuraxis:\n\n{}\n\nWhat you answer goes to it.",
@@ -174,7 +176,7 @@ fn schema_of(field: &Field) -> Value {
     };
     let mut schema = match &field.kind {
         FieldKind::Text { min, max, format } => {
-            // A form has no others, and would be none with one.
+            // Forms support no other formats, and one with another format would be invalid.
             let formats = ["email", "uri", "date", "date-time"];
             let format = format.as_deref().filter(|it| formats.contains(it));
             json!({"type": "string", "minLength": min, "maxLength": max, "format": format})
@@ -191,7 +193,7 @@ fn schema_of(field: &Field) -> Value {
         FieldKind::AnyOf { choices: values } => {
             json!({"type": "array", "items": {"anyOf": choices(values)}})
         }
-        // A kind that is added one day can be answered by yes or no at least.
+        // A kind added in the future can at least be answered with yes or no.
         _ => json!({"type": "boolean"}),
     };
     if let Some(members) = schema.as_object_mut() {
