@@ -1,7 +1,8 @@
-//! The server's own API, beneath `/api/v1`: sessions and their turns, runs and their events, what waits for a person, and what
-//! there is to be used.
+//! The server's own API, beneath `/api/v1`: sessions and their turns, runs and their events, decisions that wait for a
+//! user, and the available tools, models, agents and modes.
 //!
-//! A run belongs to nobody's connection: a client that leaves leaves it at work, and anybody may follow it from any record on.
+//! A run does not depend on a connection: it continues when its client disconnects, and any client can follow it from
+//! any record on.
 
 mod approvals;
 mod fork;
@@ -22,10 +23,10 @@ pub(crate) use runs::stands;
 use crate::problem::{INVALID_SESSION_ID, Problem};
 use crate::refusal::no_such_run;
 
-/// Reads the id of a session from the address.
+/// Parses the id of a session from the address.
 pub(crate) fn session_id(id: Result<Path<String>, PathRejection>) -> Result<SessionId, Problem> {
     let Ok(Path(id)) = id else {
-        // The only way for a text not to be one.
+        // The only way for a path segment not to be a string.
         return Err(Problem::new(
             &INVALID_SESSION_ID,
             "the session id is not UTF-8",
@@ -36,13 +37,13 @@ pub(crate) fn session_id(id: Result<Path<String>, PathRejection>) -> Result<Sess
     })
 }
 
-/// Reads the id of a run from the address. What is none names no run.
+/// Parses the id of a run from the address. An invalid id is treated as an unknown run.
 fn run_id(id: Result<Path<String>, PathRejection>) -> Result<RunId, Problem> {
     let id = id.ok().and_then(|Path(id)| id.parse().ok());
     id.map(RunId).ok_or_else(no_such_run)
 }
 
-/// Reads the ids of a run and of a call of it from the address.
+/// Parses the ids of a run and of one of its calls from the address.
 fn call_of(
     ids: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<(RunId, ToolCallId), Problem> {

@@ -1,4 +1,4 @@
-//! What a client attaches to a message: files, each with its name and its content in base64.
+//! The files that a client attaches to a message, each with its name and its content in base64.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64;
@@ -13,10 +13,11 @@ use serde::Deserialize;
 use crate::problem::Problem;
 use crate::said;
 
-/// The most bytes of a body with which files may come: what the engine takes of one message fits in, in base64.
+/// The maximum size of a body that may contain files, in bytes: enough for what the engine accepts in one message, in
+/// base64.
 pub(crate) const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
 
-/// A file that goes with a message: an image, a sound, a PDF or a text in UTF-8. What it is, its content says.
+/// A file that goes with a message: an image, audio, a PDF, or UTF-8 text. Its content determines its type.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "Attachment")]
 #[serde(
@@ -24,7 +25,7 @@ pub(crate) const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
     expecting = "an object with the fields name and data"
 )]
 pub(crate) struct Attached {
-    /// The file's name, which the model is told of a text.
+    /// The file's name. For a text file, the model is told the name.
     #[schemars(regex(pattern = said::WITHOUT_NUL))]
     name: String,
     /// Its content in base64.
@@ -32,7 +33,7 @@ pub(crate) struct Attached {
     data: String,
 }
 
-/// Makes parts of a message of files.
+/// Converts files to parts of a message.
 pub(crate) fn parts(files: &[Attached]) -> Result<Vec<Part>, Problem> {
     let numbered = (1..).zip(files);
     let parts = numbered.map(|(number, file)| {
@@ -45,8 +46,8 @@ pub(crate) fn parts(files: &[Attached]) -> Result<Vec<Part>, Problem> {
     parts.collect()
 }
 
-/// Counts the files of a message among whose parts they stand, as other protocols have it: behind that a text that was a file
-/// is like any other, and the engine does not count it.
+/// Counts the files among the parts of a message, for protocols that mix them. Once converted, a text file is a text
+/// part like any other, so the engine would not count it.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     count: usize,
@@ -54,10 +55,10 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Counts one more.
+    /// Counts one more file.
     pub(crate) fn add(&mut self, file: &Part) -> Result<(), AttachmentError> {
         let bytes = match file {
-            // What stands around a file's text to name it is none of its bytes.
+            // The text that names a file around its content is not counted.
             Part::Text(text) => text.text.len().min(MAX_TEXT_BYTES),
             Part::Media(media) => media.bytes().unwrap_or(0),
             _ => 0,
@@ -77,7 +78,7 @@ impl Attached {
     }
 }
 
-/// Reads base64, also such as was broken into lines or is not filled up: clients write either.
+/// Decodes base64, also with line breaks or without padding, because clients send both.
 pub(crate) fn decoded(data: &str) -> Result<Vec<u8>, AttachmentError> {
     let is_space = |byte: &u8| byte.is_ascii_whitespace();
     let content = match data.as_bytes().iter().any(is_space) {

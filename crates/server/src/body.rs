@@ -1,4 +1,4 @@
-//! Reads the body of a request: JSON, of bounded length, in bounded time.
+//! Reads the body of a request: JSON, with limits on its size and on the time it takes.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::problem::{BODY_TIMEOUT, BODY_TOO_LARGE, ENCODED_BODY, INVALID_BODY, NOT_JSON, Problem};
 
-/// The most bytes of a body.
+/// The maximum size of a body, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// The most values of a body that may have more than that: texts, numbers, lists, objects. Read as JSON an object takes some
-/// hundred times what it takes as text, so that 32 MiB of nothing else would take gigabytes.
+/// The maximum number of values (strings, numbers, lists, objects) in a body that may exceed [`MAX_BYTES`]. A parsed
+/// object takes about a hundred times the space of its text, so 32 MiB of objects alone would take gigabytes.
 const MAX_VALUES: usize = 250_000;
 
-/// How long a client may take to send a body, however little of it comes.
+/// How long a client may take to send a body, however small.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// So many bytes that came give a client a second more, so that files need no fast connection.
+/// The number of received bytes that extends the time limit by one second, so files need no fast connection.
 const BYTES_A_SECOND: usize = 128 * 1024;
 
-/// Reads the body of a request that has to be JSON.
+/// Reads the body of a request, which must be JSON.
 pub(crate) async fn json(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
     json_of(headers, body, MAX_BYTES).await
 }
 
-/// As [`json`], of at most so many bytes.
+/// Like [`json`], with a limit of `most` bytes.
 pub(crate) async fn json_of(
     headers: &HeaderMap,
     body: Body,
@@ -45,7 +45,7 @@ pub(crate) async fn json_of(
             "the body must be sent as it is, neither compressed nor with another Content-Encoding than identity",
         ));
     }
-    // Whoever waits for leave to send it gets none, and nobody waits for what is not read.
+    // The body is not read, so a client that sent `Expect: 100-continue` gets this answer without sending it.
     if length(headers).is_some_and(|length| length > most) {
         return Err(too_large(most));
     }
@@ -58,7 +58,8 @@ pub(crate) async fn json_of(
     Ok(bytes)
 }
 
-/// Counts the values of a JSON text by what stands before each, whatever its texts hold. That of a member counts, not its name.
+/// Counts the values of a JSON text by the characters that precede each value, outside strings. A member counts once,
+/// by its value and not its name.
 fn values(json: &[u8]) -> usize {
     let (mut count, mut is_text, mut is_escaped) = (0, false, false);
     for byte in json {
@@ -73,7 +74,7 @@ fn values(json: &[u8]) -> usize {
     count
 }
 
-/// Reads the body of a request that has to be JSON if there is any.
+/// Reads the body of a request, which must be JSON if there is one.
 pub(crate) async fn json_if_any(
     headers: &HeaderMap,
     body: Body,
@@ -81,7 +82,7 @@ pub(crate) async fn json_if_any(
     json_of_if_any(headers, body, MAX_BYTES).await
 }
 
-/// As [`json_if_any`], of at most so many bytes.
+/// Like [`json_if_any`], with a limit of `most` bytes.
 pub(crate) async fn json_of_if_any(
     headers: &HeaderMap,
     body: Body,
@@ -101,7 +102,7 @@ fn is_json(content_type: &HeaderValue) -> bool {
         .eq_ignore_ascii_case("application/json")
 }
 
-/// Tells whether a body is written otherwise than as it is (RFC 9110, 8.4): what a small one unfolds to has no bound.
+/// Returns whether a body is encoded (RFC 9110, 8.4), which is refused: a small one can decode to any size.
 fn is_encoded(headers: &HeaderMap) -> bool {
     let said = headers.get_all(header::CONTENT_ENCODING).iter();
     let mut codings = said.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
@@ -133,7 +134,7 @@ async fn read(body: Body, most: usize) -> Result<Vec<u8>, Problem> {
     }
 }
 
-/// Returns how long a client may take of whose body so many bytes came.
+/// Returns how long a client may take, given how many bytes have arrived.
 fn allowed(bytes: usize) -> Duration {
     let more = u64::try_from(bytes / BYTES_A_SECOND).unwrap_or_default();
     TIMEOUT + Duration::from_secs(more)
@@ -146,7 +147,7 @@ fn too_slow(bytes: usize) -> Problem {
     Problem::new(&BODY_TIMEOUT, detail)
 }
 
-/// Returns the length that a request tells. One that is no number never gets here.
+/// Returns the length that a request declares. A value that is not a number is refused earlier.
 fn length(headers: &HeaderMap) -> Option<usize> {
     let length = headers.get(header::CONTENT_LENGTH)?.to_str().ok()?;
     Some(length.trim().parse().unwrap_or(usize::MAX))
@@ -168,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// A body of so many bytes, and of another one so many seconds later.
+    /// A body of `bytes` bytes, followed by one more byte `seconds` seconds later.
     fn body(bytes: usize, seconds: u64) -> Body {
         let pieces = stream::iter([(0, bytes), (seconds, 1)]);
         let pieces = pieces.then(|(wait, bytes)| async move {

@@ -1,7 +1,7 @@
-//! A tool that a client runs itself, as it tells of it on the server's own API.
+//! A tool that a client runs itself, as declared on the server's own API.
 //!
-//! A call of one makes the run wait for its result, which the client brings to `/api/v1/runs/{id}/tools/{call_id}`. Nothing of
-//! it happens here, and what its results say counts as untrusted content.
+//! A call of such a tool makes the run wait for its result, which the client sends to
+//! `/api/v1/runs/{id}/tools/{call_id}`. The server executes nothing, and treats the results as untrusted content.
 
 use neuraxis::core::{JsonText, ToolName, ToolSpec};
 use schemars::JsonSchema;
@@ -15,19 +15,19 @@ use crate::said;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "an object with the field name")]
 pub(crate) struct ClientTool {
-    /// What the model calls it by. It takes the place of a tool of the server that has the same name.
+    /// The name by which the model calls it. It replaces a tool of the server that has the same name.
     name: ToolName,
-    /// What it does and when to call it, as the model reads it; nothing if left out.
+    /// What it does and when to call it, as the model reads it; empty by default.
     #[serde(default)]
     #[schemars(regex(pattern = said::WITHOUT_NUL))]
     description: Option<String>,
-    /// The JSON Schema of its arguments: that of an object. Any object will do if left out.
+    /// The JSON Schema of its arguments, which must describe an object. By default, any object is accepted.
     #[serde(default)]
     #[schemars(extend("properties" = { "type": { "const": "object" } }))]
     parameters: Option<Map<String, Value>>,
 }
 
-/// Makes what the engine offers of the tools of a client.
+/// Converts a client's tools to specifications that the engine offers.
 pub(crate) fn specs(tools: Vec<ClientTool>) -> Result<Vec<ToolSpec>, Problem> {
     tools.into_iter().map(ClientTool::spec).collect()
 }

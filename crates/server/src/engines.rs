@@ -1,9 +1,10 @@
-//! The engine that answers, and another put in its place while the server serves: new turns are the new one's, and turns at
-//! work stay where they are until they have ended.
+//! The engine that answers, and its replacement by another one while the server serves. New turns go to the new engine;
+//! turns in progress stay where they are until they end.
 //!
-//! Both share the store, so that to each other they are what two servers are: a session is at work in one of them, a run of
-//! the former is steered and ended at the new one by way of the store. The store takes them for one process, so the new one is
-//! built to know the former's runs, leaves them to it, and shows them as they happen ([`OrchestratorBuilder::replaces`]).
+//! The engines share the store, so they relate to each other like two servers: a session is in use in one of them, and
+//! a run of the former engine is steered and ended through the store by requests to the new one. The store sees them as
+//! one process, so the new engine is built to know the former's runs. It leaves them to the former engine and shows
+//! them as they happen ([`OrchestratorBuilder::replaces`]).
 //!
 //! [`OrchestratorBuilder::replaces`]: neuraxis::OrchestratorBuilder::replaces
 
@@ -20,21 +21,21 @@ use crate::mcp::McpClients;
 use crate::routes::routes;
 use crate::sweep::Sweeping;
 
-/// How long turns at work may go on in an engine that was replaced; what is left then, the new one goes on with.
+/// How long turns in progress may continue in a replaced engine. The new engine then resumes the rest.
 const GRACE: Duration = Duration::from_secs(60 * 60);
 
-/// Puts another engine in the place of a server's while it serves. Cloning shares the server.
+/// Replaces a server's engine while it serves. Clones refer to the same server.
 #[derive(Debug, Clone)]
 pub struct Replacing(mpsc::Sender<Replacement>);
 
-/// Another engine.
+/// An engine that replaces another.
 #[derive(Debug)]
 pub(crate) struct Replacement {
     orchestrator: Orchestrator,
     limits: Limits,
-    /// Told once it takes all turns.
+    /// Notified once it takes all turns.
     is_taken: oneshot::Sender<()>,
-    /// Told once nothing is at work in the former engine.
+    /// Notified once nothing is in progress in the former engine.
     is_over: oneshot::Sender<()>,
 }
 
@@ -43,14 +44,15 @@ impl Replacing {
         Self(server)
     }
 
-    /// Lets an engine on the same store take all turns from now on, built to
-    /// [replace](neuraxis::OrchestratorBuilder::replaces) the former one, within these limits but for
-    /// [`max_runs`](Limits::max_runs), which stays. Is over as soon as it takes them. Returns what is told once nothing is at
-    /// work in the former one, after an hour at the most, or `None` if the server has stopped and did not take the engine.
+    /// Directs all turns from now on to an engine on the same store that was built to
+    /// [replace](neuraxis::OrchestratorBuilder::replaces) the former one. These limits apply, except
+    /// [`max_runs`](Limits::max_runs), which stays as it was. Completes as soon as the new engine takes turns. Returns
+    /// a receiver that is notified once nothing is in progress in the former engine, at the latest after an hour.
+    /// Returns `None` if the server has stopped and did not accept the engine.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the engine takes the turns or it does not.
+    /// If this is dropped, the engine may or may not take over.
     pub async fn begin(
         &self,
         orchestrator: Orchestrator,
@@ -75,11 +77,11 @@ pub(crate) struct Engines {
     current: Orchestrator,
     clients: McpClients,
     sweeping: Sweeping,
-    /// What limits all of them.
+    /// The limits shared by all engines.
     limited: Limited,
     access: Access,
     router: watch::Sender<Router>,
-    /// Those in which something may be at work still.
+    /// Former engines in which runs may still be in progress.
     former: Arc<Mutex<Vec<(u64, Orchestrator, McpClients)>>>,
     replaced: u64,
 }
@@ -101,12 +103,12 @@ impl Engines {
         }
     }
 
-    /// Returns what answers requests, now and later.
+    /// Returns the router that answers requests, and its later replacements.
     pub(crate) fn router(&self) -> watch::Receiver<Router> {
         self.router.subscribe()
     }
 
-    /// Lets another engine answer.
+    /// Replaces the engine that answers.
     pub(crate) fn replace(&mut self, replacement: Replacement) {
         let Replacement {
             orchestrator,
@@ -123,7 +125,7 @@ impl Engines {
         let former = std::mem::replace(&mut self.current, orchestrator);
         let clients = std::mem::replace(&mut self.clients, clients);
         clients.stop_asking();
-        // Nobody has to hear of it.
+        // The receiver may have been dropped.
         let _ = is_taken.send(());
         self.replaced += 1;
         let (number, all) = (self.replaced, Arc::clone(&self.former));
@@ -138,12 +140,12 @@ impl Engines {
             let mut list = all.lock().unwrap_or_else(PoisonError::into_inner);
             list.retain(|(other, ..)| *other != number);
             drop(list);
-            // Nobody has to hear of it.
+            // The receiver may have been dropped.
             let _ = is_over.send(());
         });
     }
 
-    /// Returns all that has to be ended: the engines, and the clients of the Model Context Protocol.
+    /// Returns everything that must be ended: the engines, and the clients of the Model Context Protocol.
     pub(crate) fn stop(self) -> (Vec<Orchestrator>, Vec<McpClients>) {
         drop(self.sweeping);
         let mut former = self.former.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,14 +1,13 @@
-//! Neuraxis over HTTP: what the program `neuraxis-server` consists of.
+//! Neuraxis over HTTP: the library behind the program `neuraxis-server`.
 //!
-//! **For** asking an engine over a socket: a turn is a request, its answer is the run's result as JSON or the run's
-//! events as server-sent events, the very ones that `neuraxis ask --format events` prints. MCP clients find the agents at
-//! `/mcp`, AG-UI front ends at `/agui`, clients of OpenAI's API at `/v1`, people a page at `/`. Errors are problem documents
-//! (RFC 9457) whose `type` never changes.
+//! **For** calling an engine over a socket. A turn is a request; its answer is the run's result as JSON or the run's
+//! events as server-sent events, the same ones that `neuraxis ask --format events` prints. MCP clients find the agents
+//! at `/mcp`, AG-UI front ends at `/agui`, clients of OpenAI's API at `/v1`, and users a page at `/`. Errors are
+//! problem documents (RFC 9457) whose `type` never changes.
 //!
-//! **Not for** deciding or composing anything: the engine comes wired from `neuraxis-app`, and this crate only translates
-//! between HTTP and it. Without keys a server listens on loopback addresses alone. Its figures are in [`Metrics`], its
+//! **Not for** deciding or composing anything: `neuraxis-app` supplies a wired engine, and this crate only translates
+//! between HTTP and it. Without keys, a server listens on loopback addresses only. Its metrics are in [`Metrics`], its
 //! certificate in [`Tls`].
-//!
 //! ```
 //! use neuraxis_app::{App, Config, Environment, Sources};
 //! use neuraxis_server::{ListenAddress, Server, Stop};

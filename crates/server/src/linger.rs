@@ -1,5 +1,5 @@
-//! Gives a client that is still sending the time to read its answer: a connection that closes while bytes come in is reset,
-//! and what was on its way to the client is lost with it.
+//! Gives a client that is still sending time to read its answer: closing a connection while bytes arrive resets it,
+//! which loses the data on its way to the client.
 
 use std::io;
 use std::pin::Pin;
@@ -12,18 +12,18 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// How long the rest of a body is waited for.
+/// How long to wait for the rest of a body.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The most bytes of the rest that are read and dropped.
+/// The maximum number of bytes of the rest that are read and discarded.
 const MAX_DROPPED_BYTES: usize = 8 * 1024 * 1024;
 
-/// Whether the request at hand of one connection has a body of which not all was read.
+/// Whether the body of a connection's current request was not read in full.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Linger(Arc<AtomicBool>);
 
 impl Linger {
-    /// Makes closing the stream wait for the rest of a body that was not read to its end.
+    /// Makes closing the stream wait for the unread rest of a body.
     pub(crate) fn on<S>(&self, stream: S) -> Lingering<S> {
         Lingering {
             stream,
@@ -32,7 +32,7 @@ impl Linger {
         }
     }
 
-    /// Notes whether the body of the connection's next request is read to its end.
+    /// Tracks whether the body of the connection's next request is read to its end.
     pub(crate) fn watch<B: Body>(&self, body: B) -> Watched<B> {
         self.0.store(!body.is_end_stream(), Ordering::Relaxed);
         Watched {
@@ -42,7 +42,7 @@ impl Linger {
     }
 }
 
-/// The body of a request, as it is read.
+/// The body of a request, tracked while it is read.
 #[derive(Debug)]
 pub(crate) struct Watched<B> {
     body: B,
@@ -73,12 +73,12 @@ impl<B: Body + Unpin> Body for Watched<B> {
     }
 }
 
-/// A stream that lingers when it is closed before all was read.
+/// A stream that waits for unread data when it is closed.
 #[derive(Debug)]
 pub(crate) struct Lingering<S> {
     stream: S,
     has_unread: Linger,
-    /// Once our side is closed.
+    /// Set once our side is closed.
     rest: Option<Rest>,
 }
 
@@ -117,7 +117,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    /// Closes our side, and where the client is still sending a body waits until it has stopped.
+    /// Closes our side and, if the client is still sending a body, waits until it has stopped.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let rest = match &mut this.rest {
@@ -137,16 +137,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
     }
 }
 
-/// What a client still sends of a body.
+/// The rest of a body that a client is still sending.
 #[derive(Debug)]
 struct Rest {
     until: Pin<Box<Sleep>>,
-    /// How many bytes of it were read.
+    /// How many bytes of it were read and discarded.
     dropped: usize,
 }
 
 impl Rest {
-    /// Reads and drops what comes, until the client has closed its side or it was enough.
+    /// Reads and discards data until the client has closed its side or a limit is reached.
     fn poll_dropped<S: AsyncRead + Unpin>(
         &mut self,
         stream: &mut S,

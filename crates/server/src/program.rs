@@ -32,13 +32,13 @@ use crate::tls::{Tls, TlsError};
 use crate::token::DecisionToken;
 use crate::worker::{self, WorkFailure};
 
-/// The exit code of wrong usage and wrong configuration.
+/// The exit code for wrong usage or configuration.
 const USAGE: u8 = 2;
 
-/// The exit code of a command whose output nobody reads anymore: that of a program which SIGPIPE, signal 13, ended.
+/// The exit code of a command whose output is no longer read: that of a program ended by SIGPIPE, signal 13.
 const OUTPUT_CLOSED: u8 = 128 + 13;
 
-/// What a file system may no longer say another time, though nobody has put anything right.
+/// Errors of a file system that may disappear without anything being fixed.
 const PASSING: [io::ErrorKind; 12] = [
     io::ErrorKind::HostUnreachable,
     io::ErrorKind::Interrupted,
@@ -73,24 +73,24 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
 
-    /// Listen on this address, instead of server.listen in the configuration (127.0.0.1:8787 if nothing is said); port 0 is
-    /// any that is free. Without keys only a loopback address
+    /// Listen on this address, instead of server.listen in the configuration (default 127.0.0.1:8787); port 0 picks any
+    /// free port. Without keys, only a loopback address is allowed
     #[arg(long, value_name = "ADDR:PORT", value_parser = socket_address)]
     pub listen: Option<SocketAddr>,
 
-    /// What is done instead of serving
+    /// What to do instead of serving
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
-/// What the program does besides serving.
+/// What the program can do besides serving.
 #[derive(Debug, Clone, Subcommand)]
 #[non_exhaustive]
 pub enum Command {
-    /// Make, list and revoke the keys of clients
+    /// Create, list and revoke the keys of clients
     #[command(subcommand)]
     Keys(KeyCommand),
-    /// Drive the runs that servers hand over to Restate, as the section `driver` says, until SIGTERM or SIGINT comes
+    /// Drive the runs that servers hand over to Restate, as the `driver` section configures, until SIGTERM or SIGINT
     Worker,
 }
 
@@ -98,12 +98,12 @@ fn socket_address(text: &str) -> Result<SocketAddr, ListenAddressError> {
     text.parse().map_err(|_| ListenAddressError::Malformed)
 }
 
-/// Wires an engine as the configuration says, and serves it until a signal comes. Prints one line on standard output once
-/// it listens.
+/// Wires an engine as configured, and serves it until a signal arrives. Prints one line on standard output once it
+/// listens.
 ///
 /// # Errors
 ///
-/// A [`Failure`], which knows the exit code that belongs to it.
+/// Returns a [`Failure`], which knows its exit code.
 pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let environment = Environment::of_process().map_err(Failure::Surroundings)?;
     let sources = match &arguments.config {
@@ -116,7 +116,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     keep_secrets_out(&config, &environment);
     let telemetry = Telemetry::start(&config, &environment).map_err(BuildError::from)?;
-    // Until all that is logged has been written.
+    // Held until everything logged has been written.
     let _log = logs::start(&environment, config.server().access_log, &telemetry)?;
     if let Some(Command::Worker) = &arguments.command {
         let worked = worker::run(environment, sources, &config, telemetry).await;
@@ -139,12 +139,12 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let app = wiring.build(&config, None).await?;
     wiring.metrics.watch(app.telemetry());
-    // From here on a signal no longer kills.
+    // From here on, a signal no longer kills the process.
     let told = stop::signal()?;
     let hangups = Hangups::listen()?;
     let is_kept = app.outlives_the_process();
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
-    // Not before: one that cannot listen leaves the file as the server has it that does.
+    // Only after binding: a server that cannot listen must not overwrite the token file of the one that does.
     let token = decision_token(&config, &environment, &wiring.keys)?;
     let shown = token.as_ref().map(ServerToken::reveal);
     wiring.decisions = shown.map(DecisionToken::new);
@@ -160,7 +160,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => server,
     };
     reload::recover_in_the_background(&app, &slots);
-    // Until the server has stopped.
+    // Held until the server has stopped.
     let _retention = Retention::start(app.orchestrator.sessions(), config.store(), config.policy());
     announce(&server.url(), token.as_ref());
     let (app, replacing) = (Arc::new(Mutex::new(app)), server.replacing());
@@ -172,7 +172,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         asked.get_or_init(Instant::now);
         reloading.abort();
         match told {
-            // Nobody could ever go on with what is in memory alone.
+            // A run that is only in memory cannot be resumed by any other process.
             Stop::Drain if !is_kept => Stop::Cancel,
             told => told,
         }
@@ -184,12 +184,13 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads the keys of clients, if there is a place for them.
+/// Reads the keys of clients, if a location for them exists.
 fn keys(config: &Config, environment: &Environment) -> Result<Keys, Failure> {
     let Some(file) = ServerKeyFile::of(config, environment) else {
         return Ok(Keys::default());
     };
-    // Whoever names a file wants nobody let in without a key: one that is gone must not open the server to everybody.
+    // If the configuration names a file, no client may get in without a key: a missing file must not open the server to
+    // all.
     let keys = match &config.server().keys {
         Some(_) => Keys::open_named(file),
         None => Keys::open(file),
@@ -197,7 +198,7 @@ fn keys(config: &Config, environment: &Environment) -> Result<Keys, Failure> {
     keys.map_err(Failure::Keys)
 }
 
-/// Writes the token by which people decide, where there is a place for it.
+/// Writes the token that authorizes decisions, if a location for it exists.
 fn decision_token(
     config: &Config,
     environment: &Environment,
@@ -210,7 +211,7 @@ fn decision_token(
             }
             Ok(token)
         }
-        // Whoever has one with the scope for it decides all the same.
+        // Clients whose key has the scope for decisions can still decide.
         Err(error) if keys.are_needed() => {
             tracing::warn!(error = %with_causes(&error), "only keys decide about calls: the token for decisions cannot be kept");
             Ok(None)
@@ -219,7 +220,7 @@ fn decision_token(
     }
 }
 
-/// Returns where to listen: as the command line says, or else the configuration.
+/// Returns the address to listen on, from the command line or else from the configuration.
 fn listen(arguments: &Arguments, config: &Config, keys: &Keys) -> Result<ListenAddress, Failure> {
     let (address, at) = match arguments.listen {
         Some(address) => (address, Origin::Flag("--listen".to_owned())),
@@ -233,12 +234,12 @@ fn listen(arguments: &Arguments, config: &Config, keys: &Keys) -> Result<ListenA
     listen.map_err(|reason| Failure::Listen { at, reason })
 }
 
-/// Tells whether what clients send is encrypted on its way over a network.
+/// Returns whether client traffic is encrypted on its way over a network.
 const fn is_encrypted(server: &ServerConfig) -> bool {
     server.behind_proxy || server.tls.is_some()
 }
 
-/// Reads the certificate and the key that the configuration names, if it names any.
+/// Reads the certificate and the key, if the configuration names them.
 fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
     let Some(files) = &config.server().tls else {
         return Ok(None);
@@ -251,14 +252,14 @@ fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
     Ok(Some(tls))
 }
 
-/// Returns the address of the page with the token, which the page takes out of it: no request ever holds what stands behind
-/// the `#`.
+/// Returns the address of the page with the token after the `#`. The page removes the token from the address, and
+/// browsers never send that part in a request.
 fn page(url: &str, token: &ServerToken) -> String {
     format!("{url}/#token={}", token.reveal())
 }
 
-/// Says where the server is, for programs that have to know: with port 0 only it does. The address of the page, which holds
-/// the token, is for a person alone.
+/// Prints the server's address for programs that need it: with port 0 only the server knows it. The address of the
+/// page, which holds the token, is printed only at a terminal.
 fn announce(url: &str, token: Option<&ServerToken>) {
     tracing::info!("listening on {url}");
     let mut stdout = io::stdout().lock();
@@ -266,31 +267,31 @@ fn announce(url: &str, token: Option<&ServerToken>) {
     if let Some(token) = token.filter(|_| stdout.is_terminal()) {
         lines += &format!("the page: {}\n", page(url, token));
     }
-    // Nobody has to read it.
+    // Standard output may be closed.
     let _ = stdout
         .write_all(lines.as_bytes())
         .and_then(|()| stdout.flush());
 }
 
-/// Why the program ended other than by a signal.
+/// Why the program ended, other than by a signal.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The working directory is gone or may not be read.
+    /// The working directory does not exist or cannot be read.
     #[error("cannot read the working directory")]
     Surroundings(#[source] io::Error),
-    /// It is not clear what is to be logged.
+    /// The log filter is invalid.
     #[error(transparent)]
     LogFilter(#[from] LogFilterError),
-    /// The configuration cannot be used.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The configured address must not be listened on.
     #[error("{}: {reason}", listen_place(at))]
     Listen {
-        /// Where it is configured.
+        /// Where the address is configured.
         at: Origin,
-        /// What is wrong with the address, which the message says: it is no cause besides.
+        /// What is wrong with the address. It is part of the message, so it is not reported as a cause too.
         reason: ListenAddressError,
     },
     /// The certificate and the key cannot be used.
@@ -302,30 +303,30 @@ pub enum Failure {
         #[source]
         source: Box<TlsError>,
     },
-    /// The engine cannot be wired as the configuration says.
+    /// The engine cannot be wired as configured.
     #[error(transparent)]
     Build(Box<BuildError>),
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// Runs were lost at the end.
+    /// Runs were lost when the server stopped.
     #[error(transparent)]
     Unfinished(#[from] Unfinished),
-    /// Who may ask is not clear.
+    /// The keys of clients cannot be used.
     #[error("the keys of clients cannot be read")]
     Keys(#[source] ServerKeysError),
-    /// Nothing was done with keys.
+    /// A command on keys failed.
     #[error(transparent)]
     KeyCommand(#[from] KeyCommandError),
-    /// The token by which people decide cannot be kept.
+    /// The token that authorizes decisions cannot be stored.
     #[error(
         "the token for decisions cannot be kept; let the server write to its data folder, name another by XDG_DATA_HOME, or give clients keys"
     )]
     Token(#[source] ServerTokenError),
-    /// No runs were driven.
+    /// A worker drove no runs.
     #[error(transparent)]
     Work(#[from] Box<WorkFailure>),
-    /// The operating system refuses what every program needs.
+    /// The operating system refused a basic service.
     #[error("cannot start")]
     System(#[from] io::Error),
 }
@@ -336,7 +337,7 @@ impl From<BuildError> for Failure {
     }
 }
 
-/// Names the place where the address stands.
+/// Names the flag or setting that contains the address.
 fn listen_place(at: &Origin) -> String {
     match at {
         Origin::Flag(name) => name.clone(),
@@ -345,7 +346,7 @@ fn listen_place(at: &Origin) -> String {
 }
 
 impl Failure {
-    /// Returns the exit code that belongs to it.
+    /// Returns the exit code for this failure.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
@@ -368,26 +369,27 @@ impl Failure {
     }
 }
 
-/// Returns the exit code of an engine that cannot be wired.
+/// Returns the exit code for an engine that cannot be wired.
 pub(crate) fn of_build(error: &BuildError) -> ExitCode {
     match error {
-        // What is configured is right, and can be used another time.
+        // The configuration is correct and may work on another attempt.
         BuildError::DatabaseBusy { .. }
         | BuildError::Database {
             source: OpenError::Store(StoreError::Unavailable(_) | StoreError::Refused(_)),
             ..
         } => ExitCode::FAILURE,
-        // It is told with the model, and not as its cause.
+        // The fault is part of the model error's message rather than its cause.
         BuildError::Model { fault, .. } if may_pass(fault) => ExitCode::FAILURE,
         _ => ExitCode::from(USAGE),
     }
 }
 
-/// Tells whether something failed at what a file system says only now, such as that a disk is full or a share does not answer.
+/// Returns whether something failed because of a temporary file system condition, such as a full disk or an
+/// unresponsive share.
 fn may_pass(error: &(dyn Error + 'static)) -> bool {
     let chain = iter::successors(Some(error), |&error| error.source());
     let mut kinds = chain.filter_map(|error| match error.downcast_ref::<pem::Error>() {
-        // It names no cause.
+        // This error does not expose its cause.
         Some(pem::Error::Io(error)) => Some(error.kind()),
         _ => error.downcast_ref::<io::Error>().map(io::Error::kind),
     });
@@ -434,7 +436,7 @@ mod tests {
         ]
     }
 
-    /// What starts the program again need not do so after a 2.
+    /// A supervisor that restarts the program may give up after exit code 2.
     #[test]
     fn what_a_file_system_says_only_now_is_no_fault_of_the_configuration() {
         for failure in failures(io::ErrorKind::StaleNetworkFileHandle) {

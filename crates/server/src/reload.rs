@@ -1,4 +1,4 @@
-//! Wires an engine as the configuration says, and another one when the configuration has changed.
+//! Wires an engine from the configuration, and another one when the configuration changes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,10 +20,11 @@ use crate::stop::Hangups;
 use crate::tls::Tls;
 use crate::token::DecisionToken;
 
-/// How often a server looks for runs that nobody drives: those of a server that died, and those that somebody posted to.
+/// How often a server checks for runs that no process drives: those of a server that died, and those with new messages
+/// in their inbox.
 const RECOVERY: Duration = Duration::from_secs(2);
 
-/// How often a server looks whether another one posted something to the runs at work here.
+/// How often a server checks whether another process has posted something to the runs in progress here.
 const HEARING: Duration = Duration::from_secs(1);
 
 /// What engines are wired with.
@@ -32,31 +33,31 @@ pub(crate) struct Wiring {
     pub(crate) environment: Environment,
     pub(crate) sources: Sources,
     pub(crate) metrics: Metrics,
-    /// What a decision about a call has to show.
+    /// The token that a decision about a call must present.
     pub(crate) decisions: Option<DecisionToken>,
-    /// The keys of clients, which have a file of their own.
+    /// The keys of clients, which have a separate file.
     pub(crate) keys: Keys,
-    /// Whether only programs on this machine reach the server.
+    /// Whether only programs on this machine can reach the server.
     pub(crate) is_loopback: bool,
-    /// Whether the command line says where to listen, whatever the configuration does.
+    /// Whether the command line sets the address, which then overrides the configuration.
     pub(crate) is_address_given: bool,
     pub(crate) duty: Duty,
-    /// The certificate and its key, which are files of their own, too.
+    /// The certificate and its key, which are in separate files too.
     pub(crate) tls: Option<Tls>,
-    /// Where traces go, as long as the process lives.
+    /// Where traces go, for the lifetime of the process.
     pub(crate) telemetry: Telemetry,
 }
 
 /// What the process is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Duty {
-    /// To take requests, whose runs are driven as the configuration says.
+    /// To accept requests, whose runs are driven as configured.
     Serve,
     /// To drive runs.
     Work,
 }
 
-/// Why a configuration is not taken.
+/// Why a configuration is rejected.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
     #[error(transparent)]
@@ -66,21 +67,21 @@ enum Refused {
 }
 
 impl Wiring {
-    /// Wires an engine: on the store of another one, whose place it is to take, if there is one.
+    /// Wires an engine. If `former` is given, the engine uses its store and is to replace it.
     ///
     /// # Errors
     ///
-    /// A [`BuildError`] that names what cannot be used.
+    /// Returns a [`BuildError`] that names what cannot be used.
     pub(crate) async fn build(
         &self,
         config: &Config,
         former: Option<&App>,
     ) -> Result<App, BuildError> {
         keep_secrets_out(config, &self.environment);
-        // Without a place for the token only who has a key could decide.
+        // Without a location for the token, only a client with a key can decide.
         let takes_decisions = self.environment.data_dir().is_some() || self.keys.are_needed();
         if !takes_decisions {
-            // The engine says of each tool what this means, in the words of whoever writes programs.
+            // The engine warns about each tool too, but in terms meant for programmers.
             tracing::warn!(
                 "nobody can approve calls here: that takes a folder for the server's data (HOME, XDG_DATA_HOME) or clients with keys"
             );
@@ -98,7 +99,7 @@ impl Wiring {
                 Some(replaced) => builder.replaces(replaced),
                 None => builder,
             };
-            // Whoever is to decide may come at any time, over any connection.
+            // A decision may come at any time, over any connection.
             let builder = match takes_decisions {
                 true => builder.approver(Arc::new(DecideLater)),
                 false => builder,
@@ -116,7 +117,7 @@ impl Wiring {
         });
         app = app.telemetry(self.telemetry.clone());
         if let Some(former) = former {
-            // Some of what it names stays in force, and its runs go on.
+            // Some of the former settings stay in force, and the former engine's runs continue.
             app = app.store(former.opened()).beside(former);
         }
         if self.duty == Duty::Serve {
@@ -131,7 +132,7 @@ impl Wiring {
         Ok(app)
     }
 
-    /// Returns what a configuration lets clients use.
+    /// Returns the limits on clients from a configuration.
     pub(crate) fn limits(&self, config: &Config) -> Limits {
         let server = config.server();
         Limits {
@@ -146,10 +147,10 @@ impl Wiring {
         }
     }
 
-    /// Reads the configuration again whenever the process is told to, and puts an engine that is wired by it in the place of
-    /// the one there is. A configuration that cannot be used is told of in the log, and changes nothing. To be dropped once the
-    /// server stops: runs that a new engine took up then would die with the process. `started` is the configuration that the
-    /// process was started with: some of it stays in force, however often another one is read. Runs that go on take `slots`.
+    /// Rereads the configuration whenever the process is signalled to, and replaces the current engine by one wired
+    /// from it. A configuration that cannot be used is logged and changes nothing. Drop this once the server stops:
+    /// runs that a new engine resumed then would die with the process. `started` is the configuration that the process
+    /// was started with; some of its settings stay in force across reloads. Resumed runs take `slots`.
     pub(crate) async fn keep_reloading(
         self,
         started: Config,
@@ -173,12 +174,12 @@ impl Wiring {
                     let Some(over) = replacing.begin(orchestrator, limits).await else {
                         return;
                     };
-                    // Not before: the server may have stopped meanwhile.
+                    // Only now: the server may have stopped meanwhile.
                     recover_in_the_background(&new, &slots);
                     *current.lock().unwrap_or_else(PoisonError::into_inner) = new;
                     tokio::spawn(async move {
                         let _ = over.await;
-                        // Nothing calls their tools any more.
+                        // No call uses their tools any more.
                         app.stop_servers().await;
                     });
                     tracing::info!(
@@ -201,7 +202,7 @@ impl Wiring {
         Ok((app, config))
     }
 
-    /// Says which changes since the start need a new one.
+    /// Warns about changed settings that require a restart.
     fn tell_what_stays(&self, started: &Config, now: &Config) {
         let (before, after) = (started.server(), now.server());
         let moves = before.listen != after.listen && !self.is_address_given;
@@ -223,22 +224,22 @@ impl Wiring {
     }
 }
 
-/// Returns the app that serves now.
+/// Returns the app that currently serves.
 pub(crate) fn locked(current: &Mutex<App>) -> App {
     let current = current.lock().unwrap_or_else(PoisonError::into_inner);
     current.clone()
 }
 
-/// Lets runs go on that nobody drives, for as long as the engine takes new ones; each takes a slot, also of its owner's. Those at
-/// work hear of what other processes post to them, their live events go to other processes, and those of runs elsewhere come, for
-/// as long as any is at work or followed.
+/// Resumes runs that no process drives, for as long as the engine accepts new ones; each takes a slot, which also
+/// counts for its owner. Also exchanges data with other processes while runs are in progress or followed: runs here
+/// receive what other processes post to them, and live events are sent to and received from other processes.
 pub(crate) fn recover_in_the_background(app: &App, slots: &Slots) {
     let slots = slots.clone();
     let runs = app.orchestrator.runs().with_context_of_each(move |run| {
         RequestContext::default().with(slots.overdraw(run.owner.as_deref()))
     });
     tokio::spawn(async move {
-        // Nobody who asks waits for it: a store that takes nothing may hold it up for long.
+        // No request waits for this: a store that accepts no writes may delay it for a long time.
         let recovering = async {
             recover(&runs).await;
             runs.keep_recovering(RECOVERY).await;
@@ -251,7 +252,7 @@ pub(crate) fn recover_in_the_background(app: &App, slots: &Slots) {
     });
 }
 
-/// Lets runs go on that a process left at work when it died.
+/// Resumes runs that were in progress in a process that died.
 async fn recover(runs: &Runs) {
     match runs.recover().await {
         Ok(recovered) => {

@@ -1,4 +1,4 @@
-//! The routes, and what all requests have in common.
+//! The routes, and the layers that apply to all requests.
 
 use axum::Router;
 use axum::extract::FromRef;
@@ -13,10 +13,10 @@ use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
 use crate::{agui, api, caller, cors, guard, mcp, metrics, openai, page};
 
-/// Returns what answers requests.
+/// Builds the router that answers requests.
 pub(crate) fn routes(limited: Limited, clients: &McpClients, access: Access) -> Router {
     let readiness = Readiness::new(FromRef::from_ref(&limited));
-    // What is described here stands in `/openapi.json`; the page is added below.
+    // The routes described here are listed in `/openapi.json`; the page is added below.
     let router = Described::new()
         .merge(api::routes())
         .merge(openai::routes())
@@ -31,7 +31,7 @@ pub(crate) fn routes(limited: Limited, clients: &McpClients, access: Access) -> 
         .fallback(nothing_at)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(limited.clone(), caller::admit));
-    // Before it is decided who asks: a browser asks without a key what a page may do.
+    // Outside authentication: a browser sends preflight requests without a key.
     let router = match cors::layer(&limited) {
         Some(cors) => router.layer(cors),
         None => router,
@@ -42,12 +42,13 @@ pub(crate) fn routes(limited: Limited, clients: &McpClients, access: Access) -> 
         .layer(from_fn_with_state(access, access::note))
 }
 
-/// Says that nothing is at the address that a client asked for.
+/// Reports that the requested address does not exist.
 pub(crate) fn nothing_here() -> Problem {
     Problem::new(&NOT_FOUND, "there is nothing at this address")
 }
 
-/// Says the same, and beneath `/v1` what is there: clients that ask for another of OpenAI's routes have the right address.
+/// Like [`nothing_here`], but beneath `/v1` lists the existing routes: a client that calls another of OpenAI's routes
+/// has the right base address.
 async fn nothing_at(uri: Uri) -> Problem {
     match uri.path().starts_with("/v1/") {
         true => Problem::new(&NOT_FOUND, openai::NOTHING_HERE),

@@ -1,4 +1,4 @@
-//! What clients say: JSON objects and queries of known fields, with a clear word about what is wrong with them.
+//! What clients send: JSON objects and queries with known fields, and clear error messages for invalid ones.
 
 use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
@@ -10,28 +10,29 @@ use serde_json::{Number, Value};
 
 use crate::problem::{INVALID_FIELD, INVALID_JSON, INVALID_QUERY, Problem, UNKNOWN_FIELD};
 
-/// The most characters of a client's own words, such as the name of an unknown field, that an answer repeats.
+/// The maximum number of characters of a client's own input, such as the name of an unknown field, that an error
+/// repeats.
 const MAX_REPEATED_CHARS: usize = 64;
 
-/// The most characters of an answer about them.
+/// The maximum number of characters of such an error message.
 const MAX_COMPLAINT_CHARS: usize = 300;
 
-/// The form of a text that every store can keep, as a schema tells it.
+/// The schema pattern of a string that every store can hold.
 pub(crate) const WITHOUT_NUL: &str = r"^[^\x00]*$";
 
-/// The form of a text that says something, as a schema tells it.
+/// The schema pattern of a string that is not blank.
 pub(crate) const SAYS_SOMETHING: &str = r"^[^\x00]*[^\s\x00][^\x00]*$";
 
-/// The greatest whole number that all JSON programs tell from its neighbors: 2^53 - 1.
+/// The greatest whole number that all JSON programs can tell from its neighbors: 2^53 - 1.
 pub(crate) const MAX_WHOLE: u64 = (1 << 53) - 1;
 
-/// Reads a whole number, however it is written: to JSON `7.0` is one, and some languages know no other numbers.
+/// Parses a whole number, however it is written: `7.0` is one in JSON, and some languages have no other numbers.
 pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let number = Number::deserialize(deserializer)?;
     let is_whole = |float: &f64| float.fract() == 0.0 && *float >= 0.0;
     let whole = number.as_u64().or_else(|| {
         let float = number.as_f64().filter(is_whole)?;
-        // Without a fraction it is the text of a whole number.
+        // Without a fraction, this is the text of a whole number.
         format!("{float:.0}").trim_start_matches('-').parse().ok()
     });
     whole.filter(|whole| *whole <= MAX_WHOLE).ok_or_else(|| {
@@ -41,7 +42,7 @@ pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D
     })
 }
 
-/// Reads a whole number, or none.
+/// Parses an optional whole number.
 pub(crate) fn whole_if_any<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<u64>, D::Error> {
@@ -52,11 +53,11 @@ pub(crate) fn whole_if_any<'de, D: Deserializer<'de>>(
 
 /// An object that clients send.
 pub(crate) trait Said: DeserializeOwned {
-    /// The fields there are, the most needed first.
+    /// The known fields, the most important first.
     const FIELDS: &'static [&'static str];
 }
 
-/// Reads an object from JSON.
+/// Parses an object from JSON.
 pub(crate) fn parse<T: Said>(bytes: &[u8]) -> Result<T, Problem> {
     if is_list(bytes) {
         let field = T::FIELDS.first().copied().unwrap_or_default();
@@ -71,12 +72,12 @@ pub(crate) fn parse<T: Said>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(said)
 }
 
-/// Tells whether a body is a list: serde would take one of the values of an object's fields in its place.
+/// Returns whether a body is a list: serde would accept a list of an object's field values as the object.
 pub(crate) fn is_list(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().first() == Some(&b'[')
 }
 
-/// Reads what stands behind the `?` of an address.
+/// Parses the query string of an address.
 pub(crate) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
     let Query(said) = query.map_err(|rejection| {
         let text = clip(&rejection.body_text(), MAX_COMPLAINT_CHARS);
@@ -85,7 +86,7 @@ pub(crate) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Pro
     Ok(said)
 }
 
-/// Refuses a text that not every store can keep: what one refuses all refuse.
+/// Refuses a string that some stores cannot hold, so that all refuse the same.
 pub(crate) fn without_nul(field: &'static str, text: &str) -> Result<(), Problem> {
     if !text.contains('\0') {
         return Ok(());
@@ -93,7 +94,7 @@ pub(crate) fn without_nul(field: &'static str, text: &str) -> Result<(), Problem
     Err(holds_nul(field))
 }
 
-/// Refuses the text of a field, since it holds the character that not every store can keep.
+/// The error for a field whose string contains U+0000, which some stores cannot hold.
 pub(crate) fn holds_nul(field: &str) -> Problem {
     if field.is_empty() {
         let detail = "the body must not hold the character U+0000";
@@ -102,8 +103,9 @@ pub(crate) fn holds_nul(field: &str) -> Problem {
     Problem::invalid(field, "it must not hold the character U+0000")
 }
 
-/// Returns the place of the first text within a value that holds that character, such as `messages[0].content`; empty where it
-/// is the value itself. A name that holds it is told by the object that it stands in.
+/// Returns the path of the first string within a value that contains U+0000, such as `messages[0].content`. The path is
+/// empty if the value itself is that string. For a member name that contains it, the path is that of the enclosing
+/// object.
 pub(crate) fn nul_in(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => text.contains('\0').then(String::new),
@@ -166,14 +168,14 @@ fn complaint(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> 
     problem.with("line", line).with("column", column)
 }
 
-/// Returns the name of the field that an object lacks or has twice, by what is said of that.
+/// Returns the name of the field that an object lacks or has twice, taken from the error message.
 fn lacking(text: &str) -> Option<&str> {
     let missing = text.strip_prefix("missing field `");
     let name = missing.or_else(|| text.strip_prefix("duplicate field `"))?;
     name.strip_suffix('`')
 }
 
-/// Returns the name of the list that a place is within, `attachments[0].name`, or the place itself.
+/// Returns the name of the list that contains a path such as `attachments[0].name`, or else the path itself.
 fn list_of(path: &str) -> &str {
     path.split_once('[').map_or(path, |(list, _)| list)
 }

@@ -1,4 +1,4 @@
-//! The server: takes connections, and lets go of them in an orderly way.
+//! The server: accepts connections, and closes them in an orderly way.
 
 use std::future::Future;
 use std::io;
@@ -25,23 +25,23 @@ use crate::metrics::Metrics;
 use crate::stop::Stop;
 use crate::tls::Tls;
 
-/// How many connections there may be; more have to wait to be accepted.
+/// The maximum number of connections; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 8_192;
 
-/// How long runs may take to end when they are cancelled. They only have to record that they ended.
+/// How long runs may take to end after they are cancelled. They only need to record that they ended.
 const RECORDING: Duration = Duration::from_secs(5);
 
-/// How long runs may go on when the server is asked to stop. With what follows here it is eight seconds, and what the program does
-/// after that takes no more than is left of ten.
+/// How long runs may continue after the server is asked to stop. Together with the two limits below, this adds up to
+/// eight seconds; what the program does afterward fits in the rest of ten seconds.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long it may take after that to leave those that did not end.
+/// How long it may then take to leave the runs that did not end.
 const LEAVING: Duration = Duration::from_secs(2);
 
-/// How long connections may take after that, to send what is left.
+/// How long connections may then take to send the remaining data.
 const DRAINING: Duration = Duration::from_secs(1);
 
-/// A server that listens.
+/// A server that is listening.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -54,30 +54,30 @@ pub struct Server {
     replacing: (mpsc::Sender<Replacement>, mpsc::Receiver<Replacement>),
 }
 
-/// The address cannot be listened on.
+/// The error when a server cannot listen on its address.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}")]
 #[non_exhaustive]
 pub struct BindError {
     /// The address.
     pub address: ListenAddress,
-    /// What the operating system said.
+    /// The operating system's error.
     #[source]
     pub source: io::Error,
 }
 
-/// Some runs neither ended nor were left in time when the server stopped: what they did last may not be on record.
+/// Some runs neither ended nor were left in time when the server stopped, so their last actions may not be on record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("some runs neither ended in time nor could be left in order, and were given up")]
 #[non_exhaustive]
 pub struct Unfinished;
 
 impl Server {
-    /// Begins to listen. Clients can connect from now on; they are answered by [`serve`](Self::serve).
+    /// Starts to listen. Clients can connect from now on; [`serve`](Self::serve) answers them.
     ///
     /// # Errors
     ///
-    /// A [`BindError`], if the port is taken for instance.
+    /// Returns a [`BindError`], for example if the port is taken.
     pub async fn bind(
         address: ListenAddress,
         orchestrator: Orchestrator,
@@ -98,35 +98,35 @@ impl Server {
         })
     }
 
-    /// Sets what clients may use; what [`Limits::default`] says, if left out.
+    /// Sets what clients may use. The default is [`Limits::default`].
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Counts with these figures; with new ones, if left out.
+    /// Counts with these metrics. By default, new ones are created.
     #[must_use]
     pub fn with_metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
         self
     }
 
-    /// Writes a line of the access log for each answer; lines for who looks for defects (`debug`), if left out.
+    /// Writes a line of the access log for each answer. By default, the lines are written at level `debug`.
     #[must_use]
     pub const fn with_access_log(mut self, log: Option<AccessLog>) -> Self {
         self.access_log = log;
         self
     }
 
-    /// Speaks TLS alone; none of it, if left out.
+    /// Accepts only TLS connections. By default, accepts none.
     #[must_use]
     pub fn with_tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Returns what puts another engine in the place of this server's, while it serves.
+    /// Returns a handle that replaces this server's engine while it serves.
     #[must_use]
     pub fn replacing(&self) -> Replacing {
         Replacing::new(self.replacing.0.clone())
@@ -139,18 +139,18 @@ impl Server {
         }
     }
 
-    /// Returns the URL under which the server answers, with the port it really has.
+    /// Returns the server's URL, with the actual port.
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}{}", self.scheme().prefix(), self.address)
     }
 
-    /// Answers until `stop` is over. Then it takes no new connections, ends or leaves all runs as `stop` says, and gives
-    /// clients a moment to hear of it.
+    /// Answers requests until `stop` completes. Then the server accepts no new connections, ends or leaves all runs as
+    /// `stop` says, and gives clients a moment to receive the outcome.
     ///
     /// # Errors
     ///
-    /// [`Unfinished`] if runs had to be given up.
+    /// Returns [`Unfinished`] if runs had to be abandoned.
     pub async fn serve(self, stop: impl Future<Output = Stop>) -> Result<(), Unfinished> {
         let scheme = self.scheme();
         let Self {
@@ -191,14 +191,14 @@ impl Server {
         };
         let (over, is_over) = oneshot::channel();
         let (orchestrators, clients) = engines.stop();
-        // In this order: whoever finds the door closed knows that no new run begins.
+        // In this order: a client that cannot connect any more can rely on no new run starting.
         let (ended, (), ()) = tokio::join!(
             async {
                 let ended = join_all(orchestrators.iter().map(|each| end(each, how))).await;
                 for clients in clients {
                     clients.end_streams();
                 }
-                // It is waited for below, whatever happens.
+                // The receiver waits until everything has ended, whatever happens here.
                 let _ = over.send(());
                 ended.into_iter().collect()
             },
@@ -209,7 +209,7 @@ impl Server {
     }
 }
 
-/// Ends all runs, or lets them end and leaves those that do not.
+/// Ends all runs, or gives them time to end and leaves those that do not.
 async fn end(orchestrator: &Orchestrator, how: Stop) -> Result<(), Unfinished> {
     let ended = match how {
         Stop::Cancel => timeout(RECORDING, orchestrator.shutdown()).await,
@@ -225,10 +225,10 @@ async fn end(orchestrator: &Orchestrator, how: Stop) -> Result<(), Unfinished> {
     ended.map_err(|_| Unfinished)
 }
 
-/// Closes idle connections, and others once they have sent what is left, or some time after all runs are over.
+/// Closes idle connections, and others once they have sent their remaining data or some time after all runs have ended.
 async fn let_go(graceful: GracefulShutdown, is_over: oneshot::Receiver<()>) {
     let patience = async {
-        // Dropped or sent, the runs are over.
+        // The runs have ended whether the sender was used or dropped.
         let _ = is_over.await;
         sleep(DRAINING).await;
     };
@@ -240,14 +240,14 @@ async fn let_go(graceful: GracefulShutdown, is_over: oneshot::Receiver<()>) {
     }
 }
 
-/// Waits for the next connection, and before that for a place for it.
+/// Waits for a free connection slot, then for the next connection.
 async fn next(
     listener: &mut TcpListener,
     permits: &Arc<Semaphore>,
 ) -> (TcpStream, SocketAddr, Option<OwnedSemaphorePermit>) {
     // The semaphore is never closed.
     let permit = Arc::clone(permits).acquire_owned().await.ok();
-    // This of axum survives that no file descriptors are left.
+    // This axum implementation survives running out of file descriptors.
     let (stream, peer) = Listener::accept(listener).await;
     (stream, peer, permit)
 }

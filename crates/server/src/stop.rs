@@ -1,4 +1,4 @@
-//! When the program has to stop, and how.
+//! When the program must stop, and how.
 
 use std::future::Future;
 use std::io;
@@ -8,22 +8,22 @@ use std::time::Duration;
 use neuraxis_app::App;
 use tokio::time::Instant;
 
-/// How long it takes at the most from the signal until all is over but the writing of the log: with that, less than the 10 seconds
-/// that Docker waits before it kills. Runs and connections take eight of these nine at the most.
+/// The maximum time from the signal until everything but the writing of the log is complete. It keeps the total below
+/// the 10 seconds that Docker waits before it kills. Runs and connections take at most eight of these nine seconds.
 const STOPPING: Duration = Duration::from_secs(9);
 
-/// How a server stops. Either way it takes no new connections and no new turns.
+/// How a server stops. In either case it accepts no new connections and no new turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stop {
-    /// Turns at work are cancelled and say so, to their clients and in their logs.
+    /// Turns in progress are cancelled, which is reported to their clients and in their logs.
     Cancel,
-    /// Turns at work have 5 seconds to end. Those that have not are left as they are, for the next server on the same
-    /// store to go on with: only where there can be one.
+    /// Turns in progress have 5 seconds to end. Those that have not are left as they are, for the next server on the
+    /// same store to resume. Only for stores that another server can open.
     Drain,
 }
 
-/// Starts to listen for the signals that ask a program to stop, and returns what ends when one comes.
+/// Starts to listen for the signals that ask a program to stop. Returns a future that completes when one arrives.
 #[cfg(unix)]
 pub(crate) fn signal() -> io::Result<impl Future<Output = Stop>> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -44,7 +44,7 @@ pub(crate) fn signal() -> io::Result<impl Future<Output = Stop>> {
     })
 }
 
-/// Starts to listen for Ctrl-C, and returns what ends when it comes.
+/// Starts to listen for Ctrl-C. Returns a future that completes when it is pressed.
 #[cfg(windows)]
 pub(crate) fn signal() -> io::Result<impl Future<Output = Stop>> {
     let mut pressed = tokio::signal::windows::ctrl_c()?;
@@ -55,8 +55,8 @@ pub(crate) fn signal() -> io::Result<impl Future<Output = Stop>> {
     })
 }
 
-/// Ends the MCP servers and delivers what is left of traces, both at once, in what is left of the time since the program was asked
-/// to stop. A server that does not end in it is stopped, with all it started.
+/// Ends the MCP servers and delivers the remaining traces, both at the same time, in what is left of the time since the
+/// program was asked to stop. A server that does not end in time is stopped, with every process it started.
 pub(crate) async fn close(app: &App, asked: &OnceLock<Instant>) {
     let left = STOPPING.saturating_sub(asked.get_or_init(Instant::now).elapsed());
     let telemetry = app.telemetry();
@@ -70,7 +70,7 @@ pub(crate) async fn close(app: &App, asked: &OnceLock<Instant>) {
     }
 }
 
-/// Is told when the configuration is to be read again.
+/// Receives requests to reload the configuration.
 #[derive(Debug)]
 pub(crate) struct Hangups {
     #[cfg(unix)]
@@ -87,20 +87,20 @@ impl Hangups {
         Ok(Self { signal })
     }
 
-    /// Waits for the next one; false if there will be none.
+    /// Waits for the next signal. Returns false if none can follow.
     #[cfg(unix)]
     pub(crate) async fn next(&mut self) -> bool {
         self.signal.recv().await.is_some()
     }
 
-    /// There is no such signal here.
+    /// This platform has no such signal.
     #[cfg(not(unix))]
     #[expect(clippy::unnecessary_wraps, reason = "listening for a signal can fail")]
     pub(crate) const fn listen() -> io::Result<Self> {
         Ok(Self {})
     }
 
-    /// There is no such signal here.
+    /// This platform has no such signal.
     #[cfg(not(unix))]
     pub(crate) async fn next(&mut self) -> bool {
         std::future::ready(false).await

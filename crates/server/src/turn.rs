@@ -1,4 +1,4 @@
-//! What a client says to take a turn: the body of the request.
+//! The body of a request to take a turn.
 
 use neuraxis::core::AgentName;
 use neuraxis::engine::{AnswerSchema, RequestError};
@@ -14,7 +14,7 @@ use crate::limits::Limited;
 use crate::problem::Problem;
 use crate::said::{self, Said};
 
-/// A user message with the circumstances that a client may choose.
+/// A user message, with the settings that a client may choose.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "NewTurn")]
 #[serde(deny_unknown_fields, expecting = "an object with the field message")]
@@ -22,20 +22,22 @@ pub(crate) struct Turn {
     /// The message.
     #[schemars(regex(pattern = said::SAYS_SOMETHING))]
     message: String,
-    /// Files that go with it, in this order after its text: 20 at most, 7 MiB each (a text 1 MiB), 15 MiB together.
+    /// Files that go with the message, in this order after its text: at most 20, each at most 7 MiB (a text file 1
+    /// MiB), together at most 15 MiB.
     #[serde(default)]
     attachments: Vec<Attached>,
-    /// Where the request comes from: one of the channels of `/api/v1/policy`; `chat` if left out, or the only one that the caller may use.
+    /// Where the request comes from: one of the channels of `/api/v1/policy`. The default is `chat`, or the only one
+    /// that the caller may use.
     #[serde(default)]
     channel: Option<Channel>,
-    /// How much freedom the run has: one of the modes of `/api/v1/policy`; if left out, `moderate`, or the freest that
-    /// is no freer and that the caller may choose.
+    /// How much freedom the run has: one of the modes of `/api/v1/policy`. The default is `moderate`, or the freest
+    /// mode that is no freer and that the caller may choose.
     #[serde(default)]
     mode: Option<Mode>,
-    /// The agent that answers, in place of the channel's own.
+    /// The agent that answers, instead of the channel's own.
     #[serde(default)]
     agent: Option<AgentName>,
-    /// A JSON Schema that the answer has to fit: that of an object.
+    /// A JSON Schema that the answer must fit. It must describe an object.
     #[serde(default)]
     #[schemars(extend(
         "type" = ["object", "null"],
@@ -43,8 +45,9 @@ pub(crate) struct Turn {
         "properties" = { "type": { "const": "object" } },
     ))]
     schema: Option<Value>,
-    /// Tools that the client runs itself: 128 at most, 1 MiB together. A call of one makes the turn answer `waiting`, and the
-    /// run goes on with the result that the client brings to `/api/v1/runs/{id}/tools/{call_id}`.
+    /// Tools that the client runs itself: at most 128, together at most 1 MiB. When the model calls one, the turn
+    /// answers `waiting`, and the run continues once the client sends the result to
+    /// `/api/v1/runs/{id}/tools/{call_id}`.
     #[serde(default)]
     #[schemars(length(max = 128))]
     tools: Vec<ClientTool>,
@@ -63,7 +66,7 @@ impl Said for Turn {
 }
 
 impl Turn {
-    /// Reads a turn from JSON.
+    /// Parses a turn from JSON.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         let turn: Self = said::parse(bytes)?;
         said::without_nul("message", &turn.message)?;
@@ -73,7 +76,7 @@ impl Turn {
         Ok(turn)
     }
 
-    /// Makes the engine's request of it, which is the caller's own. The caller is refused what it may not choose.
+    /// Converts the turn to the engine's request, owned by the caller. Refuses anything that the caller may not choose.
     pub(crate) fn into_request(
         self,
         session: SessionId,

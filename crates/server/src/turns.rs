@@ -1,11 +1,12 @@
-//! `POST /api/v1/sessions/{id}/turns`: a user message in, the run's result or its events out.
+//! `POST /api/v1/sessions/{id}/turns`: takes a user message and returns the run's result or its events.
 //!
-//! A client that goes away does not stop its run: it goes on to its end, and the session stays busy until then. The model's
-//! replies are streamed even where the client wants the result alone, because somebody else may follow the run.
+//! A client that disconnects does not stop its run: the run continues to its end, and the session stays busy until
+//! then. The model's replies are streamed even if the client wants only the result, because another client may follow
+//! the run.
 //!
-//! With the header `Idempotency-Key` the request may be repeated: it gets the run that the first one began, whatever came
-//! of it, and says so in the header `Idempotency-Replayed`. Events then begin after the record that the header
-//! `Last-Event-ID` names.
+//! With the header `Idempotency-Key` the request can be repeated: a repeat gets the run that the first request started,
+//! whatever its outcome, and is marked by the header `Idempotency-Replayed`. Events then begin after the record that
+//! the header `Last-Event-ID` names.
 
 use axum::Json;
 use axum::body::Body;
@@ -29,10 +30,10 @@ use crate::refusal::{RETRY_AFTER, internal};
 use crate::slots::BeginningSlot;
 use crate::turn::Turn;
 
-/// The header that makes a request safe to be repeated.
+/// The request header that makes repeating a request safe.
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The header of the answer to a request that was repeated.
+/// The response header that marks the answer to a repeated request.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// Takes a turn.
@@ -58,13 +59,13 @@ pub(crate) async fn take(
     request.idempotency_key = key;
     let slot = match limited.slot(&caller) {
         Ok(slot) => Some(slot),
-        // Whoever comes back to a run that is there needs no room for another.
+        // A repeated request for an existing run needs no further slot.
         Err(_) if orchestrator.runs().is_repeat(&request).await? => None,
         Err(problem) => return Err(problem),
     };
     let (handle, events) = begin(orchestrator.clone(), request, slot).await?;
     let mut answer = if wants_events(&headers) {
-        // Of a run that begins now nobody had a record.
+        // No client can have seen a record of a run that starts now.
         let last = if handle.is_repeat() { last } else { Seq(0) };
         let newest = handle.records().last().map_or(Seq(0), |newest| newest.seq);
         events::check_last(last, newest)?;
@@ -81,8 +82,8 @@ pub(crate) async fn take(
     Ok(answer)
 }
 
-/// Begins a run. A client that leaves in the middle must not leave half a beginning behind, which would keep the session busy
-/// for good. The run has its slot until it is over, whoever listens.
+/// Starts a run, even if the client disconnects halfway: a half-started run would keep its session busy permanently.
+/// The run holds its slot until it ends, whether or not a client listens.
 async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
@@ -91,14 +92,14 @@ async fn begin(
     Ok(detached(start(orchestrator, request, slot)).await??)
 }
 
-/// Begins a run, which has its slot until it is over.
+/// Starts a run, which holds its slot until it ends.
 pub(crate) async fn start(
     orchestrator: Orchestrator,
     mut request: UserRequest,
     slot: Option<BeginningSlot>,
 ) -> Result<(RunHandle, Events), RequestError> {
     let beginning = slot.map(|BeginningSlot { beginning, held }| {
-        // What the run is driven with is dropped when it is over, however it ended, and gives the slot back.
+        // The context is dropped when the run ends, however it ends, which releases the slot.
         request.context = std::mem::take(&mut request.context).with(held);
         beginning
     });
@@ -108,12 +109,12 @@ pub(crate) async fn start(
     Ok((handle, events))
 }
 
-/// How a client comes by the answer of a run that has no result yet.
+/// How a client can later get the answer of a run that has no result yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Later {
-    /// It sends its request again.
+    /// By sending the same request again.
     UnderItsKey,
-    /// It looks into the session: the request sent again is another one.
+    /// By reading the session: sending the request again would start another run.
     InTheSession,
 }
 
@@ -128,7 +129,7 @@ impl Later {
     }
 }
 
-/// Says why a run that began has no result. The store's own words went into the log.
+/// Reports why a run that started has no result. The store's own message is in the log.
 pub(crate) fn no_result(
     orchestrator: &Orchestrator,
     run: &RunHandle,
@@ -151,7 +152,7 @@ pub(crate) fn no_result(
         .with("run_id", run.run_id().to_string())
 }
 
-/// Says that a run is not over, and could not be recorded.
+/// Reports that a run has not ended because it could not be recorded.
 fn unrecorded(later: Later) -> Problem {
     let advice = later.advice();
     let detail = format!(
@@ -161,12 +162,12 @@ fn unrecorded(later: Later) -> Problem {
     let problem = Problem::new(&RUN_UNRECORDED, detail);
     match later {
         Later::UnderItsKey => problem.retry_after(RETRY_AFTER),
-        // Where the header is many clients send the request again by themselves.
+        // No `Retry-After` here: many clients resend automatically when they see it.
         Later::InTheSession => problem,
     }
 }
 
-/// Reads the key of the request, if it has one.
+/// Returns the idempotency key of the request, if it has one.
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Problem> {
     let invalid = |why: &str| {
         let detail = format!("{why}; a random UUID is a good key");
@@ -181,12 +182,12 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Proble
             "the header Idempotency-Key was sent more than once",
         ));
     }
-    // What is no text is not visible either.
+    // A value that is not text has no visible characters either.
     let key: Result<IdempotencyKey, _> = key.to_str().unwrap_or_default().parse();
     key.map(Some).map_err(|error| invalid(&error.to_string()))
 }
 
-/// Tells whether a client takes server-sent events: it names them, and not as what it takes least (`q=0`).
+/// Returns whether a client accepts server-sent events: it names them, and not with `q=0`.
 fn wants_events(headers: &HeaderMap) -> bool {
     let accepted = headers
         .get_all(header::ACCEPT)
@@ -230,7 +231,7 @@ mod tests {
         assert!(!wants_events(&HeaderMap::new()));
     }
 
-    /// Clients that find the header send the request again by themselves.
+    /// Clients that find the header resend the request automatically.
     #[test]
     fn only_who_may_send_a_request_again_is_told_when() {
         for (later, expected) in [(Later::UnderItsKey, true), (Later::InTheSession, false)] {

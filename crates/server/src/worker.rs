@@ -23,12 +23,12 @@ use crate::stop::{self, Hangups};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkFailure {
-    /// The configuration has runs driven where they begin.
+    /// The configuration has runs driven where they start.
     #[error(
         "{at:#}: driver.kind is local, so that servers drive their runs themselves and hand over none; set it to restate"
     )]
     Local {
-        /// Where it says so.
+        /// Where this is configured.
         at: Origin,
     },
     /// Sessions are in the memory of another process.
@@ -36,36 +36,36 @@ pub enum WorkFailure {
         "{at:#}: store.url: a worker takes runs up from the store of those that begin them, and memory: is a process's own"
     )]
     NothingShared {
-        /// Where it says so.
+        /// Where this is configured.
         at: Origin,
     },
-    /// Restate would give up calls of a tool that may last as long as they do.
+    /// Restate would abandon tool calls that take as long as they are allowed to.
     #[error(
         "{at:#}: driver.restate: Restate gives a step up after {longest_step:?} (inactivity_ms and abort_ms), and {tool} may take {may_take:?}: make abort_ms longer"
     )]
     TooShort {
-        /// Where it says so.
+        /// Where this is configured.
         at: Origin,
-        /// How long a step may last.
+        /// How long a step may take.
         longest_step: Duration,
         /// The name of the tool.
         tool: String,
-        /// How long a call of it may last.
+        /// How long one call of it may take.
         may_take: Duration,
     },
-    /// The engine cannot be wired as the configuration says.
+    /// The engine cannot be wired as configured.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// The worker cannot be reached as the configuration says.
+    /// The worker cannot be reached as configured.
     #[error(transparent)]
     Worker(#[from] WorkerError),
-    /// The operating system refuses what every program needs.
+    /// The operating system refused a basic service.
     #[error("cannot start")]
     System(#[from] io::Error),
 }
 
 impl WorkFailure {
-    /// Returns the exit code that belongs to it.
+    /// Returns the exit code for this failure.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Build(error) => of_build(error),
@@ -75,7 +75,7 @@ impl WorkFailure {
     }
 }
 
-/// Wires an engine as the configuration says, and drives what Restate gives it until a signal comes. Prints one line on
+/// Wires an engine as configured, and drives the runs that Restate sends until a signal arrives. Prints one line on
 /// standard output once it listens.
 pub(crate) async fn run(
     environment: Environment,
@@ -126,13 +126,13 @@ pub(crate) async fn run(
         );
     }
     tracing::info!("listening on http://{address}");
-    // Nobody has to read it.
+    // Standard output may be closed.
     let mut stdout = io::stdout();
     let _ = writeln!(stdout, "listening on http://{address}").and_then(|()| stdout.flush());
     let asked = OnceLock::new();
     let until = async {
         tokio::select! {
-            // Whichever signal it is: other workers go on with the runs.
+            // All signals are treated alike: other workers continue the runs.
             _ = told => {}
             () = outlive(hangups) => {}
         }
@@ -145,7 +145,8 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// Says on each SIGHUP that nothing is read again, where it would end the process with its runs. Never ends.
+/// Logs on each SIGHUP that nothing is reloaded; unhandled, the signal would end the process with its runs. Never
+/// returns.
 async fn outlive(mut hangups: Hangups) {
     while hangups.next().await {
         tracing::warn!("a worker follows a changed configuration once it is started anew");

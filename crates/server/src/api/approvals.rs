@@ -1,4 +1,4 @@
-//! `/api/v1/approvals`: the calls that wait for a person, and what the person decides.
+//! `/api/v1/approvals`: the calls that wait for a user's decision, and the decisions.
 
 use axum::Json;
 use axum::body::Body;
@@ -24,29 +24,29 @@ use crate::limits::Limited;
 use crate::problem::{NOT_ASKED, OTHER_QUESTION, Problem, QUESTION_ALTERED};
 use crate::said::{self, Said};
 
-/// Which questions are shown.
+/// The questions to return.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shown {
-    /// Only those of this session.
+    /// Only questions of this session.
     session: Option<SessionId>,
-    /// Only those of this owner.
+    /// Only questions of this owner.
     #[schemars(regex(pattern = said::WITHOUT_NUL))]
     owner: Option<String>,
-    /// Those of how many runs at the most; 50 if left out.
+    /// The maximum number of runs whose questions are returned; 50 by default.
     #[schemars(range(min = 1, max = RunFilter::MAX_LIMIT - 1))]
     limit: Option<usize>,
-    /// Only those of runs behind this one, the last of the page before.
+    /// Only questions of runs after this one, the last of the previous page.
     after: Option<RunId>,
 }
 
-/// A page of the questions that are open, those of the oldest run first.
+/// A page of open questions, those of the oldest run first.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Approvals")]
 pub(crate) struct Waiting {
     /// The questions.
     approvals: Vec<Question>,
-    /// What `after` has to name for the next page; left out on the last one.
+    /// The value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<RunId>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Waiting {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Approval")]
 struct Question {
-    /// What a decision has to name to be one about exactly this.
+    /// The name that a decision must give to decide exactly this question.
     question: String,
     #[serde(flatten)]
     waiting: WaitingApproval,
@@ -72,13 +72,13 @@ pub(crate) async fn list(
     let seen = RequestContext::default().owned_by(caller.seen_of(shown.owner)?);
     let approvals = orchestrator.approvals().with_context(seen);
     let mut found = match &shown.session {
-        // No more than one of its runs waits.
+        // At most one of its runs waits.
         Some(session) => approvals.find_in(session).await?,
         None => approvals.page(shown.after, most).await?,
     };
     let is_behind = |run: RunId| shown.after.is_none_or(|after| run > after);
     found.waiting.retain(|waiting| is_behind(waiting.run_id));
-    // Nobody can answer one whose time is over, whether its run has heard of that or not.
+    // An expired question cannot be answered, even if its run has not noticed yet.
     let open = found
         .waiting
         .into_iter()
@@ -93,7 +93,7 @@ pub(crate) async fn list(
     }))
 }
 
-/// What a client says about a call.
+/// The body of a decision about a call.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "DecisionOfPerson")]
 #[serde(
@@ -103,15 +103,15 @@ pub(crate) async fn list(
 pub(crate) struct DecisionBody {
     /// Whether the call may run.
     decision: Verb,
-    /// Why it may not, for the model.
+    /// Why the call may not run, for the model.
     reason: Option<String>,
-    /// Other arguments, with which the call runs instead.
+    /// Different arguments to run the call with.
     #[schemars(with = "Option<Value>")]
     arguments: Option<Box<RawValue>>,
-    /// The name of the question that is answered, as `/api/v1/approvals` and the `pending` of a turn tell it: no other one is
-    /// decided by it.
+    /// The name of the question that is answered, as given by `/api/v1/approvals` and the `pending` of a turn. The
+    /// decision applies to no other question.
     question: String,
-    /// Which of the offered choices is remembered, counted from 0.
+    /// The index of the offered choice to remember, starting at 0.
     #[serde(default, deserialize_with = "said::whole_if_any")]
     #[schemars(range(max = said::MAX_WHOLE))]
     remember: Option<u64>,
@@ -122,7 +122,7 @@ pub(crate) struct DecisionBody {
 enum Verb {
     /// The call runs.
     Approve,
-    /// The call does not run, and the model is told why.
+    /// The call does not run, and the model is told the reason.
     Deny,
 }
 
@@ -131,11 +131,11 @@ impl Said for DecisionBody {
         &["decision", "question", "reason", "arguments", "remember"];
 }
 
-/// What was decided about: the decision is kept.
+/// The question that was decided. The decision is stored.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Decided")]
 pub(crate) struct Kept {
-    /// The run, which goes on.
+    /// The run, which resumes.
     run_id: RunId,
     /// The name of the question that was answered.
     question: String,
@@ -174,7 +174,7 @@ pub(crate) async fn decide(
     let decision = said.decision(&waiting)?;
     let by = caller.by();
     let context = caller.going_on(&limited, &summary.session).await?;
-    // A client that leaves in the middle must not leave a run that nobody drives.
+    // If the client disconnects halfway, the run must not be left without a driver.
     let decided = detached(async move {
         let approvals = orchestrator.approvals().with_context(context);
         let in_time = approvals.check_time(&waiting).await;

@@ -1,4 +1,5 @@
-//! `POST /api/v1/runs/{id}/fork`: a new session that begins with the conversation up to a turn of a run, and goes on differently.
+//! `POST /api/v1/runs/{id}/fork`: a new session that begins with the conversation up to a turn of a run and then
+//! diverges.
 
 use std::sync::Arc;
 
@@ -26,29 +27,29 @@ use crate::refusal::internal;
 use crate::said::{self, MAX_WHOLE, Said};
 use crate::slots::BeginningSlot;
 
-/// What a client says to branch off.
+/// The body of a request to fork a run.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     expecting = "an object that may have the field message"
 )]
 pub(super) struct Fork {
-    /// What the user says now; without it the conversation goes on from where it stood.
+    /// The new user message. Without one, the conversation continues from where it was.
     message: Option<String>,
-    /// Files that go with the message, as with that of a turn.
+    /// Files that go with the message, as for a turn.
     #[serde(default)]
     attachments: Vec<Attached>,
-    /// After which turn of the run; 0 is before the model said anything. After the last one, if left out.
+    /// The turn of the run after which to fork; 0 is before the model's first reply. The default is the last turn.
     #[serde(default, deserialize_with = "said::whole_if_any")]
     #[schemars(range(max = MAX_WHOLE))]
     turn: Option<u64>,
-    /// The id of the new session; the server makes one, if left out.
+    /// The id of the new session. By default, the server generates one.
     session: Option<SessionId>,
-    /// Where the request comes from; that of the run, if left out.
+    /// Where the request comes from. The default is the run's channel.
     channel: Option<Channel>,
-    /// How much freedom it has; that of the run, if left out.
+    /// How much freedom the new run has. The default is the run's mode.
     mode: Option<Mode>,
-    /// The agent that answers; that of the run, if left out.
+    /// The agent that answers. The default is the run's agent.
     agent: Option<AgentName>,
 }
 
@@ -65,9 +66,9 @@ impl Said for Fork {
 }
 
 impl Fork {
-    /// Returns the turn after which it branches off.
+    /// Returns the turn after which to fork.
     fn turn_of(&self, records: &[Arc<Record>]) -> Result<Turn, Problem> {
-        // Everything, what came after the last turn included.
+        // Everything, including what came after the last turn.
         let Some(asked) = self.turn else {
             return Ok(Turn(u32::MAX));
         };
@@ -83,8 +84,8 @@ impl Fork {
         }
     }
 
-    /// Returns how the run goes on. What is not said is as it was decided for the run: what was kept from the log or from a model
-    /// there is kept from them here.
+    /// Returns the options of the new run. Settings that the request omits are taken from the original run's decision,
+    /// so content kept from that run's log or model is kept from the new run's too.
     fn options(
         &self,
         session: SessionId,
@@ -104,7 +105,7 @@ impl Fork {
     }
 }
 
-/// The run that goes on in the new session.
+/// The run that continues in the new session.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Forked {
     /// The new session.
@@ -148,7 +149,7 @@ pub(crate) async fn fork(
         view.decision().map(Arc::as_ref),
         (&caller, &limited),
     )?;
-    // What the caller may not choose for a turn, it may not choose here.
+    // What the caller may not choose for a turn, it may not choose here either.
     let mut turn = UserRequest::new(options.session_id.clone(), "");
     turn.channel.clone_from(&options.channel);
     turn.mode.clone_from(&options.mode);
@@ -161,7 +162,7 @@ pub(crate) async fn fork(
         drop(beginning);
         let run = handle.clone();
         tokio::spawn(async move {
-            // However it ended, it needs its slot no longer.
+            // However the run ended, it no longer needs its slot.
             let _ = run.result().await;
             drop(held);
         });

@@ -1,4 +1,4 @@
-//! What there is to be used, and what the policy would decide: nothing here calls a model or a tool.
+//! What is available, and what the policy would decide. Nothing here calls a model or a tool.
 
 use std::sync::Arc;
 
@@ -23,30 +23,30 @@ use crate::limits::Limited;
 use crate::problem::Problem;
 use crate::turn::Turn;
 
-/// The id of the session that a request is explained in: it is never made.
+/// The session id used to explain a request. The session is never created.
 const NO_SESSION: &str = "explained";
 
-/// What the tools are.
+/// A list of the tools.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Tools {
     /// The tools.
     tools: Vec<Tool>,
 }
 
-/// A tool, as models are told of it and as the policy takes it.
+/// A tool, as models see it and as the policy classifies it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Tool {
     /// Its name.
     name: ToolName,
-    /// What it is for, as models read it.
+    /// What it does, as models read it.
     description: Arc<str>,
     /// What it may change.
     class: ToolClass,
-    /// What else governance looks at.
+    /// Further properties that governance considers.
     annotations: ToolAnnotations,
     /// Who runs it.
     kind: ToolKind,
-    /// How long one call may take, in milliseconds, where the tool sets a time.
+    /// The time limit on one call, in milliseconds, if the tool sets one.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout_ms: Option<u64>,
     /// The JSON Schema of its arguments.
@@ -73,7 +73,7 @@ pub(crate) async fn tools(State(orchestrator): State<Orchestrator>) -> Json<Tool
     Json(Tools { tools })
 }
 
-/// What the models are.
+/// A list of the models.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Models {
     /// The models, by role.
@@ -83,19 +83,19 @@ pub(crate) struct Models {
 /// The model of a role.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Model {
-    /// The role that it serves.
+    /// The role that the model serves.
     role: Role,
     /// The provider, such as `openai`.
     provider: String,
     /// The model's name at that provider.
     model: String,
-    /// How many tokens a request and its reply may have together, where known.
+    /// The maximum number of tokens of a request and its reply together, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     context_tokens: Option<u64>,
     /// What a user should know before trusting its answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     notice: Option<String>,
-    /// It failed again and again, so that others serve for it until then.
+    /// Whether it failed repeatedly, so that others serve its role until it recovers.
     is_degraded: bool,
 }
 
@@ -115,7 +115,7 @@ pub(crate) async fn models(State(orchestrator): State<Orchestrator>) -> Json<Mod
     })
 }
 
-/// What the agents are.
+/// A list of the agents.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Agents {
     /// The agents.
@@ -143,11 +143,11 @@ pub(crate) async fn agents(State(limited): State<Limited>, caller: Caller) -> Js
     })
 }
 
-/// What the caller may do and choose among.
+/// What the caller may do, and the values it may choose from.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Policy")]
 pub(crate) struct Choices {
-    /// The hash of the policy, by which a change can be told.
+    /// The hash of the policy; it changes when the policy does.
     policy_hash: String,
     /// What the caller may do.
     #[schemars(with = "Vec<String>")]

@@ -1,7 +1,7 @@
-//! `/api/v1/runs/{id}/questions`: what a run's tool asks in the middle of its call, and what the person answers.
+//! `/api/v1/runs/{id}/questions`: what a run's tool asks in the middle of its call, and the user's answer.
 //!
-//! Such a question lives in the process that drives the run, and no longer than the call. Not for calls that wait for approval,
-//! which are kept: those are in `approvals.rs`.
+//! Such a question lives in the process that drives the run, and no longer than the call. Calls that wait for approval
+//! are stored instead; see `approvals.rs`.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::problem::{AT_WORK_ELSEWHERE, INVALID_FIELD, NO_SUCH_QUESTION, Problem
 use crate::refusal::{RETRY_AFTER, internal, no_such_run};
 use crate::said::{self, Said};
 
-/// What a client says to a question.
+/// A client's answer to a question.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(
     rename = "AnswerOfPerson",
@@ -40,7 +40,7 @@ use crate::said::{self, Said};
 pub(crate) struct Answer {
     /// Whether the question is answered.
     action: Action,
-    /// The fields of the question that are filled in; none if left out. Only with `accept`.
+    /// The question's fields that are filled in; none by default. Only with `accept`.
     #[schemars(with = "Option<serde_json::Map<String, Value>>")]
     content: Option<Box<RawValue>>,
 }
@@ -49,11 +49,11 @@ pub(crate) struct Answer {
 #[schemars(rename = "AnswerAction")]
 #[serde(rename_all = "snake_case")]
 enum Action {
-    /// The tool is told what `content` says.
+    /// The tool receives `content`.
     Accept,
-    /// The tool is told that the person does not want to answer.
+    /// The tool learns that the user does not want to answer.
     Decline,
-    /// The tool is told that the person left the question alone.
+    /// The tool learns that the user dismissed the question.
     Cancel,
 }
 
@@ -88,7 +88,7 @@ impl Answer {
     }
 }
 
-/// What was answered: the tool goes on with it.
+/// What was answered. The tool continues with the answer.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "AnsweredQuestion")]
 pub(crate) struct Answered {
@@ -117,7 +117,8 @@ pub(crate) async fn answer(
         .runs()
         .answer_question(run_id, &question_id, reply);
     answered.map_err(|error| not_taken(&error, &run))?;
-    // It is on no record, and may have been somebody's consent. What was answered is for the tool alone.
+    // Logged because no record holds it, and the answer may have been a user's consent. The content is for the tool
+    // alone.
     let by = caller.by();
     tracing::info!(
         run = %run_id, question = question_id.as_str(), action, by,
@@ -135,7 +136,7 @@ pub(super) fn open(orchestrator: &Orchestrator, run: RunId) -> Vec<Arc<OpenQuest
     orchestrator.runs().questions(run).unwrap_or_default()
 }
 
-/// Reads the ids of a run and of a question of it from the address.
+/// Parses the ids of a run and of one of its questions from the address.
 fn question_of(
     ids: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<(RunId, QuestionId), Problem> {
@@ -154,7 +155,7 @@ fn not_taken(error: &AnswerQuestionError, run: &RunSummary) -> Problem {
     match error {
         AnswerQuestionError::NotOpen { .. } => not_open(),
         AnswerQuestionError::Invalid(fault) => unfit(fault),
-        // Where nobody drives it no tool waits for an answer.
+        // If no process drives the run, no tool waits for an answer.
         AnswerQuestionError::NotHere(_) if run.leased_until.is_none() => not_open(),
         AnswerQuestionError::NotHere(_) => {
             let detail = "another server drives this run, or one did that is gone: the questions of its tools are known there alone; if it is gone, they are too, and the run is taken up again before long";

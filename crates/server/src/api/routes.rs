@@ -1,4 +1,4 @@
-//! The routes, each with what it does: this is where one is added.
+//! The routes, each with its description: add new ones here.
 
 use axum::http::StatusCode;
 use neuraxis::core::log::Stats;
@@ -21,7 +21,7 @@ use crate::problem::{
 use crate::turn::Turn;
 use crate::turns;
 
-/// What the policy may refuse a request for.
+/// The problems with which the policy may refuse a request.
 pub(crate) const OF_POLICY: Problems = &[
     &UNKNOWN_MODE,
     &UNKNOWN_CHANNEL,
@@ -32,7 +32,7 @@ pub(crate) const OF_POLICY: Problems = &[
     &NO_MODEL,
 ];
 
-/// Why nothing may be brought into a run.
+/// The problems with which a contribution to a run may be refused.
 const OF_JOINING: Problems = &[
     &MODE_NOT_ALLOWED,
     &CHANNEL_NOT_ALLOWED,
@@ -40,7 +40,7 @@ const OF_JOINING: Problems = &[
     &TOO_MANY_RUNS,
 ];
 
-/// Why a run may not go on.
+/// The problems with which resuming a run may be refused.
 const OF_RESUMING: Problems = &[
     &RUN_ENDED,
     &NOT_WAITING,
@@ -140,11 +140,11 @@ fn turn() -> Operation {
         ])
 }
 
-/// What `Last-Event-ID` says on a turn.
+/// The description of `Last-Event-ID` for a turn.
 const LAST_OF_REPEAT: &str =
     "Of a request that is repeated: the last record that was received; events come after it.";
 
-/// What it says on a run.
+/// The description of `Last-Event-ID` for a run.
 const LAST: &str =
     "The last record that was received; events come after it. From the first if left out.";
 
@@ -245,7 +245,7 @@ fn of_fork() -> Operation {
     ])
 }
 
-/// Where the first of the calls that wait is.
+/// The location of the first waiting call.
 const OF_FIRST: Pointers = &[
     ("id", "/approvals/0/run_id"),
     ("call_id", "/approvals/0/request/tool_call_id"),
@@ -344,7 +344,7 @@ fn of_introspection() -> Described<Limited> {
         .post("/api/v1/policy/explain", introspection::explain, explain)
 }
 
-/// Describes something about one session.
+/// Describes an operation on one session.
 fn of_session(id: &'static str, summary: &'static str) -> Operation {
     operation(id, Tag::Sessions, summary)
         .path::<SessionId>("id", "The session.")
@@ -352,7 +352,7 @@ fn of_session(id: &'static str, summary: &'static str) -> Operation {
         .stores()
 }
 
-/// Describes something about one run.
+/// Describes an operation on one run.
 fn of_run(id: &'static str, summary: &'static str) -> Operation {
     operation(id, Tag::Runs, summary)
         .path::<RunId>("id", "The run.")
@@ -360,7 +360,7 @@ fn of_run(id: &'static str, summary: &'static str) -> Operation {
         .stores()
 }
 
-/// Describes something about one call of a run.
+/// Describes an operation on one call of a run.
 fn of_call(id: &'static str, tag: Tag, summary: &'static str) -> Operation {
     operation(id, tag, summary)
         .path::<RunId>("id", "The run.")

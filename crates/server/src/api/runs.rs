@@ -1,5 +1,5 @@
-//! `/api/v1/runs` and `/api/v1/stats`: which there are and what they add up to, what one came to, its events from any record
-//! on, and what reaches it while it is at work.
+//! `/api/v1/runs` and `/api/v1/stats`: lists runs and adds them up, returns a run's result and its events from any
+//! record on, and passes messages, results and cancellations to a run in progress.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,38 +33,38 @@ use crate::limits::Limited;
 use crate::problem::{INVALID_FIELD, Problem, RUN_ENDED};
 use crate::said::{self, Said};
 
-/// How long it may take to read what a run came to.
+/// How long reading a run's result may take.
 const READING: Duration = Duration::from_secs(5);
 
-/// How long whoever drove a run may take to put it aside: its clients know that it waits as soon as that is recorded.
+/// How long the driver of a run may take to suspend it: clients learn that the run waits as soon as that is recorded.
 const PUTTING_ASIDE: Duration = Duration::from_millis(600);
 
-/// Why a run was ended whose client gave no reason.
+/// The reason recorded for a run that a client cancelled without giving one.
 const CANCELLED: &str = "a client cancelled it";
 
-/// Which page of a list is shown.
+/// The page of a list to return.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shown {
-    /// Only those of this session.
+    /// Only runs of this session.
     session: Option<SessionId>,
-    /// Only those of this owner.
+    /// Only runs of this owner.
     #[schemars(regex(pattern = said::WITHOUT_NUL))]
     owner: Option<String>,
-    /// How many at the most; 50 if left out.
+    /// The maximum number of runs; 50 by default.
     #[schemars(range(min = 1, max = RunFilter::MAX_LIMIT - 1))]
     limit: Option<usize>,
-    /// Only those behind this one, the last of the page before.
+    /// Only runs after this one, the last of the previous page.
     after: Option<RunId>,
 }
 
-/// A page of runs, the newest first.
+/// A page of runs, newest first.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RunPage")]
 pub(crate) struct Page {
     /// The runs.
     runs: Vec<RunSummary>,
-    /// What `after` has to name for the next page; left out on the last one.
+    /// The value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<RunId>,
 }
@@ -98,13 +98,13 @@ pub(crate) async fn list(
     Ok(Json(Page { runs: page, next }))
 }
 
-/// Which runs are added up.
+/// The runs to add up.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Counted {
-    /// Only those that began at this time or later; all if left out.
+    /// Only runs that began at this time or later; all by default.
     since: Option<Timestamp>,
-    /// Only those of this owner.
+    /// Only runs of this owner.
     #[schemars(regex(pattern = said::WITHOUT_NUL))]
     owner: Option<String>,
 }
@@ -122,15 +122,16 @@ pub(crate) async fn stats(
     Ok(Json(orchestrator.sessions().stats(&filter).await?))
 }
 
-/// A run, with what it came to if it came to anything.
+/// A run, with its result if it has one.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Run {
     #[serde(flatten)]
     summary: RunSummary,
-    /// What the turn was or would be answered with, once the run has ended or while it waits.
+    /// The answer to the turn, once the run has ended or while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<OrchestratorResult>,
-    /// What its tools ask in the middle of their calls, the oldest first, while it is at work on this server.
+    /// What the run's tools ask in the middle of their calls, oldest first, while the run is in progress on this
+    /// server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     questions: Vec<Arc<OpenQuestion>>,
 }
@@ -152,7 +153,7 @@ pub(crate) async fn show(
     }))
 }
 
-/// Returns what a run came to, or what it waits for; `None` while it is at work.
+/// Returns the result of a run, or what it waits for. Returns `None` while the run is in progress.
 pub(crate) async fn stands(
     orchestrator: &Orchestrator,
     run: &RunSummary,
@@ -166,12 +167,13 @@ pub(crate) async fn stands(
     let runs = orchestrator.runs();
     match timeout(patience, runs.result(run.run_id)).await {
         Ok(result) => Ok(Some(result?)),
-        // Somebody answered meanwhile, and it is at work again; or it is held by a terminal whose person decides.
+        // Either an answer arrived meanwhile and the run is in progress again, or a terminal whose user decides holds
+        // the run.
         Err(_) => Ok(None),
     }
 }
 
-/// `GET /api/v1/runs/{id}/events`: after the record that the header `Last-Event-ID` names, or from the first.
+/// `GET /api/v1/runs/{id}/events`: from the first event, or after the record that the header `Last-Event-ID` names.
 pub(crate) async fn events(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
@@ -184,19 +186,19 @@ pub(crate) async fn events(
     let run = caller.run(&orchestrator, id).await?;
     events::check_last(last, Seq(run.records))?;
     if run.ended_at.is_some() && last == Seq(run.records) {
-        // The `EventSource` of a browser comes back after every other end, for ever.
+        // After any other end, a browser's `EventSource` would reconnect indefinitely.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let events = orchestrator.runs().attach(id, last).await?;
     Ok(streams.answer(id, events, last))
 }
 
-/// What was taken: it is kept, and the run hears of it with one of its next steps.
+/// What was accepted: it is stored, and the run receives it in one of its next steps.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Taken {
     /// The run.
     run_id: RunId,
-    /// Of a message: the `id` that its record `steered` has.
+    /// For a message: the `id` in its `steered` record.
     #[serde(skip_serializing_if = "Option::is_none")]
     input_id: Option<InputId>,
 }
@@ -205,14 +207,14 @@ fn taken(run_id: RunId, input_id: Option<InputId>) -> (StatusCode, Json<Taken>) 
     (StatusCode::ACCEPTED, Json(Taken { run_id, input_id }))
 }
 
-/// What a client says to end a run.
+/// The body of a request to end a run.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     expecting = "an object that may have the field reason"
 )]
 pub(crate) struct Cancel {
-    /// Why, for the log.
+    /// The reason, for the log.
     #[schemars(regex(pattern = said::WITHOUT_NUL))]
     reason: Option<String>,
 }
@@ -239,7 +241,7 @@ pub(crate) async fn cancel(
     let by = caller.by().filter(|_| caller.is_foreign(&run));
     let reason = reason_of(said.reason, by);
     match orchestrator.runs().cancel(id, reason).await {
-        // It is coming to its end, which is on record in a moment, or by now.
+        // The run is ending: that is already on record, or will be in a moment.
         Err(ResumeError::Ended(_)) => {
             at_work(&orchestrator, &caller, id).await?;
         }
@@ -248,7 +250,7 @@ pub(crate) async fn cancel(
     Ok(taken(id, None))
 }
 
-/// Says why a run is ended, and by whom where that is not its owner.
+/// Returns why a run is ended, and by whom if that is not its owner.
 fn reason_of(said: Option<String>, by: Option<String>) -> String {
     let said = said.filter(|said| !said.trim().is_empty());
     match (by, said) {
@@ -258,11 +260,11 @@ fn reason_of(said: Option<String>, by: Option<String>) -> String {
     }
 }
 
-/// What a client says to add a message to a run.
+/// The body of a request to add a message to a run.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "an object with the field message")]
 pub(crate) struct Steer {
-    /// The message; it joins after the current batch of tool calls.
+    /// The message. It is added after the current batch of tool calls.
     #[schemars(regex(pattern = said::SAYS_SOMETHING))]
     message: String,
 }
@@ -293,7 +295,7 @@ pub(crate) async fn steer(
     Ok(taken(id, Some(input_id)))
 }
 
-/// What a client says of a tool that it ran.
+/// The outcome of a tool that the client ran.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(
     rename = "ToolResultOfClient",
@@ -307,12 +309,12 @@ pub(crate) async fn steer(
     expecting = "an object with the field result or error"
 )]
 pub(crate) struct Brought {
-    /// What the tool gave; any JSON but null.
+    /// The tool's result: any JSON value but null.
     #[schemars(with = "Option<Value>")]
     result: Option<Box<RawValue>>,
-    /// Why it gave nothing.
+    /// Why the tool failed.
     error: Option<String>,
-    /// How long it took, in milliseconds.
+    /// How long the tool took, in milliseconds.
     #[serde(default, deserialize_with = "said::whole")]
     #[schemars(range(max = said::MAX_WHOLE))]
     duration_ms: u64,
@@ -359,7 +361,7 @@ pub(crate) async fn bring(
     Ok(taken(id, None))
 }
 
-/// Returns a run that has not ended, and refuses one that has: nothing reaches it any more.
+/// Returns a run that has not ended. Refuses one that has, because nothing can reach it any more.
 pub(super) async fn at_work(
     orchestrator: &Orchestrator,
     caller: &Caller,

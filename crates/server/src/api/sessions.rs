@@ -1,4 +1,4 @@
-//! `/api/v1/sessions`: which there are, one of them with its messages, made and removed.
+//! `/api/v1/sessions`: lists sessions, shows one with its messages, creates and deletes them.
 
 use axum::Json;
 use axum::body::Body;
@@ -19,42 +19,42 @@ use crate::caller::Caller;
 use crate::problem::{INVALID_QUERY, Problem};
 use crate::said::{self, Said};
 
-/// How many sessions or runs a page has, unless the client says otherwise.
+/// The default number of sessions or runs per page.
 pub(super) const PAGE: usize = 50;
 
-/// Which page of a list is shown.
+/// The page of a list to return.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shown {
-    /// How many at the most; 50 if left out.
+    /// The maximum number of sessions; 50 by default.
     #[schemars(range(min = 1, max = SessionFilter::MAX_LIMIT - 1))]
     limit: Option<usize>,
-    /// Only those of this owner.
+    /// Only sessions of this owner.
     #[schemars(regex(pattern = said::WITHOUT_NUL))]
     owner: Option<String>,
-    /// Only those whose ids begin with this.
+    /// Only sessions whose ids begin with this.
     #[schemars(regex(pattern = said::WITHOUT_NUL))]
     prefix: Option<String>,
-    /// Only those behind this place, the `next` of the page before, or behind the session of this id.
+    /// Only sessions after this position, the `next` of the previous page, or after the session with this id.
     after: Option<After>,
 }
 
-/// Where a page of sessions begins.
+/// The position after which a page of sessions begins.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String", extend("pattern" = "^([0-9]{1,16}~)?[A-Za-z0-9._:-]{1,128}$"))]
 enum After {
-    /// Behind a session that there is.
+    /// After an existing session.
     Session(SessionId),
-    /// Behind the place of one that may be gone by now.
+    /// After the position of a session that may have been deleted since.
     Place(Session),
 }
 
 impl After {
-    /// What stands between the time at which a session was made, in microseconds, and its id: no sign of either.
+    /// Separates a session's creation time, in microseconds, from its id. It occurs in neither.
     const SEPARATOR: char = '~';
 
-    /// Names the place of a session.
+    /// Encodes the position of a session.
     fn place_of(session: &Session) -> String {
         let made = session.created_at.as_microsecond();
         format!("{made}{}{}", Self::SEPARATOR, session.id)
@@ -78,13 +78,13 @@ impl TryFrom<String> for After {
     }
 }
 
-/// A page of sessions, the newest first.
+/// A page of sessions, newest first.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SessionPage")]
 pub(crate) struct Page {
     /// The sessions.
     sessions: Vec<Session>,
-    /// What `after` has to name for the next page; left out on the last one.
+    /// The value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
@@ -101,7 +101,7 @@ pub(crate) async fn list(
     let mut filter = SessionFilter::default().limited_to(most + 1);
     filter.owner = caller.seen_of(shown.owner)?;
     if let Some(prefix) = shown.prefix {
-        // Not every store can be asked for it.
+        // Not every store supports a search for this character.
         if prefix.contains('\0') {
             let detail = "prefix must not hold the character U+0000, as no id does";
             return Err(Problem::new(&INVALID_QUERY, detail));
@@ -129,7 +129,7 @@ pub(crate) async fn list(
     }))
 }
 
-/// Reads how many entries a page is to have.
+/// Validates the requested page size.
 pub(super) fn page_size(limit: Option<usize>, most: usize) -> Result<usize, Problem> {
     let limit = limit.unwrap_or(PAGE);
     if (1..most).contains(&limit) {
@@ -139,7 +139,7 @@ pub(super) fn page_size(limit: Option<usize>, most: usize) -> Result<usize, Prob
     Err(Problem::new(&INVALID_QUERY, detail))
 }
 
-/// What a client says to make a session.
+/// The body of a request to create a session.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "NewSession")]
 #[serde(
@@ -147,7 +147,7 @@ pub(super) fn page_size(limit: Option<usize>, most: usize) -> Result<usize, Prob
     expecting = "an object that may have the field id"
 )]
 pub(crate) struct New {
-    /// Its id; a random one if left out.
+    /// The session's id; a random one by default.
     id: Option<SessionId>,
 }
 
