@@ -1,8 +1,8 @@
-//! What is noted of every request: its id, which every answer and every line of the log carries, a line of the access log,
-//! and the figures of `/metrics`.
+//! What is recorded about every request: its id, which every answer and every log line carries, a line of the access
+//! log, and the metrics of `/metrics`.
 //!
-//! Of what a client wrote only the id and the method get into the log, and of the address only the route that it matched and the
-//! run that it names: no text of a client can pass for a line of ours.
+//! Of a client's input, only the id and the method reach the log, and of the address only the matched route and the run
+//! it names: no client input can imitate a line of the server's.
 
 mod traced;
 
@@ -31,24 +31,24 @@ use crate::refusal::internal;
 use crate::request_id::{self, RequestId};
 use crate::trace_parent;
 
-/// The target of the lines of the access log, by which they are told from others.
+/// The target of access log lines, which sets them apart from other lines.
 pub(crate) const TARGET: &str = "neuraxis_server::access";
 
-/// What a request is said to have asked for that no route matched.
+/// The route recorded for a request that matched none.
 const NO_ROUTE: &str = "none";
 
-/// The status that is noted of a request whose client left before there was an answer, as nginx has it.
+/// The status recorded for a request whose client left before there was an answer, as in nginx.
 const CLIENT_LEFT: u16 = 499;
 
-/// What is noted of requests, and where.
+/// Where requests are recorded.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
-    /// The form of the access log. Without one its lines are for whoever looks for defects.
+    /// The format of the access log. If `None`, its lines are written at level `debug`.
     pub(crate) log: Option<AccessLog>,
     pub(crate) metrics: Metrics,
 }
 
-/// What a request carries along: the span that lines of the log are in, the one that is exported, and what it is about.
+/// What a request carries along: the span of its log lines, the span that is exported, and what it is about.
 #[derive(Debug, Clone)]
 struct Carried {
     logged: Span,
@@ -56,12 +56,12 @@ struct Carried {
     about: Arc<About>,
 }
 
-/// What a request is about, once that is known.
+/// What a request is about, once known.
 #[derive(Debug, Default)]
 struct About {
     caller: OnceLock<Caller>,
     run: OnceLock<RunId>,
-    /// Whose session it is, where that is another owner's.
+    /// The owner of the session, if it is not the caller.
     of: OnceLock<String>,
 }
 
@@ -75,8 +75,7 @@ impl Carried {
     }
 }
 
-/// Does something for a request in a task of its own, which goes on where the client leaves in the middle: nothing is left half
-/// done behind.
+/// Runs work for a request in a separate task, which continues if the client disconnects, so nothing is left half done.
 pub(crate) async fn detached<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -84,7 +83,7 @@ pub(crate) async fn detached<T: Send + 'static>(
     done.map_err(|error| internal(&with_causes(&error)))
 }
 
-/// Keeps what is done for a request in its spans, also in a task of its own.
+/// Keeps work for a request in the request's spans, also in a separate task.
 fn in_request<F: Future>(work: F) -> impl Future<Output = F::Output> {
     let carried = CARRIED.try_with(Clone::clone);
     let carried = carried.unwrap_or_else(|_| Carried {
@@ -95,25 +94,25 @@ fn in_request<F: Future>(work: F) -> impl Future<Output = F::Output> {
     CARRIED.scope(carried.clone(), carried.around(work))
 }
 
-/// Notes who asks, for the access log, which stands before anybody is known.
+/// Records the caller for the access log, which starts before the caller is known.
 pub(crate) fn is_by(caller: Caller) {
     let _ = CARRIED.try_with(|carried| carried.about.caller.set(caller));
 }
 
-/// Notes the run that the request at hand is about, for the access log.
+/// Records the run that the current request is about, for the access log.
 pub(crate) fn is_about(run: RunId) {
-    // Whatever is not done for a request has no line there.
+    // Work outside a request has no access log line.
     let _ = CARRIED.try_with(|carried| carried.about.run.set(run));
 }
 
-/// Notes the other owner, if it is one, whose session the request at hand is about, for the access log.
+/// Records the owner of the session that the current request is about, if it is another owner, for the access log.
 pub(crate) fn is_of(owner: Option<&str>) {
     if let Some(owner) = owner {
         let _ = CARRIED.try_with(|carried| carried.about.of.set(owner.to_owned()));
     }
 }
 
-/// Gives a request its id, and notes how it was answered.
+/// Assigns a request its id, and records how it was answered.
 pub(crate) async fn note(State(access): State<Access>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = RequestId::of(request.headers());
@@ -122,7 +121,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
     let route = request.extensions().get::<MatchedPath>().cloned();
     let named = route.as_ref().map(MatchedPath::as_str);
     let named = named.and_then(|route| run_in(route, request.uri().path()));
-    // A span of the highest level is there for every line that is logged at all.
+    // At the highest level, so the span is enabled whenever any line is logged.
     let span = tracing::error_span!("request", id = %id);
     let traced = Traced::begin(method, route.as_ref(), &id);
     let trace = traced.join(trace_parent::of(request.headers()));
@@ -134,7 +133,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
         about: Arc::default(),
     };
     let answering = CARRIED.scope(carried.clone(), answering);
-    // Where the client leaves before there is an answer, this is dropped in the middle.
+    // If the client leaves before there is an answer, this is dropped at the next await.
     let mut line = Line {
         access,
         id,
@@ -153,7 +152,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
     let headers = response.headers_mut();
     headers.insert(request_id::HEADER, line.id.header().clone());
     line.answered(&response);
-    // Nobody asks for the rest of an answer that has none.
+    // An answer without further content is never polled for more.
     line.is_whole = is_head || response.body().is_end_stream();
     let open = is_stream(&response).then(|| line.access.metrics.http().open_stream());
     response.map(|body| {
@@ -166,7 +165,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
     })
 }
 
-/// Returns the run that an address names, where its route has one.
+/// Returns the run that an address names, if its route has one.
 fn run_in(route: &str, path: &str) -> Option<RunId> {
     let places = [("/api/v1/runs/", ""), ("/v1/responses/", "resp_")];
     let (place, mark) = places.into_iter().find(|(place, _)| {
@@ -177,7 +176,7 @@ fn run_in(route: &str, path: &str) -> Option<RunId> {
     id.strip_prefix(mark)?.parse().ok().map(RunId)
 }
 
-/// Returns the name of a method, or that it is none of those there are routes for.
+/// Returns the name of a method, or `other` if no route uses it.
 fn known(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -191,14 +190,14 @@ fn known(method: &Method) -> &'static str {
     }
 }
 
-/// A line of the access log, written once the answer is over: sent whole, or left by its client.
+/// A line of the access log. It is written once the answer has been sent in full or its client has left.
 #[derive(Debug)]
 struct Line {
     access: Access,
     id: RequestId,
     method: &'static str,
     route: Option<MatchedPath>,
-    /// The run that the address names.
+    /// The run in the address.
     named: Option<RunId>,
     about: Arc<About>,
     /// `None` until there is an answer.
@@ -212,7 +211,7 @@ struct Line {
 }
 
 impl Line {
-    /// Notes and counts the head of the answer.
+    /// Records and counts the head of the answer.
     fn answered(&mut self, response: &Response) {
         let status = response.status();
         self.status = Some(status);
@@ -250,7 +249,7 @@ impl Drop for Line {
         let key = caller.and_then(Caller::key);
         let owner = key.map(|key| &*key.owner);
         let key = match caller {
-            // No id of a key has a dot.
+            // No key id contains a dot.
             Some(Caller::Local) => Some("server.token"),
             _ => key.map(|key| &*key.id),
         };
@@ -270,14 +269,14 @@ impl Drop for Line {
     }
 }
 
-/// The body of an answer, with its line of the log.
+/// The body of an answer, with its access log line.
 #[derive(Debug)]
 struct Noted {
     body: Body,
     line: Line,
-    /// What lines of the log are in that are written while the answer is sent.
+    /// The span of lines logged while the answer is sent.
     span: Span,
-    /// Counts it among the open streams, if it is one.
+    /// Counts the answer among the open streams, if it is one.
     _open: Option<OpenStream>,
 }
 

@@ -1,11 +1,11 @@
-//! Where a server may listen.
+//! The addresses that a server may listen on.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// A socket address that a server may listen on: one that only programs on the same machine can reach, or one where clients
-/// show keys that nobody on the way can read.
+/// A socket address that a server may listen on: one that only programs on the same machine can reach, or one where
+/// clients present keys over an encrypted connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenAddress(SocketAddr);
 
@@ -13,16 +13,16 @@ pub struct ListenAddress(SocketAddr);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenAddressError {
-    /// The text is no socket address.
+    /// The text is not a socket address.
     #[error("it must be an IP address and a port, such as 127.0.0.1:8787 or [::1]:8787")]
     Malformed,
-    /// Other machines could reach it.
+    /// Other machines could reach it, and clients need no key.
     #[error(
         "{0} is not a loopback address: without keys, anybody who can reach it could use the models and tools of this \
          machine; make one with `neuraxis-server keys create --owner NAME`, or listen on 127.0.0.1 or [::1]"
     )]
     NotLoopback(SocketAddr),
-    /// Keys would be sent in the clear.
+    /// Keys would be sent unencrypted.
     #[error(
         "{0} is not a loopback address: without encryption, anybody on the way to it could read the keys of its clients; set \
          `[server] behind_proxy = true` where a proxy that encrypts stands before it, or a certificate and a key in \
@@ -31,21 +31,21 @@ pub enum ListenAddressError {
     Unencrypted(SocketAddr),
 }
 
-/// What keeps strangers from using a server that they can reach.
+/// What protects a server against unauthorized clients that can reach it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Protection {
-    /// Whether clients have to show keys.
+    /// Whether clients must present keys.
     pub keys: bool,
-    /// Whether what they send is encrypted on its way over a network.
+    /// Whether client traffic is encrypted on its way over a network.
     pub encryption: bool,
 }
 
 impl ListenAddress {
-    /// Takes an address for a server that is protected so. Any is taken that only this machine can reach.
+    /// Accepts an address for a server with this protection. A loopback address is always accepted.
     ///
     /// # Errors
     ///
-    /// [`ListenAddressError::NotLoopback`], [`ListenAddressError::Unencrypted`].
+    /// Returns [`ListenAddressError::NotLoopback`] or [`ListenAddressError::Unencrypted`].
     pub const fn protected(
         address: SocketAddr,
         protection: Protection,
@@ -60,7 +60,7 @@ impl ListenAddress {
         }
     }
 
-    /// Tells whether only programs on the same machine can reach it.
+    /// Returns whether only programs on the same machine can reach it.
     #[must_use]
     pub const fn is_loopback(self) -> bool {
         is_loopback(self.0.ip())
@@ -71,7 +71,7 @@ impl ListenAddress {
     }
 }
 
-/// Tells whether an IP address leads back to this machine.
+/// Returns whether an IP address is a loopback address.
 pub(crate) const fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }

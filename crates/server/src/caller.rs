@@ -1,8 +1,8 @@
-//! Who asks: decided once for each request, before anything else looks at it, and asked by everything that answers it.
+//! The caller: identified once for each request, before any other check, and consulted by every handler.
 //!
-//! Without keys everybody who reaches the server is the same, but for who shows the token that only the user of this machine can
-//! read. With keys a request is that of its key's owner, who sees what is the owner's alone and chooses what the key allows.
-//! Whatever speaks another language with clients gives its requests to [`Caller::apply`].
+//! Without keys, all callers are equal, except one that presents the token that only the user of this machine can read.
+//! With keys, a request belongs to its key's owner, who sees only the owner's data and may choose only what the key
+//! allows. Every protocol passes its requests to [`Caller::apply`].
 
 mod admit;
 
@@ -33,21 +33,21 @@ use crate::trace_parent;
 
 pub(crate) use admit::admit;
 
-/// The most runs whose untrusted content is looked up for one request, the latest of those that it names: what a run began with
-/// counts as its own.
+/// The maximum number of runs whose untrusted content is looked up for one request, the latest of those that it names.
+/// The taint that a run started with is part of its own.
 const MAX_ANSWERS: usize = 500;
 
-/// How many of them are looked up at once.
+/// How many of them are looked up at the same time.
 const AT_ONCE: usize = 8;
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Caller {
-    /// Anybody on this machine, where there are no keys.
+    /// Any program on this machine, if there are no keys.
     Anyone,
-    /// Who showed the token of this machine: its user.
+    /// The user of this machine, who presented its token.
     Local,
-    /// Who showed a key.
+    /// A client that presented a key.
     Key(Arc<Key>),
 }
 
@@ -61,7 +61,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 }
 
 impl Caller {
-    /// Returns the key that was shown, if any.
+    /// Returns the key that was presented, if any.
     pub(crate) fn key(&self) -> Option<&ServerKey> {
         match self {
             Self::Anyone | Self::Local => None,
@@ -69,7 +69,7 @@ impl Caller {
         }
     }
 
-    /// Returns what the caller may do.
+    /// Returns the caller's scopes.
     pub(crate) fn scopes(&self) -> Vec<Scope> {
         let has = |scope: &Scope| match self {
             Self::Anyone => matches!(scope, Scope::Turns | Scope::Read),
@@ -82,7 +82,7 @@ impl Caller {
         Scope::ALL.into_iter().filter(has).collect()
     }
 
-    /// Refuses who lacks a scope.
+    /// Refuses a caller that lacks a scope.
     pub(crate) fn needs(&self, scope: Scope) -> Result<(), Problem> {
         let scopes = self.scopes();
         if scopes.contains(&scope) {
@@ -96,7 +96,7 @@ impl Caller {
         Err(Problem::new(&SCOPE_NEEDED, detail).with("scope", scope.as_str()))
     }
 
-    /// Refuses who may not decide about calls that wait for a person.
+    /// Refuses a caller that may not decide about waiting calls.
     pub(crate) fn decides(&self, limited: &Limited) -> Result<(), Problem> {
         match self {
             Self::Anyone => Err(token::needed(limited.decisions())),
@@ -104,12 +104,12 @@ impl Caller {
         }
     }
 
-    /// Returns whose sessions the caller makes; nobody's without keys.
+    /// Returns the owner of sessions that the caller creates; none without keys.
     fn owner(&self) -> Option<&str> {
         self.key().map(|key| key.owner.as_str())
     }
 
-    /// Returns who decides, as records of decisions name people; `None` where nobody can tell.
+    /// Returns the name of the caller as records of decisions state it, or `None` if it is unknown.
     pub(crate) fn by(&self) -> Option<String> {
         match self {
             Self::Anyone => None,
@@ -121,17 +121,18 @@ impl Caller {
         }
     }
 
-    /// Tells whether a run is in a session of another owner than the caller.
+    /// Returns whether a run's session belongs to another owner than the caller.
     pub(crate) fn is_foreign(&self, run: &RunSummary) -> bool {
         self.other(run.owner.as_deref()).is_some()
     }
 
-    /// Returns an owner who is another one than the caller.
+    /// Returns the owner if it is not the caller.
     fn other<'a>(&self, owner: Option<&'a str>) -> Option<&'a str> {
         owner.filter(|owner| self.owner() != Some(*owner))
     }
 
-    /// Refuses to say something to a run in whose session the caller may not take turns: on record it would be its owner's word.
+    /// Refuses a message to a run in a session in which the caller may not take turns: it would be recorded as its
+    /// owner's.
     pub(crate) fn speaks_to(&self, limited: &Limited, run: &RunSummary) -> Result<(), Problem> {
         let is_anyones = self.key().is_none() && !limited.keys().are_needed();
         if is_anyones || !self.is_foreign(run) {
@@ -143,25 +144,25 @@ impl Caller {
         Err(Problem::new(&NO_SUCH_SESSION, detail).with("session_id", session))
     }
 
-    /// Returns whose sessions alone the caller sees; `None` for those of everybody.
+    /// Returns the only owner whose sessions the caller sees, or `None` if it sees all.
     fn sees(&self) -> Option<&str> {
         let is_admin = |key: &&ServerKey| key.scopes.contains(&Scope::Admin);
         let key = self.key().filter(|key| !is_admin(key))?;
         Some(&key.owner)
     }
 
-    /// Returns the context of what the caller makes.
+    /// Returns the context for what the caller creates.
     pub(crate) fn making(&self) -> RequestContext {
         RequestContext::default().owned_by(self.owner().map(str::to_owned))
     }
 
-    /// Returns the context of what the caller does with what there is.
+    /// Returns the context for what the caller does with existing data.
     pub(crate) fn seeing(&self) -> RequestContext {
         RequestContext::default().owned_by(self.seen_owner())
     }
 
-    /// Returns the context of a run of a session that the caller lets go on: its slot, which it is not refused, is free when it
-    /// is over or put aside again.
+    /// Returns the context of a run that the caller resumes. It holds a slot, which is never refused here, until the
+    /// run ends or is suspended again.
     pub(crate) async fn going_on(
         &self,
         limited: &Limited,
@@ -173,17 +174,18 @@ impl Caller {
             .with(limited.overdraw(session.owner.as_deref())))
     }
 
-    /// Returns the owner to whom every list is narrowed that the caller is shown; `None` for those of everybody.
+    /// Returns the owner to whom the caller's lists are restricted, or `None` if they are not.
     pub(crate) fn seen_owner(&self) -> Option<String> {
         self.sees().map(str::to_owned)
     }
 
-    /// Returns the owner to whom a list is narrowed where a client names one; `None` for those of everybody.
+    /// Returns the owner to whom a list is restricted, given the owner that a client names. Returns `None` if it is not
+    /// restricted.
     pub(crate) fn seen_of(&self, owner: Option<String>) -> Result<Option<String>, Problem> {
         let Some(owner) = owner else {
             return Ok(self.seen_owner());
         };
-        // Not every store can be asked for it.
+        // Not every store supports a search for this character.
         if owner.contains('\0') {
             let detail = "owner must not hold the character U+0000, as no owner does";
             return Err(Problem::new(&INVALID_QUERY, detail));
@@ -195,7 +197,7 @@ impl Caller {
         Ok(Some(owner))
     }
 
-    /// Returns a session. What there is not and what is not the caller's to see are the same.
+    /// Returns a session. A session that the caller may not see is treated as missing.
     pub(crate) async fn session(
         &self,
         orchestrator: &Orchestrator,
@@ -211,7 +213,7 @@ impl Caller {
         }
     }
 
-    /// Returns a run. What there is not and what is not the caller's to see are the same.
+    /// Returns a run. A run that the caller may not see is treated as missing.
     pub(crate) async fn run(
         &self,
         orchestrator: &Orchestrator,
@@ -221,7 +223,7 @@ impl Caller {
         run.ok_or_else(no_such_run)
     }
 
-    /// Returns a run; `None` if there is none that the caller may see.
+    /// Returns a run, or `None` if no run with this id is visible to the caller.
     pub(crate) async fn find_run(
         &self,
         orchestrator: &Orchestrator,
@@ -238,14 +240,14 @@ impl Caller {
         Ok(is_seen.then_some(run))
     }
 
-    /// Returns the untrusted content of runs whose answers a client sends back, as far as the caller may see them.
+    /// Returns the taint of the runs whose answers a client sends back, as far as the caller may see them.
     pub(crate) async fn taint_of(
         &self,
         orchestrator: &Orchestrator,
         runs: &BTreeSet<RunId>,
     ) -> Result<Taint, Problem> {
         let runs = runs.iter().rev().take(MAX_ANSWERS).copied();
-        // A conversation of many turns would wait for each of them.
+        // Concurrently: a long conversation would otherwise wait for each run in turn.
         let found = stream::iter(runs.map(|run| self.find_run(orchestrator, run)));
         let mut found = found.buffer_unordered(AT_ONCE);
         let mut taint = Taint::default();
@@ -255,8 +257,8 @@ impl Caller {
         Ok(taint)
     }
 
-    /// Makes a request the caller's own, and refuses what the caller may not choose: mode, channel or agent. Every way in which
-    /// a turn is taken goes through this.
+    /// Assigns a request to the caller, and refuses a mode, channel or agent that the caller may not choose. Every way
+    /// of taking a turn goes through this.
     pub(crate) fn apply(
         &self,
         limited: &Limited,
@@ -268,7 +270,7 @@ impl Caller {
             request = request.request_id(id.as_str());
         }
         let Some(key) = self.key() else {
-            // Where others own sessions, who owns none takes no turns in theirs: an admin's neither.
+            // If other clients own sessions, a caller without an owner, such as an admin, takes no turns in them.
             if limited.keys().are_needed() {
                 request.context = std::mem::take(&mut request.context).unowned();
             }
@@ -287,7 +289,7 @@ impl Caller {
         let channels = self.channels(limited);
         let channel = &request.channel;
         let named = key.channels.as_ref();
-        // In one that there is not, nobody knows which agent would answer.
+        // For an unknown channel, it is unknown which agent would answer.
         let names_no_agent = key.agents.is_some() && request.agent.is_none();
         let is_unclear = names_no_agent && !policy.channels().any(|known| known == channel);
         if is_unclear || named.is_some_and(|named| !named.contains(channel)) {
@@ -314,8 +316,8 @@ impl Caller {
         Ok(request)
     }
 
-    /// Refuses to bring anything into a run that the caller could not have begun: what it says would be done in a mode, a channel
-    /// or by an agent that its key does not allow.
+    /// Refuses a contribution to a run that the caller could not have started: its content would be acted on in a mode,
+    /// in a channel or by an agent that the key does not allow.
     pub(crate) async fn joins(&self, limited: &Limited, run: RunId) -> Result<(), Problem> {
         let is_narrow = |key: &ServerKey| {
             key.modes.is_some()
@@ -356,8 +358,8 @@ impl Caller {
         modes
     }
 
-    /// Returns the channel and the mode of a request: those that it names, or else the usual ones of those that the caller may
-    /// choose.
+    /// Returns the channel and the mode of a request: those that it names, or else the defaults among those that the
+    /// caller may choose.
     pub(crate) fn chosen(
         &self,
         limited: &Limited,
@@ -369,11 +371,12 @@ impl Caller {
         (channel, mode)
     }
 
-    /// Returns the only channel that the caller may use, if it is one: few clients can name it.
+    /// Returns the only channel that the caller may use, if there is exactly one, because few clients can name it.
+    /// Otherwise returns `chat`.
     fn usual_channel(&self, limited: &Limited) -> Channel {
         match self.channels(limited).as_slice() {
             [only] => only.clone(),
-            // What is refused then says which channels there are.
+            // If this is refused, the error lists the channels.
             _ => Channel::CHAT,
         }
     }
@@ -382,7 +385,7 @@ impl Caller {
         let mut usable = self.modes(limited);
         usable.retain(|mode| limited.takes(channel, mode));
         let usual = limited.orchestrator().policy().usual_mode(&usable);
-        // What is refused then says which modes there are.
+        // If this is refused, the error lists the modes.
         usual.unwrap_or(Mode::MODERATE)
     }
 
@@ -402,7 +405,7 @@ impl Caller {
         policy.agents().filter(is_named).cloned().collect()
     }
 
-    /// Tells whether the caller may ask without naming an agent: on some channel one answers that it may use.
+    /// Returns whether the caller may ask without naming an agent: on some channel, an agent that it may use answers.
     pub(crate) fn may_ask(&self, limited: &Limited) -> bool {
         let policy = limited.orchestrator().policy();
         let Some(agents) = self.key().and_then(|key| key.agents.as_ref()) else {
@@ -414,7 +417,7 @@ impl Caller {
     }
 }
 
-/// Returns the agent of a request that names none: that of its channel.
+/// Returns the agent of a request that names none: its channel's.
 fn agent_of(policy: &Policy, channel: &Channel) -> AgentName {
     let rules = policy.config().channels.get(channel);
     let agent = rules.and_then(|rules| rules.agent.clone());

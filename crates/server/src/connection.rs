@@ -1,4 +1,4 @@
-//! One connection: what is known of it, and how the requests that come over it are answered.
+//! One connection: what is known about it, and how its requests are answered.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -21,20 +21,21 @@ use crate::address::is_loopback;
 use crate::linger::Linger;
 use crate::tls::Tls;
 
-/// How long a client may take for the head of a request, and how long a connection may be idle: longer than balancers keep one
-/// that they do not use, mostly for a minute. A request that is sent while its connection is closed is lost.
+/// How long a client may take to send the head of a request, and how long a connection may be idle. This is longer than
+/// load balancers keep an unused connection, usually a minute: a request sent while its connection is being closed is
+/// lost.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// How long a client may take to begin TLS.
+/// How long the TLS handshake may take.
 const TLS_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a client may take none of what is sent to it.
+/// How long a client may accept none of the data sent to it.
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The most bytes of the head of a request, and of what is kept in memory on the way to or from a client.
+/// The maximum size in bytes of a request's head, and of the data buffered on the way to or from a client.
 const MAX_BUFFERED_BYTES: usize = 64 * 1024;
 
-/// How a server is spoken to.
+/// The URL scheme of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Http,
@@ -42,7 +43,7 @@ pub(crate) enum Scheme {
 }
 
 impl Scheme {
-    /// Returns what a URL begins with.
+    /// Returns the prefix of a URL.
     pub(crate) const fn prefix(self) -> &'static str {
         match self {
             Self::Http => "http://",
@@ -50,7 +51,7 @@ impl Scheme {
         }
     }
 
-    /// Returns the port of URLs that name none.
+    /// Returns the default port.
     pub(crate) const fn port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -59,7 +60,7 @@ impl Scheme {
     }
 }
 
-/// The connection of a request, one of its extensions.
+/// The connection of a request, stored as a request extension.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Connection {
     peer: IpAddr,
@@ -71,26 +72,26 @@ impl Connection {
         Self { peer, scheme }
     }
 
-    /// Tells whether who asks is a program on this machine.
+    /// Returns whether the caller is a program on this machine.
     pub(crate) const fn is_local(self) -> bool {
         is_loopback(self.peer)
     }
 }
 
-/// A connection, with what answers its requests.
+/// A connection, with what it needs to answer its requests.
 pub(crate) struct Accepted {
-    /// What answers now. A connection that stays is answered by what is there when its next request comes.
+    /// The current router. Each request on a kept connection is answered by the router that is current then.
     pub(crate) router: watch::Receiver<Router>,
     pub(crate) connection: Connection,
     pub(crate) watcher: Watcher,
-    /// Its place among the connections.
+    /// Counts toward the limit on connections.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Accepted {
-    /// Answers the requests of the connection, after the handshake if there is one.
+    /// Answers the requests of the connection, after the TLS handshake if there is one.
     pub(crate) async fn begin(self, stream: TcpStream, tls: Option<Tls>) {
-        // Events are small, and somebody waits for each. Without it they only come later.
+        // Events are small, and clients wait for each. If this fails, they only arrive later.
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(STALL_TIMEOUT));
@@ -98,7 +99,7 @@ impl Accepted {
         let Some(tls) = tls else {
             return self.converse(stream).await;
         };
-        // Boxed, so that a connection without it has no room for it.
+        // Boxed, so a connection without TLS reserves no space for it.
         let agreed = Box::pin(timeout(TLS_TIMEOUT, tls.acceptor().accept(stream))).await;
         match agreed.map(|agreed| agreed.map(Box::pin)) {
             Ok(Ok(stream)) => self.converse(stream).await,

@@ -1,8 +1,8 @@
-//! Lets web pages of other origins ask, such as a front end of AG-UI that is served elsewhere: those alone that
-//! `[server] origins` names, and with keys alone. A browser asks first (a preflight), without a key, and is told here what such
-//! a page may send and read.
+//! Accepts requests from web pages of other origins, such as an AG-UI front end that is served elsewhere: only from the
+//! origins that `[server] origins` names, and only with keys. A browser first sends a preflight request, without a key,
+//! and learns here what such a page may send and read.
 //!
-//! Not for who may ask at all: pages of all other origins the [guard](crate::guard) refuses, before anything here.
+//! Not for deciding which pages may send requests: the [guard](crate::guard) refuses pages of other origins.
 
 use std::time::Duration;
 
@@ -17,27 +17,28 @@ use crate::openai::SHOULD_RETRY;
 use crate::request_id;
 use crate::turns::REPLAYED;
 
-/// How long a browser need not ask again.
+/// How long a browser may cache the result of a preflight request.
 const MAX_AGE: Duration = Duration::from_secs(10 * 60);
 
-/// The methods that the routes know.
+/// The methods that the routes accept.
 const METHODS: [Method; 3] = [Method::GET, Method::POST, Method::DELETE];
 
-/// What a page may read of an answer besides its content.
+/// The response headers that a page may read.
 const EXPOSED: [HeaderName; 7] = [
     header::RETRY_AFTER,
     header::LOCATION,
     request_id::HEADER,
     REPLAYED,
-    // Who cannot read it sends a request again whose run has begun.
+    // A client that cannot read this header would repeat a request whose run has started.
     SHOULD_RETRY,
-    // Who cannot read it has no session to go on with.
+    // A client that cannot read this header cannot continue its session.
     mcp::SESSION,
-    // What is left of a time such as `expires_at` is told by the server's clock alone.
+    // Clients need the server's clock to compute the time left until a time such as `expires_at`.
     header::DATE,
 ];
 
-/// Returns what answers preflights and tells browsers whose pages may read answers; `None` where no other origin is named.
+/// Returns the layer that answers preflight requests and tells browsers which pages may read answers, or `None` if no
+/// other origin is configured.
 pub(crate) fn layer(limited: &Limited) -> Option<CorsLayer> {
     if !limited.names_origins() {
         return None;
@@ -47,11 +48,11 @@ pub(crate) fn layer(limited: &Limited) -> Option<CorsLayer> {
         let mut ours = limited.origins().iter();
         ours.any(|ours| is_named(ours, origin.as_bytes()))
     });
-    // Keys come in a header that a page has to set: nothing is sent that a browser keeps by itself, such as cookies.
+    // Keys are sent in a header that a page must set. Nothing that a browser stores, such as cookies, is sent.
     let layer = CorsLayer::new()
         .allow_origin(origins)
         .allow_methods(METHODS)
-        // Clients of other people's protocols have headers of their own.
+        // Clients of third-party protocols send their own headers.
         .allow_headers(AllowHeaders::mirror_request())
         .expose_headers(EXPOSED)
         .max_age(MAX_AGE);

@@ -1,11 +1,12 @@
 //! A run's events as server-sent events.
 //!
-//! Each has the name and the JSON that it has everywhere. A record's `seq` is its id; live events have none, since nobody
-//! can go on from them. Comments keep the connection alive while nothing happens.
+//! Each has the same name and JSON as everywhere else. A record's `seq` is its event id. Live events have none, because
+//! a client cannot resume from them. Comments keep the connection alive while nothing happens.
 //!
-//! A client that comes back says with the header `Last-Event-ID` which record it had last, and is told what came after it.
+//! A client that reconnects names the last record it received in the header `Last-Event-ID`, and receives what came
+//! after it.
 //!
-//! Events of other protocols are sent by the same means: each is a [`Source`].
+//! The same code sends events of other protocols: each is a [`Source`].
 
 mod frames;
 mod run_events;
@@ -33,7 +34,7 @@ use stream::EventStream;
 
 pub(crate) use stream::KeyGone;
 
-/// What an answer is that consists of events, that nobody keeps it, and that proxies pass events on as they come.
+/// The headers of an event stream: its type, that it must not be cached, and that proxies must not buffer it.
 const EVENT_STREAM: [(HeaderName, HeaderValue); 3] = [
     (
         header::CONTENT_TYPE,
@@ -46,33 +47,33 @@ const EVENT_STREAM: [(HeaderName, HeaderValue); 3] = [
     ),
 ];
 
-/// What a piece has room for from its first event on: most are one event with a few words of an answer.
+/// The initial capacity of a piece: most are one event with a few words of an answer.
 const USUAL_BYTES: usize = 512;
 
-/// What one client is told, written when it is sent.
+/// The events for one client, encoded when they are sent.
 pub(crate) trait Source: Unpin + Send + 'static {
-    /// What is sent while nothing happens.
+    /// Sent while nothing happens.
     const COMMENT: &'static [u8] = b":\n\n";
 
-    /// Writes the next of what there is to tell at the end of a piece, which may be nothing for this client; `None` once all
-    /// was told. It is asked again until the piece is large enough or nothing is there, so that what comes at once is sent at
-    /// once.
+    /// Appends the next event to a piece; it may append nothing if the event is not for this client. Returns `None`
+    /// after the last event. It is called repeatedly until the piece is large enough or no event is ready, so events
+    /// that arrive together are sent together.
     fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         piece: &mut Vec<u8>,
     ) -> Poll<Option<Result<(), serde_json::Error>>>;
 
-    /// Writes the last event of a stream that is cut off, if there is one to say so.
+    /// Writes the last event of a stream that is cut off, if the protocol has one that reports it.
     fn write_cut(&mut self, why: Cut, piece: &mut Vec<u8>) -> Result<(), serde_json::Error>;
 }
 
 /// Why a stream is cut off.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Cut {
-    /// Its client took nothing for so long.
+    /// Its client accepted no data for this long.
     Untaken(Duration),
-    /// The key that its client showed is not taken any more.
+    /// The key that its client presented is no longer accepted.
     NoKey,
 }
 
@@ -89,7 +90,7 @@ impl fmt::Display for Cut {
     }
 }
 
-/// Writes an event of this name, or one without a name, whose data is JSON.
+/// Writes an event, with a name if one is given, whose data is JSON.
 pub(crate) fn write_event(
     piece: &mut Vec<u8>,
     name: Option<&str>,
@@ -102,22 +103,22 @@ pub(crate) fn write_event(
         writeln!(piece, "event: {name}").map_err(serde_json::Error::io)?;
     }
     piece.extend_from_slice(b"data: ");
-    // JSON has no line breaks of its own.
+    // Compact JSON contains no line breaks.
     serde_json::to_writer(&mut *piece, data)?;
     piece.extend_from_slice(b"\n\n");
     Ok(())
 }
 
-/// The header that names the last record that a client had.
+/// The header that names the last record that a client received.
 const LAST: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Tells whether an answer consists of events, in whichever protocol.
+/// Returns whether an answer is an event stream, in any protocol.
 pub(crate) fn is_stream(response: &Response) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// Reads which record a client had last: 0 for none.
+/// Parses the number of the last record that a client received; 0 for none.
 pub(crate) fn last_of(headers: &HeaderMap) -> Result<Seq, Problem> {
     let mut ids = headers.get_all(LAST).iter();
     let Some(id) = ids.next() else {
@@ -133,7 +134,8 @@ pub(crate) fn last_of(headers: &HeaderMap) -> Result<Seq, Problem> {
     })
 }
 
-/// Refuses to go on after a record that a run does not have: what it does next would be taken for what the client had.
+/// Refuses to resume after a record that a run does not have: later records would be mistaken for ones that the client
+/// already received.
 pub(crate) fn check_last(last: Seq, newest: Seq) -> Result<(), Problem> {
     if last <= newest {
         return Ok(());
@@ -147,7 +149,7 @@ pub(crate) fn check_last(last: Seq, newest: Seq) -> Result<(), Problem> {
         .with("last_event_id", newest.0))
 }
 
-/// Answers with events. All streams of a server share what is encoded for them. Cloning shares it, too.
+/// Creates event stream answers. All streams of a server share their encoded events, as do clones of this.
 #[derive(Debug, Clone)]
 pub(crate) struct Streams {
     frames: Arc<SharedFrames>,
@@ -162,13 +164,13 @@ impl Streams {
         }
     }
 
-    /// Answers with the events of a run that came after one of its records, to its last.
+    /// Answers with the events of a run after one of its records, until its end.
     pub(crate) fn answer(&self, run: RunId, events: Events, last: Seq) -> Response {
         let frames = SharedFrames::of_run(&self.frames, run);
         self.send(RunEvents::new(events, frames, last))
     }
 
-    /// Answers with what a source tells, to its end.
+    /// Answers with all events of a source.
     pub(crate) fn send(&self, source: impl Source) -> Response {
         let stream = EventStream::new(source, self.metrics.clone());
         let key_gone = Extension(stream.key_gone());

@@ -1,12 +1,12 @@
-//! Tells whether a file is still as it was when it was read, without reading it.
+//! Detects whether a file has changed since it was read, without reading it.
 
 use std::fs::{self, Metadata};
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// What tells a file from the one that was read before: also one that another link leads to, and one that was refused for who
-/// can read or change it.
+/// Distinguishes a file from the one that was read before, also if a link now leads to another file, or if the file was
+/// refused because of its permissions and those have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileStamp {
     modified: Option<SystemTime>,
@@ -14,16 +14,16 @@ pub(crate) struct FileStamp {
     identity: Identity,
 }
 
-/// The device, the number and the mode of a file, and when any of that was last changed.
+/// The device, inode and mode of a file, and the time when any of these last changed.
 #[cfg(unix)]
 type Identity = (u64, u64, u32, (i64, i64));
 
-/// Nothing, here.
+/// Not available on this platform.
 #[cfg(not(unix))]
 type Identity = ();
 
 impl FileStamp {
-    /// Looks at a file, or at what a link leads to.
+    /// Inspects a file, or the file that a link leads to.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(path)?;
         Ok(Self {

@@ -1,12 +1,13 @@
-//! What every request has to pass, whatever it asks for.
+//! Checks that apply to every request.
 //!
-//! Web pages must not reach this server through a visitor's browser: neither under a name that their owner made lead to
-//! 127.0.0.1 (the header `Host` tells), nor from a page of another origin (the header `Origin` tells).
-//! With keys, which no page can make a browser send, a server that other machines reach has whatever name they call it by: then
-//! a page has to come from that very name, or from an origin that the configuration names, whose pages are told so by CORS.
+//! Web pages must not reach this server through a visitor's browser, neither under a host name that the page's owner
+//! pointed to 127.0.0.1 (detected by the header `Host`), nor from a page of another origin (detected by the header
+//! `Origin`). With keys, which no page can make a browser send, a server that other machines can reach accepts any host
+//! name. A page must then come from that exact host, or from a configured origin, whose pages are allowed by CORS.
 //!
-//! Nobody may be led to read a request otherwise than we do, such as a proxy before us: nothing follows one in chunks on its
-//! connection, so that whatever length it told besides, it holds no second one. Two lengths that differ hyper refuses.
+//! A request must not be interpreted differently by this server and, for example, a proxy in front of it. So no further
+//! request is read from a connection after a chunked one: whatever length the request also declared, it cannot hide a
+//! second one. hyper refuses two differing lengths.
 
 use std::net::IpAddr;
 
@@ -21,10 +22,10 @@ use crate::connection::{Connection, Scheme};
 use crate::limits::Limited;
 use crate::problem::{FOREIGN_HOST, FOREIGN_ORIGIN, INVALID_HOST, Problem};
 
-/// What a balancer asks.
+/// The probes of load balancers.
 const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
-/// Lets a request pass that is meant for this server, and refuses all others.
+/// Lets a request pass if it is meant for this server, and refuses all others.
 pub(crate) async fn admit(
     State(limited): State<Limited>,
     request: Request,
@@ -36,8 +37,8 @@ pub(crate) async fn admit(
         Err(problem) => problem.into_response(),
     };
     if is_in_chunks || response.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        // hyper takes away a length told besides chunks, so that it cannot be told here whether there was one. What is too
-        // large is not read to its end.
+        // hyper removes a length that is declared along with chunks, so whether there was one cannot be seen here. A
+        // body that is too large is not read to its end.
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }
@@ -70,7 +71,8 @@ fn check(limited: &Limited, request: &Request) -> Result<(), Problem> {
     }
 }
 
-/// Tells whether a balancer asks a probe in HTTP/1.0, which needs no `Host`. No browser asks so, and there is nothing to be had.
+/// Returns whether a request is a load balancer's probe in HTTP/1.0, which needs no `Host`. No browser sends one, and
+/// the answer discloses nothing.
 fn is_bare_probe(request: &Request) -> bool {
     let headers = request.headers();
     request.version() == Version::HTTP_10
@@ -79,7 +81,7 @@ fn is_bare_probe(request: &Request) -> bool {
         && !headers.contains_key(header::ORIGIN)
 }
 
-/// Returns whom the request is meant for.
+/// Returns the host that the request is meant for.
 fn host(request: &Request) -> Result<Authority, Problem> {
     let [host] = all(request.headers(), &header::HOST)[..] else {
         return Err(invalid_host("a request must have the header Host, once"));
@@ -108,7 +110,7 @@ fn all<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<&'a [u8]> {
 
 fn authority(bytes: &[u8]) -> Option<Authority> {
     let authority = Authority::try_from(bytes).ok()?;
-    // What stands before an @ is no part of a host.
+    // An authority with user information before an `@` is not a plain host.
     (!authority.as_str().contains('@')).then_some(authority)
 }
 
@@ -122,7 +124,7 @@ fn is_this_machine(host: &str) -> bool {
     }
 }
 
-/// Tells whether a page comes from this server, under whichever of its names.
+/// Returns whether a page comes from this server, under any of its loopback names.
 fn is_same_origin(origin: &[u8], scheme: Scheme, host: &Authority) -> bool {
     let origin = origin.strip_prefix(scheme.prefix().as_bytes());
     let origin = origin.and_then(authority);
@@ -132,7 +134,8 @@ fn is_same_origin(origin: &[u8], scheme: Scheme, host: &Authority) -> bool {
     })
 }
 
-/// Tells whether a page comes from the very host that a request names, whatever its name. A proxy may have encrypted it.
+/// Returns whether a page comes from exactly the host that a request names. The scheme may differ, because a proxy may
+/// have terminated TLS.
 fn is_of_host(origin: &[u8], host: &Authority) -> bool {
     let plain = origin
         .strip_prefix(b"http://")
@@ -147,7 +150,7 @@ fn is_of_host(origin: &[u8], host: &Authority) -> bool {
     })
 }
 
-/// Tells whether an origin is one that the configuration names.
+/// Returns whether an origin matches a configured one.
 pub(crate) fn is_named(ours: &str, origin: &[u8]) -> bool {
     ours.trim_end_matches('/')
         .as_bytes()

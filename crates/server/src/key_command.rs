@@ -1,4 +1,4 @@
-//! `neuraxis-server keys`: makes, lists and revokes the keys of clients. A server that runs notices within a second.
+//! `neuraxis-server keys`: creates, lists and revokes the keys of clients. A running server notices within a second.
 
 mod checks;
 
@@ -25,41 +25,41 @@ Examples:
   neuraxis-server keys create --owner ci --expires 30d --requests-per-minute 60
   neuraxis-server keys create --owner ops --scope admin --name 'on call'";
 
-/// What is done with the keys of clients.
+/// A command on the keys of clients.
 #[derive(Debug, Clone, Subcommand)]
 #[non_exhaustive]
 pub enum KeyCommand {
-    /// Make a key and print it
+    /// Create a key and print it
     Create(Box<CreateKey>),
-    /// List the keys there are, without what is secret
+    /// List the keys, without their secrets
     List {
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
     },
-    /// Revoke keys for good; what they began goes on
+    /// Revoke keys permanently; runs they started continue
     Revoke {
-        /// Their ids, as `list` shows them
+        /// The ids of the keys, as shown by `list`
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
     },
 }
 
-/// What a new key is to allow.
+/// What a new key allows.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = CREATE_EXAMPLES)]
 #[non_exhaustive]
 pub struct CreateKey {
-    /// Whose it is: sessions made with it belong to this owner, and keys of one owner see the same sessions
+    /// The owner: sessions created with the key belong to this owner, and all keys of one owner see the same sessions
     #[arg(long)]
     pub owner: String,
 
-    /// What it is for
+    /// What the key is for
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
 
-    /// What it lets its holder do: turns, read, approve (with read, so that what waits is seen), metrics (the figures at /metrics
-    /// alone), or admin, which is all of that, for all owners but turns and messages in their sessions
+    /// What the key allows: turns, read, approve (with read, to see what waits), metrics (only the metrics at
+    /// /metrics), or admin, which is all of these, for all owners, except turns and messages in their sessions
     #[arg(
         long,
         value_name = "SCOPES",
@@ -68,55 +68,56 @@ pub struct CreateKey {
     )]
     pub scope: Vec<Scope>,
 
-    /// When it expires: after a time such as 30d or 12h, or when a day such as 2030-01-31 begins (UTC); never if left out
+    /// When the key expires: after a duration such as 30d or 12h, or at the start of a day such as 2030-01-31 (UTC);
+    /// never by default
     #[arg(long, value_name = "TIME")]
     pub expires: Option<String>,
 
-    /// The freest mode it may choose
+    /// The freest mode that the key may choose
     #[arg(long, value_name = "MODE")]
     pub max_mode: Option<String>,
 
-    /// The modes it may choose; all that the server allows if left out
+    /// The modes that the key may choose; by default, all that the server allows
     #[arg(long, value_name = "MODES", value_delimiter = ',')]
     pub modes: Option<Vec<String>>,
 
-    /// The channels it may use; all if left out
+    /// The channels that the key may use; all by default
     #[arg(long, value_name = "CHANNELS", value_delimiter = ',')]
     pub channels: Option<Vec<String>>,
 
-    /// The agents that may answer; all if left out
+    /// The agents that may answer; all by default
     #[arg(long, value_name = "AGENTS", value_delimiter = ',')]
     pub agents: Option<Vec<String>>,
 
-    /// The plan that limits its requests, in place of server.plan
+    /// The plan that limits the key's requests, instead of server.plan
     #[arg(long)]
     pub plan: Option<String>,
 
-    /// How many requests a minute a server takes with it
+    /// The maximum number of requests per minute with this key
     #[arg(long, value_name = "N")]
     pub requests_per_minute: Option<NonZeroU32>,
 
-    /// How many turns of its owner a server has at work at a time, in place of server.max_runs_per_owner
+    /// The maximum number of the owner's turns in progress at the same time, instead of server.max_runs_per_owner
     #[arg(long, value_name = "N")]
     pub max_runs: Option<NonZeroU32>,
 }
 
-/// Why nothing was done with keys.
+/// Why a command on keys failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyCommandError {
-    /// What the key is to allow makes no sense.
+    /// An option of the new key is invalid.
     #[error("{option}: {reason}")]
     Wrong {
         /// The option.
         option: &'static str,
-        /// What is wrong with it, and what would be right.
+        /// What is wrong with it, and what would be valid.
         reason: String,
     },
-    /// There is no place for keys.
+    /// No location for the file of keys exists.
     #[error("there is no data folder to keep keys in: name a file as [server] keys")]
     NoPlace,
-    /// No key was made yet.
+    /// No key has been created yet.
     #[error("there are no keys yet: {} was never made", path.display())]
     NoKeys {
         /// The file that would hold them.
@@ -125,15 +126,15 @@ pub enum KeyCommandError {
     /// The file of keys cannot be used.
     #[error(transparent)]
     File(#[from] ServerKeysError),
-    /// Whoever read the list is gone.
+    /// The reader of the list closed the output.
     #[error("nobody reads the list of keys any more")]
     Unread,
-    /// There is no randomness, or nobody takes what is printed.
+    /// No random bytes are available, or the output could not be written.
     #[error("the key cannot be made or printed")]
     System(#[from] io::Error),
 }
 
-/// Does what is to be done with keys.
+/// Runs a command on keys.
 pub(crate) fn run(
     command: &KeyCommand,
     config: &Config,
@@ -143,7 +144,7 @@ pub(crate) fn run(
     let now = SystemClock.now();
     match command {
         KeyCommand::Create(create) => {
-            // Looked at before: the mount that it is in may be away.
+            // Checked before writing: the file's mount may be unavailable.
             let is_missing = config.server().keys.is_some() && !file.path().exists();
             make(create, &file, config.policy(), now)?;
             match is_missing {
@@ -155,7 +156,7 @@ pub(crate) fn run(
             }
         }
         KeyCommand::List { json } => {
-            // Of a file that somebody named and that is away nobody knows which it holds.
+            // If the configured file is missing, its keys are unknown rather than none.
             let keys = match &config.server().keys {
                 Some(_) => file.read_present(),
                 None => file.read(),
@@ -168,7 +169,7 @@ pub(crate) fn run(
             })
         }
         KeyCommand::Revoke { ids } => {
-            // One that somebody named may be in a mount that is away.
+            // A configured file may be in an unavailable mount.
             if config.server().keys.is_none() && !file.was_made() {
                 let path = file.path().to_owned();
                 return Err(KeyCommandError::NoKeys { path });
@@ -178,7 +179,8 @@ pub(crate) fn run(
     }
 }
 
-/// Revokes keys. One that there is not keeps none of the others from it, and is not repeated: it may be a whole key.
+/// Revokes keys. An unknown id does not prevent the others from being revoked. It is not repeated in the error, because
+/// it may be a whole key.
 fn revoke(file: &ServerKeyFile, ids: &[String], now: Timestamp) -> Result<(), KeyCommandError> {
     let mut missing = None;
     for (at, id) in ids.iter().enumerate() {
@@ -273,7 +275,7 @@ fn list(keys: &[ServerKey], as_json: bool, now: Timestamp) -> Result<(), KeyComm
     }
     let dated = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), |at| format!("{at:.0}"));
     let states: Vec<String> = keys.iter().map(|key| state_of(key, now)).collect();
-    // With the time of one that is revoked it is wider.
+    // The column is wider if it holds the time of a revocation.
     let width = states.iter().map(String::len).max().unwrap_or_default();
     let width = width.max(7);
     writeln!(
@@ -300,7 +302,7 @@ fn list(keys: &[ServerKey], as_json: bool, now: Timestamp) -> Result<(), KeyComm
     Ok(())
 }
 
-/// Says whether a key is taken, and since when one is not that was revoked.
+/// Describes whether a key is accepted, and for a revoked one since when it is not.
 fn state_of(key: &ServerKey, now: Timestamp) -> String {
     let state = key.refused_at(now).unwrap_or("good");
     match key.revoked_at {
@@ -309,7 +311,7 @@ fn state_of(key: &ServerKey, now: Timestamp) -> String {
     }
 }
 
-/// A key for programs: all but its hash, of which nobody has any use.
+/// A key as JSON for programs, without its hash, which is of no use to them.
 fn in_json(key: &ServerKey) -> Result<Value, serde_json::Error> {
     let mut value = serde_json::to_value(key)?;
     if let Some(fields) = value.as_object_mut() {

@@ -1,7 +1,8 @@
-//! The keys that a running server knows: read from their file when the server starts, and again when the file has changed.
+//! The keys that a running server knows: read from their file when the server starts, and again when the file has
+//! changed.
 //!
-//! The file is looked at once a second at the most, when a request comes. One that cannot be read any more, or is gone, leaves
-//! the keys as they were: nothing that happens to it lets in somebody who has no key.
+//! The file is checked at most once a second, when a request arrives. If it cannot be read any more, or is missing, the
+//! known keys stay valid: nothing that happens to the file admits a client without a key.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,25 +21,25 @@ use crate::file_stamp::FileStamp;
 use crate::problem::{KEY_NEEDED, Problem, TOO_MANY_REQUESTS};
 use crate::rate::{Rate, in_seconds};
 
-/// How long is known what the file holds.
+/// How long the known state of the file is used without another check.
 const GOOD_FOR: Duration = Duration::from_secs(1);
 
-/// How many requests with a wrong key are answered in a second. Nobody guesses a key; this bounds what they cost.
+/// How many requests with an invalid key are answered per second. Keys cannot be guessed; this bounds the cost.
 const WRONG_PER_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
 
-/// How many of them may come at once.
+/// How many such requests may arrive in one burst.
 const WRONG_AT_ONCE: NonZeroU32 = NonZeroU32::MIN.saturating_add(49);
 
-/// A key that a request showed.
+/// A key that a request presented.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) said: ServerKey,
     rate: Option<Rate>,
-    /// How often it may be used for what is counted apart.
+    /// The rate limit for requests that are counted separately.
     apart: Option<Rate>,
 }
 
-/// The keys of a server's clients. Cloning shares them.
+/// The keys of a server's clients. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Keys(Option<Arc<Shared>>);
 
@@ -52,21 +53,22 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     looked: Instant,
-    /// What the file looked like when it was read; `None` if there was none, or it has to be read again.
+    /// The state of the file when it was read. `None` if there was no file, or if it must be read again.
     stamp: Option<FileStamp>,
     known: Arc<HashMap<ContentHash, Arc<Key>>>,
-    /// Whether a key is needed: from the moment on at which there was one, or always.
+    /// Whether a key is needed: always, or from the moment there was one.
     is_needed: bool,
-    /// Whether the log was told that the file cannot be read.
+    /// Whether the log already reports that the file cannot be read.
     has_complained: bool,
 }
 
 impl Keys {
-    /// Reads the keys of a file, which need not be there yet.
+    /// Reads the keys from a file, which may not exist yet.
     ///
     /// # Errors
     ///
-    /// A [`ServerKeysError`] if there is one that cannot be read: who is let in would be anybody's guess.
+    /// Returns a [`ServerKeysError`] if the file exists but cannot be read, because it would be unknown which clients
+    /// to admit.
     pub fn open(file: ServerKeyFile) -> Result<Self, ServerKeysError> {
         let stamp = FileStamp::of(file.path()).ok();
         let read = file.read()?;
@@ -74,11 +76,11 @@ impl Keys {
         Ok(Self::new(file, stamp, read, is_needed))
     }
 
-    /// Reads the keys of a file that somebody named: it has to be there, and a key is needed even while it holds none.
+    /// Reads the keys from an explicitly configured file: it must exist, and a key is needed even while it holds none.
     ///
     /// # Errors
     ///
-    /// A [`ServerKeysError`] if it is not there, or cannot be read.
+    /// Returns a [`ServerKeysError`] if the file does not exist or cannot be read.
     pub fn open_named(file: ServerKeyFile) -> Result<Self, ServerKeysError> {
         let stamp = FileStamp::of(file.path()).ok();
         let read = file.read_present()?;
@@ -109,20 +111,20 @@ impl Keys {
         })))
     }
 
-    /// Tells whether clients need a key: once there is one, be it expired or revoked, and from then on; always where the file
-    /// was named.
+    /// Returns whether clients need a key: always with a configured file, otherwise from the moment there is a key,
+    /// even an expired or revoked one.
     #[must_use]
     pub fn are_needed(&self) -> bool {
         let shared = self.0.as_ref();
         shared.is_some_and(|shared| shared.look(|state| state.is_needed))
     }
 
-    /// Returns the key that a request shows. Which of all reasons it is refused for, only the log is told.
+    /// Returns the key that a request presents. The reason for a refusal is only logged.
     pub(crate) fn admit(&self, shown: Option<&str>) -> Result<Arc<Key>, Problem> {
         let Some((shared, shown)) = self.0.as_ref().zip(shown) else {
             return Err(needed());
         };
-        // Whoever measures how long this takes learns something of hashes, and of no key.
+        // Timing this reveals something about hashes, but nothing about keys.
         let hash = ContentHash::of(shown.as_bytes());
         let found = shared.look(|state| state.known.get(&hash).cloned());
         let why = match &found {
@@ -147,7 +149,7 @@ impl Keys {
         }
     }
 
-    /// Tells the log of keys whose plan there is not: who has one is refused, and can do nothing about it.
+    /// Logs each key that has an unknown plan: requests with it are refused, and its holder cannot fix that.
     pub(crate) fn tell_of_missing_plans(&self, policy: &Policy) {
         let Some(shared) = &self.0 else {
             return;
@@ -167,7 +169,7 @@ impl Keys {
         }
     }
 
-    /// Tells whether a key that was taken still is, as it was.
+    /// Returns whether a key that was accepted still is, unchanged.
     pub(crate) fn takes(&self, key: &Arc<Key>) -> bool {
         let hash = &key.said.hash;
         let is_known = |shared: &Arc<Shared>| {
@@ -181,13 +183,13 @@ impl Keys {
 }
 
 impl Key {
-    /// Counts a request, and refuses one more than the key allows in a minute.
+    /// Counts a request, and refuses it if it exceeds the key's limit per minute.
     pub(crate) fn count(&self) -> Result<(), Problem> {
         self.within(self.rate.as_ref())
     }
 
-    /// Counts what cancels a run or answers the server, apart from other requests: what frees room, or was asked for, is not
-    /// refused for there being too much.
+    /// Counts a request that cancels a run or answers the server separately from other requests, so that one that frees
+    /// capacity or was asked for is not refused because of them.
     pub(crate) fn count_apart(&self) -> Result<(), Problem> {
         self.within(self.apart.as_ref())
     }
@@ -208,7 +210,7 @@ impl Key {
 }
 
 impl Shared {
-    /// Looks at what is known, after a look at the file if the last one was a while ago.
+    /// Reads the known keys, after checking the file if the last check was a while ago.
     fn look<T>(&self, at: impl FnOnce(&State) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.looked.elapsed() >= GOOD_FOR {
@@ -221,7 +223,7 @@ impl Shared {
     fn refresh(&self, state: &mut State) {
         let stamp = match FileStamp::of(self.file.path()) {
             Ok(stamp) => Ok(Some(stamp)),
-            // Before there was a key there need be no file.
+            // The file may be missing as long as there was no key.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !state.is_needed => Ok(None),
             Err(error) => Err(error.to_string()),
         };
@@ -241,7 +243,7 @@ impl Shared {
                     tracing::error!(%file, %error, "the keys cannot be read: those that were known still count");
                 }
                 state.has_complained = true;
-                // Once it can be read, it may look as it did before.
+                // Once the file can be read, its stamp may be the same as before.
                 state.stamp = None;
                 return;
             }
@@ -257,7 +259,7 @@ impl Shared {
     }
 }
 
-/// Finds keys by their hashes. One that is as it was before stays the same, with what was counted of it.
+/// Indexes keys by their hashes. An unchanged key keeps its object, and with it its request counts.
 fn known(
     read: Vec<ServerKey>,
     before: &HashMap<ContentHash, Arc<Key>>,
@@ -274,7 +276,7 @@ fn known(
     read.into_iter().map(key).collect()
 }
 
-/// Returns the ids of keys that are new, or are not as they were before, such as one that was revoked.
+/// Returns the ids of keys that are new or have changed, such as revoked ones.
 fn other_than(
     read: &HashMap<ContentHash, Arc<Key>>,
     before: &HashMap<ContentHash, Arc<Key>>,
@@ -286,7 +288,7 @@ fn other_than(
     ids(read.values().filter(|key| !is_same(key)))
 }
 
-/// Returns the ids of keys that are not there any more.
+/// Returns the ids of keys that no longer exist.
 fn gone(
     read: &HashMap<ContentHash, Arc<Key>>,
     before: &HashMap<ContentHash, Arc<Key>>,
@@ -301,7 +303,7 @@ fn ids<'a>(keys: impl Iterator<Item = &'a Arc<Key>>) -> Option<String> {
     (!ids.is_empty()).then(|| ids.join(", "))
 }
 
-/// What a request without a key, and one with any that is not taken, is answered with.
+/// The answer to a request without a key, or with one that is not accepted.
 fn needed() -> Problem {
     let detail = "this server takes requests with a key alone, one that it knows and that is neither expired nor revoked: \
                   send the header Authorization: Bearer KEY";

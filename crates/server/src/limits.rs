@@ -1,4 +1,5 @@
-//! What clients may use, and how much of it at the same time, whoever they are; what a key allows is less.
+//! What clients may use, and how much of it at the same time. This applies to all clients; a key can restrict it
+//! further.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -23,27 +24,29 @@ use crate::token::DecisionToken;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The modes that clients may choose. If left out, those of the policy that are no freer than moderate.
+    /// The modes that clients may choose. By default, the policy's modes that are no freer than `moderate`.
     pub modes: Option<Vec<Mode>>,
-    /// How many turns may be at work at the same time; another one is refused.
+    /// The maximum number of turns in progress at the same time; further ones are refused.
     pub max_runs: NonZeroU32,
-    /// How many turns of one owner of keys may be at work at the same time, where the key does not say. Any number if left out.
+    /// The maximum number of turns in progress at the same time per owner of keys, if the key sets none. Unlimited by
+    /// default.
     pub max_runs_per_owner: Option<NonZeroU32>,
-    /// What a decision about a call has to show; without it nobody decides over HTTP.
+    /// The token that a decision about a call must present. Without it, no decision is possible over HTTP.
     pub decisions: Option<DecisionToken>,
-    /// The keys of clients. Where there are none, everybody is the same to the server.
+    /// The keys of clients. Without keys, the server treats all clients alike.
     pub keys: Keys,
-    /// Whether requests with keys may name any host: on an address that other machines reach, and behind a proxy. `false`.
+    /// Whether requests with keys may name any host: for an address that other machines can reach, or behind a proxy.
+    /// The default is `false`.
     pub any_host: bool,
-    /// Origins of pages whose requests are taken, with keys, besides those of the host that a request names, such as
-    /// `https://chat.example.com`. None.
+    /// Additional origins of pages whose requests are accepted with keys, such as `https://chat.example.com`. Pages of
+    /// the host that a request names are accepted anyway. None by default.
     pub origins: Vec<String>,
-    /// The slots of these runs, where others than clients take some; its own if left out.
+    /// The slots of these runs, if other code than requests also takes some. By default, the server creates its own.
     pub(crate) slots: Option<Slots>,
 }
 
 impl Limits {
-    /// The default of [`max_runs`](Self::max_runs): two cores hold a thousand streams, and not two thousand.
+    /// The default of [`max_runs`](Self::max_runs): two cores can hold a thousand streams, but not two thousand.
     pub const MAX_RUNS: NonZeroU32 = ServerConfig::MAX_RUNS;
 }
 
@@ -62,7 +65,7 @@ impl Default for Limits {
     }
 }
 
-/// The engine, and what is left of its limits.
+/// The engine, and the remaining capacity within its limits.
 #[derive(Debug, Clone)]
 pub(crate) struct Limited {
     orchestrator: Orchestrator,
@@ -117,7 +120,8 @@ impl Limited {
         }
     }
 
-    /// Returns the same limits for another engine: what clients may use is its, and slots, streams and who follows them stay those of all.
+    /// Returns the limits for another engine: what clients may use is taken from it, while slots, streams and followers
+    /// are shared by all engines.
     pub(crate) fn with(&self, orchestrator: Orchestrator, limits: &Limits) -> Self {
         Self {
             modes: modes_of(&orchestrator, limits),
@@ -130,15 +134,15 @@ impl Limited {
         }
     }
 
-    /// Tells whether a channel may be used in a mode.
+    /// Returns whether a channel may be used in a mode.
     pub(crate) fn takes(&self, channel: &Channel, mode: &Mode) -> bool {
         let rules = self.orchestrator.policy().config().channels.get(channel);
         let taken = rules.and_then(|rules| rules.allowed_modes.as_ref());
         taken.is_none_or(|taken| taken.contains(mode))
     }
 
-    /// Refuses a mode that is not for clients, or not for the channel: what it names instead is for both. A mode that there
-    /// is not is left to the policy, which names those there are.
+    /// Refuses a mode that clients may not use, or may not use on the channel. The modes named in the error are usable
+    /// there. An unknown mode is left to the policy, whose error lists the known ones.
     pub(crate) fn check(&self, channel: &Channel, mode: &Mode) -> Result<(), Problem> {
         let policy = self.orchestrator.policy();
         let takes = |mode: &&Mode| self.takes(channel, mode);
@@ -171,12 +175,12 @@ impl Limited {
         &self.orchestrator
     }
 
-    /// Returns what a decision about a call has to show.
+    /// Returns the token that a decision about a call must present.
     pub(crate) const fn decisions(&self) -> Option<DecisionToken> {
         self.decisions
     }
 
-    /// Returns the clients that are told runs by AG-UI.
+    /// Returns the clients that follow runs over AG-UI.
     pub(crate) const fn followers(&self) -> &Followers {
         &self.followers
     }
@@ -186,12 +190,12 @@ impl Limited {
         &self.keys
     }
 
-    /// Tells whether a request may name any host now: one with a key is not led astray by a name.
+    /// Returns whether requests may name any host: with a key, a forged host name does no harm.
     pub(crate) fn takes_any_host(&self) -> bool {
         self.any_host && self.keys.are_needed()
     }
 
-    /// Returns the origins of pages that may ask besides the server's own.
+    /// Returns the origins whose pages are accepted in addition to the server's own.
     pub(crate) fn origins(&self) -> &[String] {
         match self.keys.are_needed() {
             true => &self.origins,
@@ -199,7 +203,7 @@ impl Limited {
         }
     }
 
-    /// Tells whether the configuration names such origins, be there keys or not yet.
+    /// Returns whether such origins are configured, whether or not there are keys yet.
     pub(crate) fn names_origins(&self) -> bool {
         !self.origins.is_empty()
     }
@@ -209,7 +213,7 @@ impl Limited {
         &self.modes
     }
 
-    /// Offers the engine to MCP clients, within the same limits.
+    /// Returns a server that offers the engine to MCP clients within the same limits.
     pub(crate) fn for_mcp(&self) -> McpServer {
         McpServer::new(self.orchestrator.clone())
             .no_answer_is(OfflineModel::is_no_answer)
@@ -222,24 +226,24 @@ impl Limited {
         self.slots.take(self.owner_limit(caller))
     }
 
-    /// Takes a slot for a run of an owner that goes on, whether there is room or not.
+    /// Takes a slot for an owner's run that resumes, even if none is free.
     pub(crate) fn overdraw(&self, owner: Option<&str>) -> HeldSlot {
         self.slots.overdraw(owner)
     }
 
-    /// Takes one of the slots of an owner for a run that goes on, whether there is room or not.
+    /// Takes one of an owner's slots for a run that resumes, even if none is free.
     pub(crate) fn overdraw_owner(&self, owner: &str) -> OwnerSlot {
         self.slots.overdraw_owner(owner)
     }
 
-    /// Takes one of the slots that the owner of a caller has, where their number is limited.
+    /// Takes one of the slots of the caller's owner, if their number is limited.
     pub(crate) fn slot_of_owner(&self, caller: &Caller) -> Result<Option<OwnerSlot>, Problem> {
         let limit = self.owner_limit(caller);
         let slot = limit.map(|(owner, most)| self.slots.of_owner(owner, most));
         slot.transpose()
     }
 
-    /// Returns whose turns are counted for a caller, and how many there may be at a time.
+    /// Returns the owner whose turns are counted for a caller, and the maximum number in progress at the same time.
     fn owner_limit<'a>(&self, caller: &'a Caller) -> Option<(&'a str, NonZeroU32)> {
         let key = caller.key()?;
         let most = key.max_runs.or(self.max_runs_per_owner)?;

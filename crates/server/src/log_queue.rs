@@ -1,7 +1,7 @@
-//! The queue of lines for standard error, which a thread of its own writes: whoever reads them slowly, or not at all, holds up
-//! neither a request nor the end of the process.
+//! The queue of lines for standard error, written by a separate thread: a slow or missing reader delays neither a
+//! request nor the end of the process.
 //!
-//! Not for what is logged, nor for how a line looks.
+//! Not for what is logged, nor for the format of a line.
 
 use std::io::{self, Write};
 use std::sync::{Arc, OnceLock, mpsc};
@@ -13,28 +13,28 @@ use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuild
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-/// How many lines may wait. What is logged beside them is lost, and counted.
+/// The maximum number of queued lines. Lines beyond that are lost, and counted.
 const MAX_LINES: usize = 8_192;
 
-/// How long a process that ends waits for whoever reads standard error: with all that it does besides, less than the 10 seconds
-/// after which Docker kills.
+/// How long an ending process waits for the reader of standard error. With everything else it does at the end, this
+/// stays below the 10 seconds after which Docker kills it.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// Returns where lines for standard error are put, and what has to be dropped as the process ends.
+/// Returns the queue for standard error, and a guard to drop as the process ends.
 pub(crate) fn of_standard_error() -> (NonBlocking, LogEnd) {
     queue(io::stderr(), MAX_LINES)
 }
 
-/// Writes a text without secrets to standard error, where somebody reads it in time.
+/// Writes a text, with secrets removed, to standard error, if it can be written in time.
 pub fn write_in_time(text: &str) {
     let text = without_secrets(text).into_owned();
     in_time(move || {
-        // When nobody can be told, there is still the exit code.
+        // If this fails, the exit code still reports the error.
         let _ = io::stderr().write_all(text.as_bytes());
     });
 }
 
-/// Has what waits written as it is dropped, where somebody reads it in time.
+/// Writes the queued lines on drop, if that can be done in time.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct LogEnd(Option<WorkerGuard>);
@@ -42,7 +42,7 @@ pub(crate) struct LogEnd(Option<WorkerGuard>);
 impl Drop for LogEnd {
     fn drop(&mut self) {
         if let Some(guard) = self.0.take() {
-            // Where the queue stays full it complains on standard output, which may be read as little.
+            // If the queue stays full, this prints a complaint to standard output, which may block too.
             in_time(move || drop(guard));
         }
     }
@@ -63,10 +63,10 @@ fn queue(target: impl Write + Send + 'static, max_lines: usize) -> (NonBlocking,
     (queue, LogEnd(Some(guard)))
 }
 
-/// Has something done that may never be over, and waits for it a short while.
+/// Runs work that may never finish, and waits for it briefly.
 fn in_time(work: impl FnOnce() + Send + 'static) {
     let (at_work, over) = mpsc::channel::<()>();
-    // Without a thread it is dropped at once, as it is once it is over.
+    // If no thread can be created, this is dropped immediately, as it is when the work finishes.
     let _ = thread::Builder::new().spawn(move || {
         work();
         drop(at_work);
@@ -74,19 +74,19 @@ fn in_time(work: impl FnOnce() + Send + 'static) {
     let _ = over.recv_timeout(PATIENCE);
 }
 
-/// Lines without secrets. Each is written whole.
+/// Writes lines with secrets removed, each as a whole.
 #[derive(Debug)]
 struct CleanLog<W> {
     target: W,
     max_lines: usize,
-    /// How many lines found no room, since the process began.
+    /// How many lines were lost since the process started.
     lost: Arc<OnceLock<ErrorCounter>>,
-    /// How many of them were told of.
+    /// How many of them were reported.
     told: usize,
 }
 
 impl<W: Write> CleanLog<W> {
-    /// Says how many lines were lost, if there are as many that nobody was told of.
+    /// Reports how many lines were lost, if at least this many have not been reported yet.
     fn tell_lost(&mut self, least: usize) -> io::Result<()> {
         let lost = self.lost.get().map_or(0, ErrorCounter::dropped_lines);
         let untold = lost.saturating_sub(self.told);
@@ -94,7 +94,7 @@ impl<W: Write> CleanLog<W> {
             return Ok(());
         }
         let mut line = String::new();
-        // Without its time it still says so.
+        // Without the time, the line is still useful.
         let _ = SystemTime.format_time(&mut Writer::new(&mut line));
         line += &format!(
             "  WARN neuraxis_server: lines of the log were lost, since nobody read standard error in time lost={untold}\n"
@@ -107,14 +107,14 @@ impl<W: Write> CleanLog<W> {
 
 impl<W: Write> Write for CleanLog<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // Where more comes than is read, the queue is never empty.
+        // If lines arrive faster than they are read, the queue is never empty.
         self.tell_lost(self.max_lines)?;
         let text = String::from_utf8_lossy(line);
         self.target.write_all(without_secrets(&text).as_bytes())?;
         Ok(line.len())
     }
 
-    /// Is called whenever the queue is empty.
+    /// Called whenever the queue is empty.
     fn flush(&mut self) -> io::Result<()> {
         self.tell_lost(1)?;
         self.target.flush()
@@ -125,7 +125,7 @@ impl<W: Write> Write for CleanLog<W> {
 mod tests {
     use super::*;
 
-    /// Takes nothing until it is let.
+    /// A writer that blocks until it is released.
     struct Stalled {
         gate: mpsc::Receiver<()>,
         taken: mpsc::Sender<String>,
@@ -133,7 +133,7 @@ mod tests {
 
     impl Write for Stalled {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-            // Open once its other end is dropped.
+            // Returns once the other end is dropped.
             let _ = self.gate.recv();
             let text = String::from_utf8_lossy(line).into_owned();
             self.taken.send(text).map_err(io::Error::other)?;
@@ -163,7 +163,7 @@ mod tests {
             let (_, lost) = line.trim_end().rsplit_once(" lost=").unwrap();
             lost.parse::<usize>().unwrap()
         });
-        // Whether the first was taken out before the third came is left to the threads.
+        // Whether the first line was dequeued before the third arrived depends on the threads.
         assert!((2..=3).contains(&written.len()), "{lines:?}");
         assert_eq!(written.len() + lost.sum::<usize>(), 10, "{lines:?}");
         assert_eq!(written[0], "line 0\n");

@@ -14,20 +14,20 @@ use tracing_subscriber::{EnvFilter, Layer};
 use crate::access;
 use crate::log_queue::{self, LogEnd};
 
-/// Our own variable; it is stronger than the one that many Rust programs read.
+/// Neuraxis's own variable. It takes precedence over the one that many Rust programs read.
 const OUR_VARIABLE: &str = "NEURAXIS_LOG";
 
-/// The variables that say what is logged, the strongest first.
+/// The variables that set the log filter, in order of precedence.
 const VARIABLES: [&str; 2] = [OUR_VARIABLE, "RUST_LOG"];
 
-/// What is logged unless a variable says otherwise.
+/// The filter if no variable sets one.
 const DEFAULT_FILTER: &str = "info";
 
-/// The library of the Model Context Protocol. It logs what was said, and in its warnings neither which server nor which run
-/// they are about: what has to be known of those is logged where it is known.
+/// The Model Context Protocol library. It logs what was said, and its warnings name neither the server nor the run:
+/// whatever matters about those is logged where they are known.
 const PROTOCOL: &str = "rmcp";
 
-/// What a variable says about logs cannot be understood.
+/// A variable's log filter cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{variable} must say what is logged, such as \"debug\" or \"warn,neuraxis_engine=debug\": {reason}"
@@ -40,8 +40,8 @@ pub struct LogFilterError {
     pub reason: String,
 }
 
-/// Starts to log what the environment asks for, and the access log in the form that the configuration says. Spans that are
-/// made for export go where telemetry goes, and into no log. What is returned is to be dropped as the process ends.
+/// Starts logging as the environment asks, with the access log in the configured format. Spans meant for export go to
+/// telemetry only, and to no log. Drop the returned guard as the process ends.
 pub(crate) fn start(
     environment: &Environment,
     log: Option<AccessLog>,
@@ -59,7 +59,7 @@ pub(crate) fn start(
         .with_writer(queue.clone())
         .with_ansi(colors)
         .with_filter(filter);
-    // Objects of their own, whatever else is logged.
+    // Access log lines are separate JSON objects, whatever the format of other lines.
     let answers = is_json.then(|| {
         tracing_subscriber::fmt::layer()
             .json()
@@ -74,7 +74,7 @@ pub(crate) fn start(
     let exported = telemetry.layer();
     let exported =
         exported.map(|layer| layer.with_filter(chosen.with_max_level_hint(LevelFilter::DEBUG)));
-    // Whoever embeds this may log elsewhere already, and that is as good.
+    // An embedding program may have installed its own logger already.
     let _ = tracing_subscriber::registry()
         .with(exported)
         .with(lines)
@@ -83,12 +83,12 @@ pub(crate) fn start(
     Ok(end)
 }
 
-/// Tells whether it is a line of the access log. The span of a request has their target, too, and stays around other lines.
+/// Returns whether this is an access log line. A request's span has the same target, but also encloses other lines.
 fn is_answer(line: &Metadata<'_>) -> bool {
     line.is_event() && line.target() == access::TARGET
 }
 
-/// Leaves out what libraries log of conversations, unless it is asked for by name.
+/// Disables what libraries log about conversations, unless it is enabled by name.
 fn discreet(filter: EnvFilter) -> EnvFilter {
     let is_asked_for = filter.to_string().contains(PROTOCOL);
     match format!("{PROTOCOL}=off").parse() {
@@ -98,7 +98,7 @@ fn discreet(filter: EnvFilter) -> EnvFilter {
 }
 
 fn filter(environment: &Environment) -> Result<EnvFilter, LogFilterError> {
-    // One that is empty, as a compose file makes it of one that is not set, says nothing.
+    // An empty variable, which Compose passes for an unset one, is ignored.
     let said = |variable: &str| environment.variable(variable).filter(|it| !it.is_empty());
     let set = VARIABLES
         .into_iter()

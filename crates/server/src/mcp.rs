@@ -1,8 +1,8 @@
-//! `/mcp`: the agents for clients of the Model Context Protocol.
+//! `/mcp`: the agents, for clients of the Model Context Protocol.
 //!
-//! What the protocol says is answered by `neuraxis-mcp-server`. Who sits at a client approves its calls only if it shows the
-//! token of decisions, or a key with the scope for it, as on the server's own API. A key's clients see what is its owner's. Here the request is bounded, as those of all routes are; a
-//! refusal of ours is a problem document.
+//! `neuraxis-mcp-server` implements the protocol. As on the server's own API, the user at a client may approve its
+//! calls only if the client presents the decision token or a key with the scope for it. Clients with a key see only its
+//! owner's data. Requests are limited here like those of all routes; the server's own refusals are problem documents.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,36 +28,36 @@ use crate::limits::Limited;
 use crate::openapi::{Described, Operation, Tag, operation};
 use crate::problem::Problem;
 
-/// What a session of the protocol is named with, in the answer that begins it and in each request after that.
+/// The header that names a protocol session, in the answer that starts it and in each later request.
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// How long answers may take on their way before open streams end.
+/// How long answers may take to be sent before open streams end.
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
-/// What answers those who show a key, made for the key as it was then.
+/// The service for clients that present a key, created for the key as it was at that time.
 type Keyed = (Arc<Key>, HttpService);
 
 /// Answers MCP clients.
 #[derive(Debug, Clone)]
 pub(crate) struct McpClients {
     limited: Limited,
-    /// For those that show the token of decisions: who sits at one may approve calls.
+    /// For clients that present the decision token: their users may approve calls.
     trusted: HttpService,
-    /// For all others, where there are no keys.
+    /// For all other clients, if there are no keys.
     others: HttpService,
-    /// For those with keys, by the ids of these: what belongs to a session of the protocol belongs to one key.
+    /// For clients with keys, by key id: a protocol session belongs to one key.
     keyed: Arc<Mutex<HashMap<String, Keyed>>>,
-    /// What seals the states that clients carry, whichever engine answers.
+    /// Seals the states that clients carry, across engine replacements.
     states: States,
-    /// Leaves runs at work, whose clients are gone with the server.
+    /// Leaves runs in progress when their clients disconnect because the server stops.
     stopping: CancellationToken,
-    /// Ends the questions that wait for an answer. With `stopping`, too.
+    /// Ends the questions that wait for an answer. Cancelled with `stopping`, too.
     asking: CancellationToken,
-    /// Ends the streams that wait for what may come.
+    /// Ends the streams that wait for future messages.
     streams: CancellationToken,
 }
 
-/// What seals the states that clients carry, by the ids of their keys; by none for those that show the token of decisions.
+/// The seals of states that clients carry, by key id; by `None` for clients that present the decision token.
 #[derive(Debug, Clone, Default)]
 struct States(Arc<Mutex<HashMap<Option<String>, RequestStates>>>);
 
@@ -80,10 +80,10 @@ pub(crate) fn routes(clients: &McpClients) -> Described<Limited> {
         .delete("/mcp", handler(), ending())
 }
 
-/// What the protocol itself refuses.
+/// Refusals by the protocol itself.
 const REFUSED: (&str, &str) = ("4XX", "What the protocol refuses, in its own words.");
 
-/// Describes one method of the route. What is sent and answered, the protocol describes.
+/// Describes one method of the route. The protocol describes the contents of requests and answers.
 fn described(id: &'static str, summary: &'static str) -> Operation {
     let (status, meaning) = REFUSED;
     operation(id, Tag::Protocols, summary)
@@ -117,7 +117,7 @@ impl McpClients {
         Self::with(limited, States::default())
     }
 
-    /// Returns what answers with another engine: answers to what this one asked count there.
+    /// Returns the clients' services for another engine, which accepts answers to questions that this one asked.
     pub(crate) fn replaced(&self, limited: &Limited) -> Self {
         Self::with(limited, self.states.clone())
     }
@@ -153,7 +153,7 @@ impl McpClients {
             Method::POST => {
                 let body = body::json(&head.headers, body).await;
                 if let Caller::Key(key) = &caller {
-                    // It was not when the key was admitted.
+                    // The request was not counted when the key was admitted.
                     match body.as_ref().is_ok_and(|body| asks_for_nothing(body)) {
                         true => key.count_apart(),
                         false => key.count(),
@@ -161,7 +161,7 @@ impl McpClients {
                 }
                 body?
             }
-            // Others have none that counts.
+            // Other methods have no relevant body.
             _ => Vec::new(),
         };
         let request = Request::from_parts(head, Bytes::from(body));
@@ -173,7 +173,7 @@ impl McpClients {
         Ok(service.answer(request).await.map(Body::new))
     }
 
-    /// Returns what answers those who show a key. Those of keys that are taken no more are forgotten.
+    /// Returns the service for clients that present a key. Services for keys that are no longer accepted are dropped.
     fn of(&self, key: &Arc<Key>) -> HttpService {
         let mut keyed = self.keyed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, service)) = keyed.get(&key.said.id)
@@ -214,12 +214,13 @@ impl McpClients {
         admitting(&self.limited, server, caller)
     }
 
-    /// Ends open questions: answers go to the engine that takes the place of this one.
+    /// Ends open questions: their answers go to the engine that replaces this one.
     pub(crate) fn stop_asking(&self) {
         self.asking.cancel();
     }
 
-    /// Ends open questions and streams, which would never end by themselves, once all runs are over. Answers go first.
+    /// Ends open questions and streams, which would otherwise never end, once all runs have ended. Pending answers are
+    /// sent first.
     pub(crate) fn end_streams(self) {
         self.stopping.cancel();
         tokio::spawn(async move {
@@ -229,20 +230,21 @@ impl McpClients {
     }
 }
 
-/// What is looked at of a message: a request alone has both.
+/// The fields of a message that are inspected: only a request has both.
 #[derive(Deserialize)]
 struct Peek {
     method: Option<IgnoredAny>,
     id: Option<IgnoredAny>,
 }
 
-/// Tells whether a message is an answer or a notification, and no request. One that cannot be read is counted as a request.
+/// Returns whether a message is an answer or a notification rather than a request. An unreadable message is counted as
+/// a request.
 fn asks_for_nothing(message: &[u8]) -> bool {
     let peek = serde_json::from_slice::<Peek>(message);
     peek.is_ok_and(|peek| peek.method.is_none() || peek.id.is_none())
 }
 
-/// Lets a server make each request its caller's own, and count each run that goes on among those of its owner.
+/// Makes a server assign each request to its caller, and count each resumed run among those of its owner.
 fn admitting(limited: &Limited, server: McpServer, caller: Caller) -> McpServer {
     let (slots, owner) = (limited.clone(), caller.key().map(|key| key.owner.clone()));
     let server = server.going_on(move |context| match &owner {
@@ -256,11 +258,11 @@ fn admitting(limited: &Limited, server: McpServer, caller: Caller) -> McpServer 
     })
 }
 
-/// Makes a request its caller's own, with one of the slots of the owner where their number is limited.
+/// Assigns a request to its caller, with one of the owner's slots if their number is limited.
 fn admit(limited: &Limited, caller: &Caller, request: UserRequest) -> Result<UserRequest, Problem> {
     let mut request = caller.apply(limited, request)?;
     if let Some(slot) = limited.slot_of_owner(caller)? {
-        // Dropped with what the run is driven with.
+        // Dropped together with the run's context.
         request.context = std::mem::take(&mut request.context).with(slot);
     }
     Ok(request)

@@ -1,7 +1,7 @@
-//! Figures for Prometheus: what clients ask, what the engine does, and how much of it there may be.
+//! Metrics for Prometheus: what clients request, what the engine does, and the limits.
 //!
-//! Labels are few and known beforehand: routes, status codes, kinds of problems, configured roles, tools on offer. What a model
-//! or a client wrote is never one.
+//! Labels are few and known in advance: routes, status codes, kinds of problems, configured roles, offered tools. Text
+//! from a model or a client is never a label.
 
 mod http;
 mod models;
@@ -35,21 +35,20 @@ pub(crate) use http::{HttpMetrics, OpenStream};
 pub(crate) use runs::RunMetrics;
 use telemetry::TelemetryMetrics;
 
-/// What every name begins with.
+/// The prefix of every metric name.
 const PREFIX: &str = "neuraxis";
 
-/// The form of the answer, which Prometheus and all that read its format know.
+/// The format of the answer, which Prometheus and compatible readers understand.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The upper ends of the steps by which durations are counted, in seconds: from an answer out of memory to a run of ten
-/// minutes.
+/// The upper bounds of the duration buckets, in seconds: from an answer out of memory to a run of ten minutes.
 const SECONDS: [f64; 13] = [
     0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0,
 ];
 
-/// The figures of one server. Cloning shares them.
+/// The metrics of one server. Clones share them.
 ///
-/// An engine's are counted where its builder was given [`trace_sink`](Self::trace_sink), which `neuraxis-server` does.
+/// An engine is counted if its builder was given [`trace_sink`](Self::trace_sink), as `neuraxis-server` does.
 #[derive(Debug, Clone)]
 pub struct Metrics(Arc<Figures>);
 
@@ -61,13 +60,13 @@ struct Figures {
     runs_allowed: Gauge,
     approvals_waiting: Gauge,
     telemetry: TelemetryMetrics,
-    /// By its file.
+    /// By file.
     certificate_expires: Family<Vec<(String, String)>, Gauge>,
     tls: OnceLock<Tls>,
 }
 
 impl Metrics {
-    /// Begins to count, at zero.
+    /// Starts to count, at zero.
     #[must_use]
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix(PREFIX);
@@ -103,43 +102,43 @@ impl Metrics {
         }))
     }
 
-    /// Returns what counts an engine's runs, model calls and tool calls, for
+    /// Returns a sink that counts an engine's runs, model calls and tool calls, for
     /// [`OrchestratorBuilder::trace_sink`](neuraxis::engine::OrchestratorBuilder::trace_sink).
     #[must_use]
     pub fn trace_sink(&self) -> Arc<dyn TraceSink> {
         Arc::clone(&self.0.runs) as Arc<dyn TraceSink>
     }
 
-    /// Begins to count the model calls of an engine's roles, at zero.
+    /// Starts to count the model calls of an engine's roles, at zero.
     pub(crate) fn begin_models_of(&self, orchestrator: &Orchestrator) {
         for (role, _) in orchestrator.models() {
             self.0.runs.begin_model(role);
         }
     }
 
-    /// Returns what is counted of requests and streams.
+    /// Returns the metrics of requests and streams.
     pub(crate) fn http(&self) -> &HttpMetrics {
         &self.0.http
     }
 
-    /// Notes how many turns may be at work at a time.
+    /// Sets the maximum number of turns in progress at the same time.
     pub(crate) fn allow_runs(&self, most: u32) {
         self.0.runs_allowed.set(most.into());
     }
 
-    /// Notes how many calls wait for a person.
+    /// Sets the number of calls that wait for a decision.
     pub(crate) fn note_waiting(&self, approvals: usize) {
         let approvals = i64::try_from(approvals).unwrap_or(i64::MAX);
         self.0.approvals_waiting.set(approvals);
         self.0.telemetry.note_waiting(approvals);
     }
 
-    /// Tells where traces go, so that what is lost on the way is counted. Only the first time counts.
+    /// Sets where traces go, so that traces lost on the way are counted. Only the first call has an effect.
     pub(crate) fn watch(&self, telemetry: Telemetry) {
         self.0.telemetry.watch(telemetry);
     }
 
-    /// Tells which certificate is shown, so that its end is. Only the first time counts.
+    /// Sets the certificate whose expiry is shown. Only the first call has an effect.
     pub(crate) fn show_end_of(&self, tls: Tls) {
         let _ = self.0.tls.set(tls);
     }
@@ -169,14 +168,14 @@ impl Default for Metrics {
     }
 }
 
-/// Begins to count something.
+/// Registers a metric.
 fn counted<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
     registry.register(name, help, metric.clone());
     metric
 }
 
-/// Begins to count durations by their labels.
+/// Registers a family of duration histograms.
 fn timed<L: Clone + Hash + Eq>(
     registry: &mut Registry,
     name: &str,
@@ -190,7 +189,7 @@ where
     metric
 }
 
-/// Describes the figures.
+/// Describes the route.
 pub(crate) fn described() -> Operation {
     operation(
         "read_metrics",
@@ -214,7 +213,8 @@ pub(crate) async fn show(
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
 }
 
-/// Refuses who may not read the figures where there are no keys: they tell what others do. Programs on this machine may.
+/// Refuses a caller that may not read the metrics, if there are no keys: they show what other clients do. Programs on
+/// this machine may read them.
 fn check_reader(connection: Option<Connection>) -> Result<(), Problem> {
     if connection.is_some_and(Connection::is_local) {
         return Ok(());
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn the_table_in_the_documentation_has_every_metric_with_its_kind_and_help() {
         let metrics = Metrics::new();
-        // What was never counted is not shown.
+        // A metric without a value is not shown.
         let (http, runs) = (metrics.http(), &metrics.0.runs);
         http.answered("GET", "/", 200, Duration::ZERO);
         http.refused("internal");

@@ -1,11 +1,11 @@
-//! The API in the form of OpenAPI 3.1, made of the very routes that answer.
+//! The API described in OpenAPI 3.1, generated from the routes that answer.
 //!
-//! A route is added to [`Described`] with its [`Operation`], so that none is without a description. The schemas are made of
-//! the types that are sent and read, and the problems of the constants that are answered with: only which of them a route
-//! can answer with is said by hand, and the tests hold every answer they get against the document.
+//! A route is added to [`Described`] together with its [`Operation`], so every route has a description. Schemas are
+//! generated from the types that are sent and read, and problems from the constants that are answered with. Only the
+//! list of problems that a route can return is written by hand, and the tests check every answer against the document.
 //!
-//! Protocols of others are described as far as this server reads and writes them itself; of the Model Context Protocol, which
-//! a library speaks, that there is such a route. Not for the page, which people look at.
+//! Third-party protocols are described as far as this server reads and writes them itself; for the Model Context
+//! Protocol, which a library handles, only the route is listed. The page is not described.
 
 mod document;
 mod operation;
@@ -23,10 +23,10 @@ pub(crate) use operation::{Operation, Pointers, Problems, Tag, operation};
 
 use document::document;
 
-/// Where the document is found.
+/// The path of the document.
 const PLACE: &str = "/openapi.json";
 
-/// An operation with where it is.
+/// An operation with its path and method.
 #[derive(Debug)]
 struct Placed {
     path: &'static str,
@@ -34,7 +34,7 @@ struct Placed {
     operation: Operation,
 }
 
-/// Routes with what they do.
+/// Routes with their descriptions.
 #[derive(Debug)]
 pub(crate) struct Described<S> {
     router: Router<S>,
@@ -42,7 +42,7 @@ pub(crate) struct Described<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> Described<S> {
-    /// None yet.
+    /// Creates an empty set.
     pub(crate) fn new() -> Self {
         Self {
             router: Router::new(),
@@ -50,7 +50,7 @@ impl<S: Clone + Send + Sync + 'static> Described<S> {
         }
     }
 
-    /// Adds what is read.
+    /// Adds a route for GET.
     pub(crate) fn get<H, T>(self, path: &'static str, handler: H, operation: Operation) -> Self
     where
         H: Handler<T, S>,
@@ -59,7 +59,7 @@ impl<S: Clone + Send + Sync + 'static> Described<S> {
         self.route(Method::GET, MethodFilter::GET, path, handler, operation)
     }
 
-    /// Adds what is done.
+    /// Adds a route for POST.
     pub(crate) fn post<H, T>(self, path: &'static str, handler: H, operation: Operation) -> Self
     where
         H: Handler<T, S>,
@@ -68,7 +68,7 @@ impl<S: Clone + Send + Sync + 'static> Described<S> {
         self.route(Method::POST, MethodFilter::POST, path, handler, operation)
     }
 
-    /// Adds what is removed.
+    /// Adds a route for DELETE.
     pub(crate) fn delete<H, T>(self, path: &'static str, handler: H, operation: Operation) -> Self
     where
         H: Handler<T, S>,
@@ -99,14 +99,14 @@ impl<S: Clone + Send + Sync + 'static> Described<S> {
         self
     }
 
-    /// Adds those of another part of the API.
+    /// Adds the routes of another part of the API.
     pub(crate) fn merge(mut self, other: Self) -> Self {
         self.router = self.router.merge(other.router);
         self.placed.extend(other.placed);
         self
     }
 
-    /// Returns what answers, the document included. It is made when it is first asked for.
+    /// Returns the router, including the document, which is generated on first request.
     pub(crate) fn into_router(mut self) -> Router<S> {
         let itself = operation("read_openapi", Tag::Server, "Returns this document.")
             .answers::<serde_json::Map<String, serde_json::Value>>("The document.");

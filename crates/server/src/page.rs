@@ -1,8 +1,8 @@
-//! The page at `/`: a person chats, decides about calls and looks at runs. It is a client of the server's own API and nothing
-//! more.
+//! The page at `/`, where a user chats, decides about calls and inspects runs. It is a client of the server's own API
+//! and nothing more.
 //!
-//! All of it is compiled in and nothing is loaded from elsewhere. What models and tools say reaches it as text alone; should
-//! some of it ever become more, the browser still runs nothing but these files.
+//! All of it is compiled in, and it loads nothing from elsewhere. Text from models and tools reaches it only as text;
+//! if some of it were ever interpreted as more, the browser would still run nothing but these files.
 
 use std::sync::LazyLock;
 
@@ -17,11 +17,11 @@ use neuraxis::core::ContentHash;
 use crate::problem::Problem;
 use crate::routes::nothing_here;
 
-/// What the browser may do with the page: nothing but what these files are for, and in nobody's frame.
+/// The content security policy of the page: it may only do what these files are for, and no other page may frame it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The page names its files without their versions: a browser asks each time whether it has the newest.
+/// The page refers to its files without versions, so a browser revalidates them each time.
 const CACHING: &str = "no-cache";
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -36,7 +36,7 @@ struct Asset {
     content: &'static str,
 }
 
-/// Lists files: the name and the type of each.
+/// Lists files, with the name and type of each.
 macro_rules! assets {
     ($($name:literal: $content_type:ident,)*) => {
         [$(Asset {
@@ -145,13 +145,13 @@ fn file(name: &str, headers: &HeaderMap) -> Result<Response, Problem> {
     Ok((always, content_type, asset.content).into_response())
 }
 
-/// Keeps windows that the page opens from reaching back to it.
+/// Prevents windows that the page opens from accessing it.
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
-/// Keeps pages of other origins from loading the files.
+/// Prevents pages of other origins from loading the files.
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// Tells whether a header names a tag, which a proxy may have made a weak one.
+/// Returns whether a header contains a tag, which a proxy may have turned into a weak one.
 fn names(known: &HeaderValue, tag: &str) -> bool {
     let mut tags = known.to_str().unwrap_or_default().split(',').map(str::trim);
     tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)

@@ -1,4 +1,4 @@
-//! Probes: whether the process lives, and whether it can be given work.
+//! Probes: whether the process is alive, and whether it can accept work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use crate::access::detached;
 use crate::openapi::{Operation, Tag, operation};
 use crate::problem::{Problem, SHUTTING_DOWN, STORE_UNAVAILABLE};
 
-/// How long an answer of the store is good for: each is a write, and anybody who reaches the server may ask.
+/// How long the store's answer is reused: each check is a write, and any client that reaches the server may probe.
 const GOOD_FOR: Duration = Duration::from_secs(1);
 
 /// The answer of a probe.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Health {
-    /// Always `ok`: whatever else there is to say is a problem.
+    /// Always `ok`; any other state is a problem document.
     status: &'static str,
 }
 
 const OK: Json<Health> = Json(Health { status: "ok" });
 
-/// Describes the probe of the process.
+/// Describes the liveness probe.
 pub(crate) fn alive() -> Operation {
     operation(
         "is_alive",
@@ -38,7 +38,7 @@ pub(crate) fn alive() -> Operation {
     .example(r#"{ "status": "ok" }"#)
 }
 
-/// Describes the probe of the server.
+/// Describes the readiness probe.
 pub(crate) fn ready() -> Operation {
     operation(
         "is_ready",
@@ -56,11 +56,11 @@ pub(crate) async fn is_alive() -> Json<Health> {
     OK
 }
 
-/// Knows whether the server takes turns.
+/// Checks whether the server accepts turns.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     orchestrator: Orchestrator,
-    /// When the store was asked last, and what it said. Whoever asks meanwhile waits for the same answer.
+    /// When the store was last checked, and the result. Concurrent probes wait for the same result.
     last: Arc<Mutex<Option<(Instant, Store)>>>,
 }
 
@@ -76,8 +76,9 @@ impl Readiness {
         Arc::new(Self { orchestrator, last })
     }
 
-    /// `GET /readyz`: 200 while the server takes turns. It opens its port once the engine is wired; from then on what keeps
-    /// it from taking them is that it stops, or that its store takes no records: a full disk, a lock, a server that is away.
+    /// `GET /readyz`: 200 while the server accepts turns. The port opens only once the engine is wired. After that, the
+    /// server is not ready if it is stopping, or if its store accepts no records because, for example, a disk is full,
+    /// a lock is held, or a database server is unavailable.
     pub(crate) async fn is_ready(self: Arc<Self>) -> Result<Json<Health>, Problem> {
         if self.orchestrator.is_shutting_down() {
             let detail = "the server is shutting down and takes no new messages";
@@ -99,7 +100,8 @@ impl Readiness {
         {
             return Ok(store);
         }
-        // Probes wait for a second, and a store that hangs for longer: what it comes to is told those who ask next, and the log.
+        // Probes time out after about a second, and a hanging store takes longer. The result still reaches later probes
+        // and the log.
         detached(async move {
             let store = self.ask(last.map(|(_, store)| store)).await;
             *last = Some((Instant::now(), store));
@@ -112,7 +114,7 @@ impl Readiness {
         let store = match self.orchestrator.probe_store().await {
             Ok(()) => Store::Writes,
             Err(error) => {
-                // Once, not with each probe.
+                // Logged once, not with each probe.
                 if before != Some(Store::Fails) {
                     tracing::error!(%error, "not ready: the store takes no records");
                 }

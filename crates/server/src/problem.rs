@@ -1,4 +1,4 @@
-//! Problem documents (RFC 9457): what went wrong, for people and for programs.
+//! Problem documents (RFC 9457): what went wrong, for users and for programs.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::request_id::RequestId;
 
-/// A kind of problem. Clients tell problems apart by its name, which never changes.
+/// A kind of problem. Clients distinguish problems by its name, which never changes.
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
@@ -22,17 +22,17 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// Returns its name, as clients see it: that of its page in the documents.
+    /// Returns the name that clients see: the address of its documentation page.
     pub(crate) fn place(&self) -> String {
         format!("/errors/{}", self.name)
     }
 
-    /// Returns the status that it is answered with.
+    /// Returns its status code.
     pub(crate) const fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// Returns what it is, for people.
+    /// Returns its title, for users.
     pub(crate) const fn title(&self) -> &'static str {
         self.title
     }
@@ -113,12 +113,12 @@ pub(crate) struct Problem {
     kind: &'static Kind,
     detail: String,
     members: Map<String, Value>,
-    /// In how many seconds the client may try again.
+    /// After how many seconds the client may retry.
     retry_after: Option<u32>,
 }
 
 impl Problem {
-    /// Describes a problem; `detail` says what to do, and repeats nothing long or secret.
+    /// Creates a problem. `detail` says what to do, and repeats nothing long or secret.
     pub(crate) fn new(kind: &'static Kind, detail: impl Into<String>) -> Self {
         Self {
             kind,
@@ -133,12 +133,12 @@ impl Problem {
         Self::new(&INVALID_FIELD, format!("{field}: {why}")).with("field", field)
     }
 
-    /// Tells whether it is of a kind.
+    /// Returns whether it is of this kind.
     pub(crate) fn is(&self, kind: &Kind) -> bool {
         self.kind.name == kind.name
     }
 
-    /// Says in how many seconds the client may try again.
+    /// Sets after how many seconds the client may retry.
     #[must_use]
     pub(crate) const fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
@@ -153,7 +153,7 @@ impl Problem {
     }
 }
 
-/// A problem that an answer tells, for what gives it another shape on its way out.
+/// The details of a problem, for layers that convert the answer to another form.
 #[derive(Debug, Clone)]
 pub(crate) struct Details {
     /// The name of its kind.
@@ -163,14 +163,14 @@ pub(crate) struct Details {
     pub(crate) members: Map<String, Value>,
 }
 
-/// What went wrong (RFC 9457). Some kinds have members more, such as `field`, `known` or `run_id`.
+/// What went wrong (RFC 9457). Some kinds have further members, such as `field`, `known` or `run_id`.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Problem")]
 pub(crate) struct Document {
-    /// The kind of problem, which never changes: the name of its page in the documents.
+    /// The kind of problem, which never changes: the address of its documentation page.
     #[serde(rename = "type")]
     kind: String,
-    /// The kind, for people.
+    /// The kind, for users.
     title: &'static str,
     /// The status of the answer.
     status: u16,
@@ -181,7 +181,7 @@ pub(crate) struct Document {
 }
 
 impl Problem {
-    /// Returns what it tells, without secrets.
+    /// Returns its details, with secrets removed.
     pub(crate) fn told(&self) -> Details {
         let mut members = self.members.clone();
         clean_members(&mut members);
@@ -194,7 +194,7 @@ impl Problem {
     }
 }
 
-/// Takes secrets out of the texts of an object.
+/// Removes secrets from the strings of an object.
 fn clean_members(members: &mut Map<String, Value>) {
     for value in members.values_mut() {
         if let Value::String(text) = value
@@ -225,14 +225,14 @@ impl IntoResponse for Problem {
         let content_type = [(header::CONTENT_TYPE, "application/problem+json")];
         let mut response = (kind.status, content_type, Json(document)).into_response();
         if kind.status == StatusCode::UNAUTHORIZED {
-            // Clients are owed it with this status (RFC 9110, 15.5.2).
+            // This status requires the header (RFC 9110, 15.5.2).
             let bearer = HeaderValue::from_static("Bearer");
             response
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, bearer);
         }
         if kind.name == ENCODED_BODY.name {
-            // What would be taken is said with it (RFC 9110, 15.5.16).
+            // With this status, the header names the accepted encodings (RFC 9110, 15.5.16).
             let identity = HeaderValue::from_static("identity");
             let headers = response.headers_mut();
             headers.insert(header::ACCEPT_ENCODING, identity);

@@ -1,4 +1,4 @@
-//! How often something may happen: in bursts up to a number, and as many a second or a minute in the long run.
+//! Rate limits: bursts up to a number, and a rate per second or minute in the long run.
 
 use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
@@ -8,20 +8,20 @@ use governor::clock::Clock;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 
-/// How far ahead those who are refused are told to come again, one after the other: whoever comes beyond that begins anew.
+/// How far ahead the retry times of refused requests are staggered. Beyond this, staggering starts again.
 const AHEAD: Duration = Duration::from_secs(60);
 
-/// Counts what happens, and says when it is too much. It takes the same memory however often that is.
+/// Counts events and reports when there are too many. Its memory use does not depend on the number of events.
 #[derive(Debug)]
 pub(crate) struct Rate {
     limiter: RateLimiter<NotKeyed, InMemoryState, TokioTime>,
-    /// After how long there may be one more.
+    /// The interval after which one more is allowed.
     every: Duration,
-    /// When the last one that was refused is to come again.
+    /// The latest retry time given to a refused request.
     told: Mutex<Instant>,
 }
 
-/// The time by which tokio's timers go.
+/// The clock of tokio's timers.
 #[derive(Debug, Clone, Copy)]
 struct TokioTime;
 
@@ -34,12 +34,12 @@ impl Clock for TokioTime {
 }
 
 impl Rate {
-    /// Allows so many a minute, all of them at once if need be.
+    /// Allows this many per minute, all in one burst if necessary.
     pub(crate) fn per_minute(most: NonZeroU32) -> Self {
         Self::of(Quota::per_minute(most))
     }
 
-    /// Allows so many a second in the long run, and more of them at once.
+    /// Allows this many per second in the long run, with bursts up to `at_once`.
     pub(crate) fn per_second(most: NonZeroU32, at_once: NonZeroU32) -> Self {
         Self::of(Quota::per_second(most).allow_burst(at_once))
     }
@@ -52,13 +52,13 @@ impl Rate {
         }
     }
 
-    /// Counts one more, or returns after how many seconds there may be one, at least 1: whoever is refused while others are still
-    /// to come again is told a later time than they were, since all would come for the same one.
+    /// Counts one more, or returns after how many seconds to retry, at least 1. Each refused request gets a later time
+    /// than the ones still pending, because otherwise all would retry at the same moment.
     pub(crate) fn count(&self) -> Result<(), u32> {
         self.limiter.check().map_err(|not_until| {
             let now = TokioTime.now();
             let free = not_until.wait_time_from(now);
-            // Nothing panics while it is held.
+            // Nothing panics while the lock is held.
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             let ahead = told.saturating_duration_since(now);
             let after_the_last = ahead + self.every;
@@ -74,7 +74,7 @@ impl Rate {
     }
 }
 
-/// Says after how many seconds, for people.
+/// Describes after how many seconds to retry.
 pub(crate) fn in_seconds(seconds: u32) -> String {
     match seconds {
         1 => "in 1 second".to_owned(),

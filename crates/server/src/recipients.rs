@@ -1,4 +1,4 @@
-//! To whom conversations go: the model of each role and where it is asked, in the words of the log.
+//! Where conversations are sent: the model of each role and its host, worded for the log.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use neuraxis::Orchestrator;
 use neuraxis::core::Role;
 use neuraxis_app::Config;
 
-/// The model of each role, as `openai/gpt-5 at api.openai.com`.
+/// The model of each role, such as `openai/gpt-5 at api.openai.com`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Recipients(BTreeMap<Role, String>);
 
 impl Recipients {
-    /// Names those of an engine that is wired by a configuration.
+    /// Returns the recipients of an engine wired from a configuration.
     pub(crate) fn of(orchestrator: &Orchestrator, config: &Config) -> Self {
         let models = orchestrator.models().map(|(role, info)| {
             let (provider, model) = (&info.model.provider, &info.model.model);
@@ -25,7 +25,7 @@ impl Recipients {
         Self(models.collect())
     }
 
-    /// Says which are others than before; `None` if none is.
+    /// Describes those that have changed since, or returns `None` if none has.
     pub(crate) fn changed_since(&self, before: &Self) -> Option<String> {
         let new = self.0.iter();
         let new = new.filter(|(role, words)| before.0.get(*role) != Some(*words));
@@ -37,7 +37,7 @@ impl Recipients {
     }
 }
 
-/// Returns host and port of an address, and nothing else of it, which may be a secret.
+/// Returns the host and port of a URL, and nothing else of it, because the rest may be secret.
 fn place_of(url: &str) -> Option<String> {
     let url: Uri = url.trim().parse().ok()?;
     let port = url.port_u16().map(|port| format!(":{port}"));

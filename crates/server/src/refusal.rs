@@ -1,4 +1,4 @@
-//! From the engine's refusals to problems.
+//! Converts the engine's refusals to problems.
 
 use neuraxis::SessionId;
 use neuraxis::brainstem::Refusal;
@@ -14,8 +14,8 @@ use crate::problem::{
     SHUTTING_DOWN, STORE_FAILED, STORE_UNAVAILABLE, TOO_MANY_RUNS, UNKNOWN_CHANNEL, UNKNOWN_MODE,
 };
 
-/// After how many seconds a client asks again for a run that another server drives, or that was left, and for what a store could not do
-/// that is away. A server that died is found out to be dead after half a minute.
+/// After how many seconds a client retries if another server drives the run, if the run was left, or if the store is
+/// unavailable. A dead server is detected after half a minute.
 pub(crate) const RETRY_AFTER: u32 = 5;
 
 impl From<RequestError> for Problem {
@@ -70,7 +70,7 @@ impl From<RequestError> for Problem {
             RequestError::Interrupted { run, source } => {
                 Self::from(*source).with("run_id", run.to_string())
             }
-            // Another owner's session and one that there is not are the same to a client.
+            // A client cannot distinguish another owner's session from a missing one.
             RequestError::OtherOwner { session } => StoreError::NoSuchSession(session).into(),
             RequestError::Store(error) => error.into(),
             RequestError::ShuttingDown => Self::new(
@@ -116,7 +116,7 @@ impl From<ResumeError> for Problem {
             ResumeError::NotAsked(_) => Self::new(&NOT_ASKED, text),
             ResumeError::Arguments { why, .. } => DecideError::Arguments(why).into(),
             ResumeError::Expired { .. } => Self::new(&QUESTION_EXPIRED, text),
-            // Another owner's run and one that there is not are the same to a client.
+            // A client cannot distinguish another owner's run from a missing one.
             ResumeError::OtherOwner { .. } => no_such_run(),
             ResumeError::Altered { session, why } => altered(&session, &why),
             ResumeError::AtWork(_) | ResumeError::Alive(_) => {
@@ -124,7 +124,7 @@ impl From<ResumeError> for Problem {
             }
             ResumeError::Store(error) => error.into(),
             ResumeError::ShuttingDown => Self::new(&SHUTTING_DOWN, text),
-            // The command line says it to who can call it there.
+            // The command line shows this to a user who can run it there.
             ResumeError::Elsewhere { folder, .. } => {
                 let detail = format!(
                     "the run works in {folder}, and this server elsewhere: one whose tools.root is that folder can go on with it"
@@ -153,7 +153,8 @@ impl From<DecideError> for Problem {
     }
 }
 
-/// As from the error alone, for a protocol in which what is said stands in this field, files with it, and the session in that one.
+/// Converts the error for a protocol in which `field` holds the message and its files, and another field holds the
+/// session.
 pub(crate) fn refused_in(
     field: &'static str,
     session: &'static str,
@@ -167,7 +168,7 @@ pub(crate) fn refused_in(
         _ => None,
     };
     let problem = match error {
-        // There a turn makes the session that it names: that it may not says that there is one.
+        // There, a turn creates the session that it names, so this refusal discloses that the session exists.
         RequestError::OtherOwner { session } => {
             let detail = format!(
                 "the id {session} is taken by a session that is not yours: choose another, such as one with your name in \
@@ -183,7 +184,7 @@ pub(crate) fn refused_in(
     }
 }
 
-/// Refuses what a client brought, by the field in which all protocols bring it.
+/// Refuses what a client contributed, naming the field that carries it in all protocols.
 fn brought(why: &BroughtError, text: String) -> Problem {
     let problem = Problem::new(&INVALID_FIELD, text);
     match why {
@@ -214,7 +215,7 @@ fn refused(refusal: Refusal) -> Problem {
         Refusal::ModeNotAllowed { allowed, .. } => Problem::new(&MODE_NOT_ALLOWED, text)
             .with("field", "mode")
             .with("allowed", names(&allowed)),
-        // No client names a plan: it is that of its key, or the server's, and the others are nothing to it.
+        // No client names a plan: it comes from its key or from the server, and other plans do not concern the client.
         Refusal::UnknownPlan { given, .. } => {
             let detail = format!(
                 "the plan {given:?} that these requests have is not there any more: whoever runs the server has to put it back, or \
@@ -232,7 +233,7 @@ fn names(names: &[impl ToString]) -> Vec<Value> {
     names.iter().map(|name| name.to_string().into()).collect()
 }
 
-/// What does not fit is for whoever runs the server: it goes into the log alone.
+/// What does not match concerns the server's operator, so it is only logged.
 fn altered(session: &SessionId, why: &str) -> Problem {
     tracing::error!(%session, %why, "a session was altered since it was kept: nothing goes on from it");
     let detail = "the session was altered since it was kept, so nothing goes on from it; use another session, and look into \
@@ -240,8 +241,8 @@ fn altered(session: &SessionId, why: &str) -> Problem {
     Problem::new(&SESSION_ALTERED, detail).with("session_id", session.as_str())
 }
 
-/// Says that a request came to nothing, whether it was to keep, to read or to delete something. The store's own words may name
-/// hosts and files: they go into the log alone.
+/// Reports that a request failed, whether it read, wrote or deleted something. The store's own message may name hosts
+/// and files, so it is only logged.
 fn not_stored(error: &StoreError) -> Problem {
     tracing::error!(%error, "the store did not do what a request needs");
     if error.is_retryable() {
@@ -258,12 +259,12 @@ fn not_stored(error: &StoreError) -> Problem {
     Problem::new(&STORE_FAILED, detail)
 }
 
-/// What a run that there is not and one that is not for this client to see are answered with.
+/// The answer for a run that does not exist or that this client may not see.
 pub(crate) fn no_such_run() -> Problem {
     Problem::new(&NO_SUCH_RUN, "there is no such run")
 }
 
-/// Describes a defect. What it is goes into the log alone.
+/// Reports a defect. Its details are only logged.
 pub(crate) fn internal(error: &dyn std::fmt::Display) -> Problem {
     tracing::error!(%error, "a request failed");
     Problem::new(&INTERNAL, "an internal error; the server's log says more")
@@ -344,7 +345,7 @@ mod tests {
             assert_eq!(told.map(|seconds| seconds.to_str().unwrap()), retry_after);
             assert!(problem.contains(name), "{problem}");
             assert!(!problem.contains("db.internal"), "{problem}");
-            // It may have been a list that was asked for.
+            // The failed request may have been for a list.
             assert!(
                 problem.contains("the request could not be carried out"),
                 "{problem}"

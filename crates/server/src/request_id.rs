@@ -1,7 +1,7 @@
-//! The id of a request: by it a client's question, the answer and the lines of the log are found together.
+//! The id of a request, which links a client's request, the answer and the log lines.
 //!
-//! A client may bring its own in the header `X-Request-Id`. One that is malformed is not repeated anywhere: the request gets
-//! an id of ours.
+//! A client may supply its own in the header `X-Request-Id`. A malformed one is not repeated anywhere: the server
+//! generates an id instead.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use neuraxis::engine::UuidV7;
 use neuraxis::ports::Ids;
 
-/// The header that carries it, both ways.
+/// The header that carries it, in both directions.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The most bytes of an id that a client brings.
+/// The maximum length of an id that a client supplies, in bytes.
 const MAX_BYTES: usize = 128;
 
 tokio::task_local! {
@@ -20,12 +20,12 @@ tokio::task_local! {
     static CURRENT: RequestId;
 }
 
-/// The id of a request: letters, digits and `-_.:/+=`, which stand in a line of a log without a quote.
+/// The id of a request: letters, digits and `-_.:/+=`, which need no quoting in a log line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestId(HeaderValue);
 
 impl RequestId {
-    /// Returns the id that a client brings, if it brings one that is well formed, or makes one.
+    /// Returns the id that a client supplies, if it is well formed, or generates one.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let mut brought = headers.get_all(HEADER).iter();
         match (brought.next(), brought.next()) {
@@ -36,11 +36,11 @@ impl RequestId {
 
     fn made() -> Self {
         let id = HeaderValue::try_from(UuidV7.new_id().to_string());
-        // The digits of a UUID are always a value of a header.
+        // A UUID is always a valid header value.
         Self(id.unwrap_or(HeaderValue::from_static("unknown")))
     }
 
-    /// Returns the id as the value of a header.
+    /// Returns the id as a header value.
     pub(crate) const fn header(&self) -> &HeaderValue {
         &self.0
     }
@@ -50,12 +50,12 @@ impl RequestId {
         self.0.to_str().unwrap_or_default()
     }
 
-    /// Lets what answers a request know its id.
+    /// Makes the id available while a request is answered.
     pub(crate) async fn scope<F: Future>(self, answering: F) -> F::Output {
         CURRENT.scope(self, answering).await
     }
 
-    /// Returns the id of the request that this task answers, if it answers one.
+    /// Returns the id of the request that this task answers, if there is one.
     pub(crate) fn current() -> Option<Self> {
         CURRENT.try_with(Clone::clone).ok()
     }

@@ -1,7 +1,7 @@
-//! Deletes sessions in which nothing has happened for as long as `[store] keep` says, for as long as the server runs, and
-//! archives them before if there is a place for that.
+//! Deletes sessions that have been inactive for as long as `[store] keep` says, while the server runs. Archives them
+//! first if a folder for that is configured.
 //!
-//! Of several servers each does it: who comes second finds nothing, or writes the same file once more.
+//! If there are several servers, each does this: the slower one finds nothing, or writes the same file again.
 
 mod archive;
 mod clock;
@@ -30,20 +30,20 @@ use tokio::time::{MissedTickBehavior, interval};
 use archive::Part;
 use clock::{AgeClock, Look, Reading};
 
-/// How often it is looked for old sessions: they are days old.
+/// How often to check for old sessions, which are at least days old.
 const EVERY: Duration = Duration::from_secs(3_600);
 
-/// What budgets of a day count.
+/// The period that daily budgets cover.
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// How many sessions are archived and deleted between two questions for more.
+/// How many sessions are archived and deleted between two queries for more.
 const PAGE: usize = 100;
 
-/// The task that looks. It ends when this is dropped.
+/// The background task. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Retention(JoinHandle<()>);
 
-/// Why a session stays, though it is old.
+/// Why an old session is not deleted.
 #[derive(Debug, thiserror::Error)]
 enum Stays {
     #[error("the store does not tell or delete it")]
@@ -59,7 +59,7 @@ enum Stays {
 }
 
 impl Stays {
-    /// Tells whether another server was quicker, or somebody goes on with the session.
+    /// Returns whether another server was quicker, or the session is in use again.
     const fn is_in_use(&self) -> bool {
         matches!(
             self,
@@ -73,7 +73,7 @@ impl Stays {
 }
 
 impl Retention {
-    /// Begins to look, if the configuration says how long sessions are kept. Needs a tokio runtime.
+    /// Starts the task, if the configuration says how long sessions are kept. Needs a tokio runtime.
     pub(crate) fn start(sessions: Sessions, config: &StoreConfig, policy: &Policy) -> Option<Self> {
         let keep = config.keep?;
         if gives_days_back(keep, policy) {
@@ -108,14 +108,13 @@ impl Drop for Retention {
     }
 }
 
-/// Tells whether sessions are deleted before the day is over of whose budget their runs used.
+/// Returns whether sessions are deleted before the day ends whose budget their runs used.
 fn gives_days_back(keep: Duration, policy: &Policy) -> bool {
     let mut plans = policy.config().plans.values();
     keep < DAY && plans.any(|plan| plan.day != BudgetConfig::default())
 }
 
-/// Deletes the sessions in which nothing has happened for so long, where the clock of this machine says this time, and returns
-/// how many.
+/// Deletes the sessions that have been inactive for this long, given this machine's current time. Returns how many.
 async fn look(
     sessions: &Sessions,
     (keep, archive): (Duration, Option<&Path>),
@@ -146,7 +145,7 @@ async fn look(
     retire(sessions, before, archive).await
 }
 
-/// Tells whether there are sessions, and neither one of them nor a run was begun since a time.
+/// Returns whether there are sessions, and neither a session nor a run was started since a time.
 async fn is_all_old(sessions: &Sessions, before: Timestamp) -> Result<bool, StoreError> {
     let mut newest = SessionFilter::default();
     newest.limit = 1;
@@ -156,13 +155,14 @@ async fn is_all_old(sessions: &Sessions, before: Timestamp) -> Result<bool, Stor
     let mut last = RunFilter::default();
     last.limit = 1;
     let run = sessions.each_run(last).next().await?;
-    // Not by its end: a run that was left behind or waits has none, and may go on and end by the same clock before this is asked.
+    // The end is not used: a run that was left behind or waits has none, and it may resume and end by the same wrong
+    // clock before this query.
     let began = run.and_then(|run| run.started_at);
     Ok(session.created_at < before && began.is_none_or(|began| began < before))
 }
 
-/// Deletes the sessions in which nothing has happened since a time, and returns how many. One that stays keeps none of the others
-/// back, unless nothing at all can be archived.
+/// Deletes the sessions that have been inactive since a time, and returns how many. A session that cannot be deleted
+/// does not prevent the others from being deleted, unless nothing at all can be archived.
 async fn retire(
     sessions: &Sessions,
     before: Timestamp,
@@ -178,7 +178,7 @@ async fn retire(
     let mut left = HashSet::new();
     let mut failed = None;
     loop {
-        // Those that stay come again with each question.
+        // The sessions that stay are returned by each query again.
         let most = PAGE + left.len();
         let page = sessions.idle(before, most).await?;
         let is_last = page.len() < most;
@@ -198,14 +198,14 @@ async fn retire(
                 Err(error) if error.is_in_use() => {}
                 Err(error) => {
                     let why = with_causes(&error);
-                    // What is wrong with the folder is so for all of them.
+                    // A problem of the folder affects all sessions.
                     match (&failed, &error) {
                         (Some(Stays::Archive { .. }), Stays::Archive { .. }) => {
                             tracing::debug!(%session, error = %why, "an old session stays as well");
                         }
                         _ => tracing::warn!(%session, error = %why, "an old session stays"),
                     }
-                    // Damage says nothing of others.
+                    // A damaged session says nothing about others.
                     is_stuck |= !matches!(
                         error,
                         Stays::Export(ExportError::Store(StoreError::Damaged(_)))
@@ -222,7 +222,7 @@ async fn retire(
     }
 }
 
-/// Writes a session into a folder, and deletes it once that is on the disk. If somebody goes on with it meanwhile, it stays.
+/// Writes a session into a folder, and deletes it once the file is on disk. If it is used meanwhile, it stays.
 async fn archived(
     sessions: &Sessions,
     before: Timestamp,
@@ -244,12 +244,12 @@ async fn archived(
             break done?;
         }
     };
-    // After it was read, so that whatever comes from now on changes its head.
+    // After reading them, so that any later change also changes the head.
     let runs = sessions.runs(id).await?.unwrap_or_default();
     if !runs.iter().all(|run| run.ended_before(before)) {
         return Err(StoreError::SessionChanged(id.clone()).into());
     }
-    // A session that is begun again under the same id gets a file of its own.
+    // A session that is started again under the same id gets a separate file.
     let head = exported.head.hash.to_string();
     let head: String = head
         .chars()
@@ -261,12 +261,13 @@ async fn archived(
     Ok(sessions.delete_at(id, exported.head).await?)
 }
 
-/// What was exported of a session and is in no file yet: as much as one run of it, and not all of them.
+/// The part of an exported session that has not been written to a file yet: at most about one run, not all of them.
 #[derive(Debug, Clone, Default)]
 struct Unwritten(Arc<Mutex<Vec<u8>>>);
 
 impl Unwritten {
-    /// Waits until there is some of it and the store is waited for, or until the export is done, and returns what that came to.
+    /// Waits until part of the export is ready and the store is being awaited, or until the export has finished.
+    /// Returns its result in the latter case.
     async fn or_done<T>(&self, mut exporting: Pin<&mut impl Future<Output = T>>) -> Option<T> {
         poll_fn(|context| match exporting.as_mut().poll(context) {
             Poll::Ready(done) => Poll::Ready(Some(done)),
@@ -371,7 +372,7 @@ mod tests {
             store.create_session(&session).await.unwrap();
         };
         make("first", day(0)).await;
-        // What has not ended is no younger for that.
+        // An unfinished run does not make the session any younger.
         make("waits", day(1)).await;
         let waits: SessionId = "waits".parse().unwrap();
         let mut log = RunLog::new(CountingIds::nth_run(1), waits.clone()).at(day(1));
@@ -382,7 +383,7 @@ mod tests {
         let terms = (Duration::from_secs(90 * 86_400), None);
         let first = look(&sessions, terms, day(400), &mut AgeClock::default()).await;
         assert_eq!(first.unwrap(), 0);
-        // Where something is young, the clock is right.
+        // If anything is recent, the clock is right.
         make("second", day(399)).await;
         let mut clock = AgeClock::default();
         let first = look(&sessions, terms, day(400), &mut clock).await;
@@ -410,7 +411,7 @@ mod tests {
     #[tokio::test]
     async fn sessions_that_cannot_be_archived_keep_no_other_one_back() {
         let store = Arc::new(FailingStore::new(MemoryStore::default()));
-        // They are the first page, and the other one is on the second.
+        // They fill the first page, and the other one is on the second.
         for number in 0..=PAGE {
             let made = Timestamp::from_second(number.try_into().unwrap()).unwrap();
             let session = Session::new(format!("old{number}").parse().unwrap(), made);
@@ -454,7 +455,7 @@ mod tests {
         assert!(text.contains("No. 1") && !text.contains("No. 2"), "{text}");
     }
 
-    /// A turn takes place after the session was found, or after the archive of it was read.
+    /// A turn takes place after the session was found, or after it was read for the archive.
     #[tokio::test(start_paused = true)]
     async fn a_session_that_is_used_while_it_is_archived_stays() {
         let late = |seconds| Fault::AnswerLate(Duration::from_secs(seconds));

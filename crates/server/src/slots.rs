@@ -1,7 +1,8 @@
-//! Room for runs: how many are at work at a time, in all and of each owner, and whether the store keeps up with those that begin.
+//! Slots for runs: how many may be in progress, in total and per owner, and whether the store keeps up with those that
+//! start.
 //!
-//! Whoever finds no room is refused at once and told when to come again. Nobody waits in line for it: a line would only make all
-//! of them slower.
+//! A request without a free slot is refused immediately and told when to retry. There is no queue, because it would
+//! only make all requests slower.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
@@ -16,55 +17,56 @@ use tokio::time::Instant;
 use crate::problem::{Kind, Problem, TOO_MANY_OWN_RUNS, TOO_MANY_RUNS};
 use crate::rate::in_seconds;
 
-/// After how many seconds at most a client that found no room tries again. Each is told another number up to it in turn: told the
-/// same, all of them would come for the same room.
+/// The maximum retry delay for a refused client, in seconds. Clients are given different delays in turn, so that they
+/// do not all retry for the same slot at once.
 const RETRY_AFTER: u32 = 5;
 
-/// How long the store may take to keep the beginning of a run before it is said to lag: a thousand times what it usually takes.
+/// How long the store may take to write the start of a run before it is considered to lag: a thousand times the usual
+/// time.
 const LAG: Duration = Duration::from_secs(2);
 
-/// How many beginnings have to take that long at the same time: one may be slow for reasons of its own.
+/// How many starts must be that slow at the same time: a single one may have other reasons.
 const LATE: usize = 8;
 
-/// The slots of a server. Cloning shares them.
+/// The slots of a server. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Slots {
     all: Arc<Semaphore>,
     owners: Arc<Mutex<HashMap<Arc<str>, u32>>>,
     beginnings: Arc<Mutex<Beginnings>>,
-    /// How many were refused.
+    /// How many requests were refused.
     refused: Arc<AtomicU32>,
 }
 
-/// The runs of which the store has not kept the beginning yet, the oldest first.
+/// The runs whose start the store has not written yet, oldest first.
 #[derive(Debug, Default)]
 struct Beginnings {
     since: BTreeMap<u64, Instant>,
     next: u64,
 }
 
-/// A slot for one run, from before it begins.
+/// A slot for one run, from before it starts.
 #[derive(Debug)]
 pub(crate) struct BeginningSlot {
     pub(crate) beginning: Beginning,
     pub(crate) held: HeldSlot,
 }
 
-/// That a run begins: over when it is dropped.
+/// A run that is starting, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Beginning {
     number: u64,
     beginnings: Arc<Mutex<Beginnings>>,
 }
 
-/// A slot that is free again when it is dropped.
+/// A slot that is released on drop.
 #[derive(Debug)]
 pub(crate) struct HeldSlot {
     _of_all: Place,
     _of_owner: Option<OwnerSlot>,
 }
 
-/// One of the slots of an owner, free again when it is dropped.
+/// One of an owner's slots, released on drop.
 #[derive(Debug)]
 pub(crate) struct OwnerSlot {
     owner: Arc<str>,
@@ -72,7 +74,7 @@ pub(crate) struct OwnerSlot {
 }
 
 impl Slots {
-    /// Makes room for so many runs.
+    /// Creates slots for this many runs.
     pub(crate) fn new(most: NonZeroU32) -> Self {
         let most = usize::try_from(most.get()).unwrap_or(usize::MAX);
         Self {
@@ -83,12 +85,12 @@ impl Slots {
         }
     }
 
-    /// Returns the slots in all, for whoever takes them without beginning a run here.
+    /// Returns the total slots, for code that takes them without starting a run here.
     pub(crate) fn all(&self) -> Arc<Semaphore> {
         Arc::clone(&self.all)
     }
 
-    /// Takes a slot, also of the owner where there is a limit for that one.
+    /// Takes a slot, and one of the owner's if the owner has a limit.
     pub(crate) fn take(&self, owner: Option<(&str, NonZeroU32)>) -> Result<BeginningSlot, Problem> {
         let again = |detail: &str| self.again(&TOO_MANY_RUNS, detail);
         let of_owner = owner.map(|(owner, most)| self.of_owner(owner, most));
@@ -107,8 +109,8 @@ impl Slots {
         })
     }
 
-    /// Takes a slot for a run that goes on and is not refused one, also of the owner if it has one. Those who come next find
-    /// less room.
+    /// Takes a slot for a run that resumes and must not be refused, and one of the owner's if it has an owner. Fewer
+    /// slots then remain for later requests.
     pub(crate) fn overdraw(&self, owner: Option<&str>) -> HeldSlot {
         HeldSlot {
             _of_all: Place::overdraw(&self.all),
@@ -116,12 +118,12 @@ impl Slots {
         }
     }
 
-    /// Takes one of the slots of an owner for a run that goes on and is not refused one.
+    /// Takes one of an owner's slots for a run that resumes and must not be refused.
     pub(crate) fn overdraw_owner(&self, owner: &str) -> OwnerSlot {
         self.count(owner, locked(&self.owners))
     }
 
-    /// Takes one of the slots of an owner.
+    /// Takes one of an owner's slots.
     pub(crate) fn of_owner(&self, owner: &str, most: NonZeroU32) -> Result<OwnerSlot, Problem> {
         let owners = locked(&self.owners);
         let taken = owners.get(owner).copied().unwrap_or_default();
@@ -135,7 +137,7 @@ impl Slots {
         Ok(self.count(owner, owners))
     }
 
-    /// Refuses somebody who may come again.
+    /// Refuses a request that may be retried.
     fn again(&self, kind: &'static Kind, detail: &str) -> Problem {
         let seconds = self.refused.fetch_add(1, Ordering::Relaxed) % RETRY_AFTER + 1;
         let detail = format!("{detail}; try again {}", in_seconds(seconds));
@@ -154,7 +156,7 @@ impl Slots {
         }
     }
 
-    /// Counts a run that begins; `None` while the store lags.
+    /// Counts a run that starts, or returns `None` while the store lags.
     fn begin(&self) -> Option<Beginning> {
         let mut beginnings = locked(&self.beginnings);
         let mut oldest_first = beginnings.since.values();
@@ -187,14 +189,14 @@ impl Drop for OwnerSlot {
         let left = owners.get(&self.owner).map(|taken| taken.saturating_sub(1));
         match left {
             Some(left @ 1..) => owners.insert(Arc::clone(&self.owner), left),
-            // Owners that do nothing take no memory.
+            // Owners without runs use no memory.
             _ => owners.remove(&self.owner),
         };
     }
 }
 
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it is held.
+    // Nothing panics while the lock is held.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -217,7 +219,7 @@ mod tests {
         let refused = slots.take(two).unwrap_err();
         assert!(refused.is(&TOO_MANY_OWN_RUNS), "{refused:?}");
         let others = slots.take(Some(("bob", number(1)))).unwrap();
-        // Another key of the same owner may allow more, and counts what is there.
+        // Another key of the same owner may have a higher limit, and counts the same runs.
         assert!(slots.take(Some(("ada", number(3)))).is_ok());
         drop(held);
         assert!(slots.take(two).is_ok());
@@ -248,7 +250,7 @@ mod tests {
         let one = Some(("ada", number(1)));
         let first = slots.take(one).unwrap();
         let goes_on = slots.overdraw(Some("ada"));
-        // Whoever waits for a slot is in line by now.
+        // The waiting task is queued by now.
         tokio::task::yield_now().await;
         drop(first);
         let refused = slots.take(one).unwrap_err();

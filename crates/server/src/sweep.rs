@@ -1,4 +1,4 @@
-//! Lets questions expire that nobody answered in time, for as long as the server runs.
+//! Expires questions that were not answered in time, while the server runs.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::metrics::Metrics;
 
-/// How often it is looked for such questions: they stay open for hours or days.
+/// How often to check for such questions, which stay open for hours or days.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// The task that looks. It ends when this is dropped.
+/// The background task. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Sweeping(JoinHandle<()>);
 
 impl Sweeping {
-    /// Begins to look. Needs a tokio runtime.
+    /// Starts the task. Needs a tokio runtime.
     pub(crate) fn start(orchestrator: Orchestrator, metrics: Metrics) -> Self {
         Self(tokio::spawn(async move {
             let mut ticks = interval(EVERY);

@@ -1,4 +1,4 @@
-//! TLS: the certificate and key that the server shows, read from files, and read again once those have changed.
+//! TLS: the server's certificate and key, read from files, and read again when those have changed.
 
 use std::fs;
 use std::io;
@@ -18,13 +18,13 @@ use tokio_rustls::rustls::{self, ServerConfig};
 
 use crate::file_stamp::FileStamp;
 
-/// How often it is looked whether the files have changed, at the most.
+/// The minimum interval between two checks whether the files have changed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The protocol that is spoken over it.
+/// The application protocol offered over TLS.
 const PROTOCOL: &[u8] = b"http/1.1";
 
-/// A certificate chain and its key in PEM files. Cloning shares what was read.
+/// A certificate chain and its key in PEM files. Clones share what was read.
 #[derive(Debug, Clone)]
 pub struct Tls(Arc<Inner>);
 
@@ -39,14 +39,14 @@ struct State {
     looked: Instant,
     stamps: Stamps,
     acceptor: TlsAcceptor,
-    /// When the certificate in use expires, if that can be read.
+    /// When the certificate in use expires, if known.
     expires_at: Option<Timestamp>,
-    /// Whether the log was told that it has.
+    /// Whether the log already reports that it has expired.
     has_complained: bool,
 }
 
 impl State {
-    /// Tells the log once that clients refuse the certificate, also of one that expires while it is in use.
+    /// Logs once that clients refuse an expired certificate, including one that expires while it is in use.
     fn complain_if_expired(&mut self, certificate: &Path) {
         let Some(at) = self.expires_at.filter(is_over) else {
             return;
@@ -68,14 +68,14 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// By what it is told that the certificate or the key has changed.
+/// The state of both files, used to detect changes.
 type Stamps = [Option<FileStamp>; 2];
 
-/// Why certificate and key cannot be used.
+/// Why the certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file cannot be read, or holds no PEM of the kind that it should.
+    /// A file cannot be read, or holds no PEM of the expected kind.
     #[error("{what} {path} cannot be read; it must be a PEM file")]
     Unreadable {
         /// The certificate or the key.
@@ -95,13 +95,13 @@ pub enum TlsError {
         /// The file.
         path: PathBuf,
     },
-    /// Others than its owner's group may read the key.
+    /// Users outside the owner and its group can read the key.
     #[error("everybody can read the key {path}; make it readable for its owner alone: chmod 600")]
     Exposed {
         /// The file.
         path: PathBuf,
     },
-    /// The key is not that of the certificate, or is of a kind that is not supported.
+    /// The key does not belong to the certificate, or its kind is not supported.
     #[error("the certificate {certificate} and the key {key} cannot be used together")]
     Pair {
         /// The file of the certificate.
@@ -112,7 +112,7 @@ pub enum TlsError {
         #[source]
         source: rustls::Error,
     },
-    /// The certificate is no longer valid, so that no client takes it.
+    /// The certificate has expired, so clients refuse it.
     #[error("the certificate {certificate} expired on {at}")]
     Expired {
         /// The file.
@@ -123,12 +123,12 @@ pub enum TlsError {
 }
 
 impl Tls {
-    /// Reads a certificate chain, the server's own certificate first, and its key. One that has expired is used, and the log
-    /// says so. Needs a tokio runtime.
+    /// Reads a certificate chain, the server's own certificate first, and its key. An expired certificate is used, with
+    /// an error in the log. Needs a tokio runtime.
     ///
     /// # Errors
     ///
-    /// A [`TlsError`] that names the file.
+    /// Returns a [`TlsError`] that names the file.
     pub fn read(
         certificate: impl Into<PathBuf>,
         key: impl Into<PathBuf>,
@@ -151,8 +151,8 @@ impl Tls {
         })))
     }
 
-    /// Returns what begins a connection, with the files as they are now. If they cannot be used as they are, the former ones
-    /// go on being used, and the log says why, once.
+    /// Returns the acceptor for a new connection, from the current files. If those cannot be used, the former acceptor
+    /// stays in use, and the reason is logged once.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         let mut state = self.lock();
         if state.looked.elapsed() >= LOOK_EVERY {
@@ -166,7 +166,7 @@ impl Tls {
         state.acceptor.clone()
     }
 
-    /// Reads the files again, whether or not they look as before.
+    /// Reads the files again, even if they have not changed.
     pub(crate) fn read_again(&self) {
         let stamps = stamps(&self.0.certificate, &self.0.key);
         self.renew(&mut self.lock(), stamps);
@@ -195,7 +195,7 @@ impl Tls {
         &self.0.certificate
     }
 
-    /// Returns when the certificate in use expires, if that can be read.
+    /// Returns when the certificate in use expires, if known.
     pub(crate) fn expires_at(&self) -> Option<Timestamp> {
         self.lock().expires_at
     }
@@ -210,16 +210,16 @@ fn stamps(certificate: &Path, key: &Path) -> Stamps {
     [certificate, key].map(|path| FileStamp::of(path).ok())
 }
 
-/// A certificate with its key, as they were read.
+/// A certificate and its key, as read from the files.
 struct Pair {
     acceptor: TlsAcceptor,
-    /// When the certificate expires, if that can be read.
+    /// When the certificate expires, if known.
     expires_at: Option<Timestamp>,
 }
 
 impl Pair {
     fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        // Read once: another one may stand there a moment later.
+        // Read once, because the file may be replaced a moment later.
         let text = fs::read(certificate)
             .map_err(|error| unreadable("the certificate", certificate, pem::Error::Io(error)))?;
         let acceptor = acceptor(chain(&text, certificate)?, certificate, key)?;
@@ -248,7 +248,7 @@ fn unreadable(what: &'static str, path: &Path, source: pem::Error) -> TlsError {
     }
 }
 
-/// Reads a certificate chain, which has at least one certificate, of what stands in its file.
+/// Parses a certificate chain of at least one certificate from the content of its file.
 fn chain(text: &[u8], certificate: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read = CertificateDer::pem_slice_iter(text);
     let chain = read.collect::<Result<Vec<_>, _>>();
@@ -292,12 +292,12 @@ fn acceptor(
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Tells whether a key that cannot be read is encrypted. A pipe would be waited for.
+/// Returns whether an unreadable key is encrypted. A pipe is not opened, because that could block.
 fn is_encrypted(key: &Path) -> bool {
     key.is_file() && fs::read(key).is_ok_and(|pem| TlsFiles::is_encrypted(&pem))
 }
 
-/// Tells whether everybody on the machine can read a file.
+/// Returns whether every user of the machine can read a file.
 #[cfg(unix)]
 fn is_exposed(path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -305,7 +305,7 @@ fn is_exposed(path: &Path) -> io::Result<bool> {
     Ok(path.metadata()?.mode() & 0o004 != 0)
 }
 
-/// Tells whether everybody on the machine can read a file, which cannot be told here.
+/// Returns whether every user of the machine can read a file; not known on this platform.
 #[cfg(not(unix))]
 fn is_exposed(_path: &Path) -> io::Result<bool> {
     Ok(false)

@@ -1,33 +1,33 @@
-//! Who may decide about calls that wait: whoever shows the token that stands in a file of the user's alone.
+//! The token that authorizes decisions about waiting calls. It is in a file that only the user can read.
 //!
-//! A program that a model had run reaches a server on loopback, too, and must not approve its own calls. Reading, asking and
-//! ending runs need no token until there are keys.
+//! A program that a model started can reach a server on loopback too, but must not approve its own calls. Reading,
+//! asking and ending runs need no token as long as there are no keys.
 
 use axum::http::{HeaderMap, header};
 use neuraxis::core::ContentHash;
 
 use crate::problem::{NO_DECISIONS, Problem, TOKEN_NEEDED};
 
-/// What a decision has to show. Only its hash is kept.
+/// The token that a decision must present. Only its hash is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecisionToken(ContentHash);
 
 impl DecisionToken {
-    /// Lets whoever shows this text decide.
+    /// Authorizes clients that present this text.
     #[must_use]
     pub fn new(token: &str) -> Self {
         Self(ContentHash::of(token.as_bytes()))
     }
 }
 
-/// Tells whether a request shows the token.
+/// Returns whether a request presents the token.
 pub(crate) fn is_shown(token: Option<DecisionToken>, headers: &HeaderMap) -> bool {
-    // Hashes are compared: how long that takes says nothing of the token.
+    // Hashes are compared, so the time this takes reveals nothing about the token.
     let fits = |text| Some(DecisionToken::new(text)) == token;
     bearer(headers).is_some_and(fits)
 }
 
-/// Returns what a request shows in the header `Authorization: Bearer`, if it is shown once.
+/// Returns the value of the header `Authorization: Bearer`, if it is present exactly once.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut shown = headers.get_all(header::AUTHORIZATION).iter();
     let (first, second) = (shown.next()?, shown.next());
@@ -36,13 +36,13 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     is_bearer.then(|| text.trim())
 }
 
-/// Says that a decision needs the token, or that there is none to be shown.
+/// Reports that a decision needs the token, or that there is no token to present.
 pub(crate) fn needed(token: Option<DecisionToken>) -> Problem {
     if token.is_none() {
         let detail = "this server takes no decisions: use `neuraxis approvals` on its machine, with its configuration";
         return Problem::new(&NO_DECISIONS, detail);
     }
-    // No word may follow "Bearer ": it would be hidden as if it were a token.
+    // No word may follow "Bearer ": it would be masked as if it were a token.
     let detail = "a decision needs the token of this server, in the header Authorization with the scheme Bearer; the \
                   server's log names the file that holds it";
     Problem::new(&TOKEN_NEEDED, detail)

@@ -1,6 +1,6 @@
-//! The trace that a client's request is part of: the headers `traceparent` and `tracestate` of W3C Trace Context.
+//! The trace that a client's request belongs to: the headers `traceparent` and `tracestate` of W3C Trace Context.
 //!
-//! What is malformed is ignored, as the recommendation asks for: a client's own tracing never fails its request.
+//! Malformed values are ignored, as the recommendation asks: a client's own tracing never fails its request.
 
 use axum::http::HeaderMap;
 use neuraxis::core::TraceContext;
@@ -10,22 +10,22 @@ tokio::task_local! {
     static CURRENT: Option<TraceContext>;
 }
 
-/// Lets what answers a request know the trace that it is part of.
+/// Makes the trace available while a request is answered.
 pub(crate) async fn scope<F: Future>(trace: Option<TraceContext>, answering: F) -> F::Output {
     CURRENT.scope(trace, answering).await
 }
 
-/// Returns the trace of the request that this task answers: that of its own span where spans are exported, or the one that its
-/// client named, if it did.
+/// Returns the trace of the request that this task answers: that of its own span if spans are exported, else the one
+/// that its client named, if any.
 pub(crate) fn current() -> Option<TraceContext> {
     CURRENT.try_with(Clone::clone).ok().flatten()
 }
 
-/// Returns the trace that the headers of a request name, if they name one.
+/// Returns the trace that the headers of a request name, if any.
 pub(crate) fn of(headers: &HeaderMap) -> Option<TraceContext> {
     let mut parents = headers.get_all("traceparent").iter();
     let parent = parents.next()?.to_str().ok()?;
-    // Nobody knows which one of several is meant.
+    // With several values, it is unclear which one is meant.
     if parents.next().is_some() {
         return None;
     }

@@ -1,5 +1,5 @@
-//! The span of a request, beneath that of its client and above that of the run that it begins. There is one only where spans are
-//! exported; what asks whether the server lives has none.
+//! The span of a request, a child of its client's span and the parent of the span of the run that it starts. It exists
+//! only if spans are exported. Health probes have none.
 
 use axum::extract::MatchedPath;
 use axum::http::StatusCode;
@@ -10,15 +10,15 @@ use tracing::field::Empty;
 
 use crate::request_id::RequestId;
 
-/// The routes of machines that look after the server, at every second of the day.
+/// Routes for monitoring, which are requested continuously.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// The span of a request. It ends when it is dropped.
+/// The span of a request. It ends on drop.
 #[derive(Debug)]
 pub(super) struct Traced(pub(super) Span);
 
 impl Traced {
-    /// Begins the span of a request. Of what a client wrote it holds the route that it matched, and no more.
+    /// Starts the span of a request. Of the client's input, it holds only the matched route and the request's id.
     pub(super) fn begin(method: &'static str, route: Option<&MatchedPath>, id: &RequestId) -> Self {
         let route = route.map(MatchedPath::as_str);
         if route.is_some_and(|route| PROBES.contains(&route)) {
@@ -46,7 +46,7 @@ impl Traced {
         Self(span)
     }
 
-    /// Makes it a part of its client's trace, if there is one, and returns the trace that what it begins is a part of.
+    /// Joins the client's trace, if there is one. Returns the trace that work started by this request belongs to.
     pub(super) fn join(&self, client: Option<TraceContext>) -> Option<TraceContext> {
         if self.0.is_disabled() {
             return client;
@@ -64,7 +64,8 @@ impl Traced {
 }
 
 impl Drop for Traced {
-    /// What exports the span takes the time at which it was last left for its end: of a stream that is long ago.
+    /// The exporter ends the span at the time it was last exited. For a stream, that was long ago, so enter it once
+    /// more.
     fn drop(&mut self) {
         self.0.in_scope(|| ());
     }

@@ -1,4 +1,4 @@
-//! Decides who asks, and whether that is enough for the route; ends streams whose key is taken no more.
+//! Identifies the caller, checks its scope for the route, and ends streams whose key is no longer accepted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::limits::Limited;
 use crate::problem::Problem;
 use crate::token;
 
-/// How often it is looked whether the key of an open stream is still taken.
+/// How often to check whether the key of an open stream is still accepted.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Lets a request pass once it is known who asks, and refuses others.
+/// Lets a request pass once its caller is identified and authorized, and refuses others.
 pub(crate) async fn admit(
     State(limited): State<Limited>,
     mut request: Request,
@@ -57,7 +57,7 @@ fn check(caller: &Caller, request: &Request) -> Result<(), Problem> {
     let scoped = scope.map_or(Ok(()), |scope| caller.needs(scope));
     match route {
         "/api/v1/runs/{id}/cancel" => key.count_apart(),
-        // What it is stands in its body: it is counted where that is read.
+        // Whether this is a request is known only once the body is read, which is where it is counted.
         "/mcp" if request.method() == Method::POST && scoped.is_ok() => Ok(()),
         _ => key.count(),
     }?;
@@ -76,18 +76,18 @@ fn identify(limited: &Limited, request: &Request) -> Result<Caller, Problem> {
     keys.admit(token::bearer(headers)).map(Caller::Key)
 }
 
-/// Tells whether anybody may ask for it: probes, and the page, which holds nothing of anybody's.
+/// Returns whether a path needs no key: probes, and the page, which contains no user data.
 fn is_open(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz" | "/") || path.starts_with("/assets/")
 }
 
-/// Returns which scope a route needs. One that is not named here needs that for reading if it only reads.
+/// Returns the scope that a route needs. A route not listed here needs the scope `read` if it only reads, else `turns`.
 fn scope_of(method: &Method, route: &str) -> Option<Scope> {
     match (method, route) {
-        // Nothing is there, which anybody with a key may know.
+        // An unknown address, which any key holder may learn.
         (_, "") => None,
         (_, "/mcp") => Some(Scope::Turns),
-        // The figures tell what all owners do.
+        // Metrics show what all owners do.
         (_, "/metrics") => Some(Scope::Metrics),
         (_, "/api/v1/policy/explain") => Some(Scope::Read),
         (
@@ -99,8 +99,8 @@ fn scope_of(method: &Method, route: &str) -> Option<Scope> {
     }
 }
 
-/// Ends a stream soon after its key is revoked, expires or is changed, with a last event where its protocol has one: who follows
-/// a run comes back with a key that is taken.
+/// Ends a stream soon after its key is revoked, expires or is changed, with a last event if its protocol has one. A
+/// client that follows a run can reconnect with a valid key.
 fn while_taken(response: Response, keys: Keys, key: Arc<Key>) -> Response {
     let key_gone = response.extensions().get::<KeyGone>().cloned();
     let over = async move {

@@ -1,4 +1,4 @@
-//! Events as they are sent. Where several clients listen to one run, each event is encoded once.
+//! Encoded events. If several clients listen to one run, each event is encoded once.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -10,19 +10,19 @@ use neuraxis::core::RunId;
 
 use super::write_event;
 
-/// The most events of one run that are kept encoded: listeners that keep up are this close to each other.
+/// The maximum number of encoded events kept per run: listeners that keep up are at most this far apart.
 const MAX_KEPT: usize = 64;
 
-/// The most bytes of one run that are kept encoded.
+/// The maximum number of encoded bytes kept per run.
 const MAX_KEPT_BYTES: usize = 256 * 1024;
 
-/// What is encoded for the runs that are listened to.
+/// The encoded events of all runs that have listeners.
 #[derive(Debug, Default)]
 pub(super) struct SharedFrames {
     runs: Mutex<HashMap<RunId, Weak<RunFrames>>>,
 }
 
-/// What is encoded for one run, the latest last.
+/// The encoded events of one run, latest last.
 #[derive(Debug, Default)]
 struct RunFrames(Mutex<Kept>);
 
@@ -32,7 +32,7 @@ struct Kept {
     bytes: usize,
 }
 
-/// One listener's hold on what is encoded for its run.
+/// One listener's reference to the encoded events of its run.
 #[derive(Debug)]
 pub(super) struct Frames {
     run: RunId,
@@ -41,7 +41,7 @@ pub(super) struct Frames {
 }
 
 impl SharedFrames {
-    /// Returns a hold on what is encoded for a run.
+    /// Returns a reference to the encoded events of a run.
     pub(super) fn of_run(shared: &Arc<Self>, run: RunId) -> Frames {
         let mut runs = shared.lock();
         let known = runs.get(&run).and_then(Weak::upgrade);
@@ -65,9 +65,9 @@ impl SharedFrames {
 }
 
 impl Frames {
-    /// Writes an event as it is sent, encoded now unless another listener of the run had it just before.
+    /// Writes an encoded event. It is encoded now unless another listener of the run has just done so.
     pub(super) fn write(&self, event: Event, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        // Who listens alone need not keep anything.
+        // A single listener need not store anything.
         if Arc::strong_count(&self.frames) == 1 {
             return encode(&event, out);
         }
@@ -89,7 +89,7 @@ impl Frames {
 impl Drop for Frames {
     fn drop(&mut self) {
         let mut runs = self.shared.lock();
-        // Nobody joins while the lock is held.
+        // No listener can join while the lock is held.
         if Arc::strong_count(&self.frames) == 1 {
             runs.remove(&self.run);
         }
@@ -110,8 +110,8 @@ impl Kept {
     }
 }
 
-/// Tells whether two events are one and the same. Records are told apart by where they are in memory: what a store keeps
-/// of one may be less than what its listeners hear.
+/// Returns whether two events are the same. Records are compared by their address in memory: a store may keep less of a
+/// record than its listeners receive.
 fn is_same(event: &Event, other: &Event) -> bool {
     match (event, other) {
         (Event::Record(record), Event::Record(other)) => Arc::ptr_eq(record, other),
@@ -120,7 +120,7 @@ fn is_same(event: &Event, other: &Event) -> bool {
     }
 }
 
-/// Writes an event, with its id if it is a record.
+/// Encodes an event, with its id if it is a record.
 fn encode(event: &Event, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
     let length = out.len();
     let written = write(event, out);

@@ -1,4 +1,4 @@
-//! The events of a run as the server's own API tells them, after one of its records.
+//! The events of a run after one of its records, in the format of the server's own API.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,14 +15,14 @@ use super::{Cut, Source, write_event};
 pub(super) struct RunEvents<S> {
     events: S,
     frames: Frames,
-    /// What came before this record, and with it, is left out.
+    /// Records up to and including this one are left out.
     from: Seq,
     /// The last record that was written.
     last: Seq,
 }
 
 impl<S> RunEvents<S> {
-    /// Tells what came after a record, 0 for all.
+    /// Sends what came after a record; everything if it is 0.
     pub(super) const fn new(events: S, frames: Frames, last: Seq) -> Self {
         Self {
             events,
@@ -56,7 +56,7 @@ impl<S: Stream<Item = Event> + Unpin + Send + 'static> Source for RunEvents<S> {
         Poll::Ready(Some(written))
     }
 
-    /// Says from where the client can go on. One whose key is gone finds out when it comes back.
+    /// Says from where the client can resume. A client whose key is no longer accepted learns that when it reconnects.
     fn write_cut(&mut self, why: Cut, piece: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         if matches!(why, Cut::NoKey) {
             return Ok(());

@@ -1,5 +1,5 @@
-//! The body of an answer that consists of events, in whichever protocol. It needs no task and no queue of its own: whoever
-//! sends it asks for more, and gets all that came meanwhile in one piece.
+//! The body of an event stream answer, in any protocol. It needs no task and no queue: the sender polls for more, and
+//! receives everything that has arrived meanwhile in one piece.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::{Cut, Source};
 use crate::metrics::Metrics;
 
-/// After this time without an event a comment is sent.
+/// How long to wait without an event before sending a comment.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// From this size on a piece is sent, though there may be more events.
+/// A piece of at least this size is sent even if more events are ready.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// How long a client may take nothing while there is something for it; its connection is closed soon after if it still takes
-/// nothing.
+/// How long a client may accept no data while some is pending. If it still accepts none, its connection is closed soon
+/// after.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Tells a stream that the key of its client is not taken any more. It says so, and ends, when it is asked next. Cloning shares
-/// it.
+/// Tells a stream that its client's key is no longer accepted. The stream reports that and ends when it is next polled.
+/// Clones share the flag.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KeyGone(Arc<AtomicBool>);
 
@@ -42,9 +42,9 @@ impl KeyGone {
 /// The events of one run as they are sent to one client.
 pub(super) struct EventStream<S> {
     source: S,
-    /// When something was given to be sent last.
+    /// When data was last handed over to be sent.
     given: Instant,
-    /// Whether nobody has asked for more since.
+    /// Whether the sender has polled again since.
     is_taken: bool,
     heartbeat: Pin<Box<Sleep>>,
     is_over: bool,
@@ -53,7 +53,7 @@ pub(super) struct EventStream<S> {
 }
 
 impl<S: Source> EventStream<S> {
-    /// Begins to send events. Needs a tokio runtime.
+    /// Starts to send events. Needs a tokio runtime.
     pub(super) fn new(source: S, metrics: Metrics) -> Self {
         Self {
             source,
@@ -66,12 +66,12 @@ impl<S: Source> EventStream<S> {
         }
     }
 
-    /// Returns by what it is told that its key is gone.
+    /// Returns the flag that tells this stream that its key is no longer accepted.
     pub(super) fn key_gone(&self) -> KeyGone {
         self.key_gone.clone()
     }
 
-    /// Returns all events that there are now, up to the size of a piece.
+    /// Returns all events that are ready, up to the size of a piece.
     fn gather(&mut self, cx: &mut Context<'_>) -> Result<Vec<u8>, serde_json::Error> {
         let mut piece = Vec::new();
         while piece.len() < PIECE_BYTES {
@@ -87,7 +87,7 @@ impl<S: Source> EventStream<S> {
         Ok(piece)
     }
 
-    /// Ends with an event that says why, where there is one.
+    /// Ends the stream, with an event that gives the reason if the protocol has one.
     fn cut_off(&mut self, why: Cut) -> Poll<Option<Result<Frame<Bytes>, serde_json::Error>>> {
         self.is_over = true;
         let mut piece = Vec::new();
@@ -118,7 +118,7 @@ impl<S: Source> HttpBody for EventStream<S> {
             this.is_taken = true;
             return Poll::Ready(None);
         }
-        // Whoever sends asks again at once, unless its buffer is full.
+        // The sender polls again immediately unless its buffer is full.
         if !this.is_taken && this.given.elapsed() >= PATIENCE {
             this.metrics.http().dropped();
             return this.cut_off(Cut::Untaken(PATIENCE));
@@ -137,7 +137,7 @@ impl<S: Source> HttpBody for EventStream<S> {
         if this.is_over {
             return Poll::Ready(None);
         }
-        // Set anew only when it has rung: most streams have an event in between, and one timer is enough for all of them.
+        // Reset only after it fires: most streams have an event in between, and one timer serves for all of them.
         while this.heartbeat.as_mut().poll(cx).is_ready() {
             let due = this.given + HEARTBEAT;
             if due <= Instant::now() {
@@ -152,7 +152,7 @@ impl<S: Source> HttpBody for EventStream<S> {
 
 impl<S> Drop for EventStream<S> {
     fn drop(&mut self) {
-        // Its connection was closed because it took nothing at all.
+        // The connection was closed because the client accepted no data at all.
         if !self.is_over && !self.is_taken && self.given.elapsed() >= PATIENCE {
             self.metrics.http().dropped();
         }

@@ -1,4 +1,4 @@
-//! Looks whether what a key is to allow makes sense.
+//! Validates the options of a new key.
 
 use neuraxis::core::jiff::civil::Date;
 use neuraxis::core::jiff::tz::TimeZone;
@@ -7,7 +7,7 @@ use neuraxis::ports::MAX_OWNER_BYTES;
 
 use super::KeyCommandError;
 
-/// Refuses what no store could keep as an owner, and what would upset a list.
+/// Refuses a text that no store could hold as an owner, or that would break the layout of a list.
 pub(super) fn line(option: &'static str, text: &str) -> Result<(), KeyCommandError> {
     let is_line = !text.trim().is_empty() && !text.chars().any(char::is_control);
     if is_line && text.len() <= MAX_OWNER_BYTES {
@@ -17,7 +17,7 @@ pub(super) fn line(option: &'static str, text: &str) -> Result<(), KeyCommandErr
     Err(KeyCommandError::Wrong { option, reason })
 }
 
-/// Refuses a name that the policy does not know: a key that allows what there is not would allow nothing.
+/// Refuses a name that the policy does not know: a key restricted to unknown names would allow nothing.
 pub(super) fn known<'a>(
     option: &'static str,
     mut named: impl Iterator<Item = &'a String>,
@@ -37,7 +37,7 @@ pub(super) fn known<'a>(
     Err(KeyCommandError::Wrong { option, reason })
 }
 
-/// Reads when a key expires.
+/// Parses when a key expires.
 pub(super) fn expiry(text: &str, now: Timestamp) -> Result<Timestamp, KeyCommandError> {
     let wrong = |reason: &str| KeyCommandError::Wrong {
         option: "--expires",

@@ -1,4 +1,4 @@
-//! What a running server makes of the file of keys.
+//! How a running server reacts to changes in the file of keys.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +33,7 @@ async fn a_key_that_is_added_or_revoked_counts_within_a_second() {
     assert!(keys.are_needed());
     let key = keys.admit(Some(&text)).unwrap();
     assert_eq!(key.said.owner, "ada");
-    // Another key leaves this one as it is.
+    // Another key does not affect this one.
     let (_, other) = add(&file, "bob");
     a_while().await;
     assert!(keys.admit(Some(&other)).is_ok() && keys.takes(&key));

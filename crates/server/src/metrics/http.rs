@@ -1,4 +1,4 @@
-//! What is counted of requests, problems and streams.
+//! Metrics of requests, problems and streams.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ struct Refused {
     kind: &'static str,
 }
 
-/// What is counted of requests, problems and streams.
+/// Metrics of requests, problems and streams.
 #[derive(Debug)]
 pub(crate) struct HttpMetrics {
     requests: Family<Answered, Counter>,
@@ -72,7 +72,7 @@ impl HttpMetrics {
                 "Streams that were ended because their client took nothing for too long",
             ),
         };
-        // What begins with the first burst has no rate by which an alert could tell of that one.
+        // A counter that first appears with a burst of problems has no rate, so an alert would miss that burst.
         for kind in [
             &STORE_FAILED,
             &STORE_UNAVAILABLE,
@@ -87,7 +87,7 @@ impl HttpMetrics {
         metrics
     }
 
-    /// Counts a request with the time it took to the head of its answer, or until its client left before.
+    /// Counts a request, with the time until the head of its answer was ready or its client left.
     pub(crate) fn answered(&self, method: &'static str, route: &str, status: u16, took: Duration) {
         let asked = Asked {
             method,
@@ -110,19 +110,19 @@ impl HttpMetrics {
         self.problems.get_or_create(&Refused { kind }).inc();
     }
 
-    /// Counts a client that was let go because it took nothing.
+    /// Counts a client that was disconnected because it accepted no data.
     pub(crate) fn dropped(&self) {
         self.dropped.inc();
     }
 
-    /// Counts a stream until it is dropped.
+    /// Counts a stream as open until the returned guard is dropped.
     pub(crate) fn open_stream(&self) -> OpenStream {
         self.streams.inc();
         OpenStream(self.streams.clone())
     }
 }
 
-/// A stream that is counted as open.
+/// Counts a stream as open.
 #[derive(Debug)]
 pub(crate) struct OpenStream(Gauge);
 

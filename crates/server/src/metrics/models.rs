@@ -1,4 +1,4 @@
-//! What is counted of model calls: how many, how long, how many tokens, and what they cost.
+//! Metrics of model calls: their number, duration, tokens and cost.
 
 use neuraxis::core::{
     CountLabel, LlmCall, LlmFailed, MicroUsd, NextAttempt, Record, RecordBody, Role, Usage,
@@ -34,7 +34,7 @@ struct Paid {
     label: &'static str,
 }
 
-/// What is counted of model calls.
+/// Metrics of model calls.
 #[derive(Debug)]
 pub(super) struct ModelMetrics {
     calls: Family<Called, Counter>,
@@ -81,7 +81,7 @@ impl ModelMetrics {
         }
     }
 
-    /// Begins to count the calls of a role, so that the first that fail have a rate.
+    /// Starts to count the calls of a role, so that the first failures already have a rate.
     pub(super) fn begin(&self, role: &Role) {
         for outcome in ["done", "failed"] {
             let Of { role } = of(role);
@@ -157,7 +157,7 @@ impl ModelMetrics {
         paid.inc_by(cost);
     }
 
-    /// Counts something of each kind.
+    /// Counts one of each kind.
     #[cfg(test)]
     pub(super) fn count_each(&self) {
         let role = &Role::REASONING;

@@ -1,4 +1,4 @@
-//! What is counted of runs and tool calls: a trace sink, which sees every record.
+//! Metrics of runs and tool calls: a trace sink, which receives every record.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,10 +18,10 @@ use prometheus_client::registry::Registry;
 use super::models::ModelMetrics;
 use super::{counted, timed};
 
-/// The most tools that are told apart: those of servers come and go.
+/// The maximum number of tools with separate counts: tools of MCP servers come and go.
 const MAX_TOOLS: usize = 256;
 
-/// What a tool is called that is not told apart: one that there is not, one of a client, one too many.
+/// The label of a tool without a separate count: an unknown one, a client's, or one beyond the maximum.
 const OTHER: &str = "other";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -40,7 +40,7 @@ struct ToolTook {
     tool: String,
 }
 
-/// What is counted of runs, their model calls and tool calls.
+/// Metrics of runs, their model calls and their tool calls.
 #[derive(Debug)]
 pub(crate) struct RunMetrics {
     models: ModelMetrics,
@@ -61,7 +61,7 @@ struct State {
 }
 
 impl RunMetrics {
-    /// Begins to count the model calls of a role.
+    /// Starts to count the model calls of a role.
     pub(super) fn begin_model(&self, role: &Role) {
         self.models.begin(role);
     }
@@ -81,7 +81,7 @@ impl RunMetrics {
             tool_seconds: timed(registry, "tool_call_duration", "Time that tools took"),
             state: Mutex::default(),
         };
-        // As for problems: an alert is to tell of the first ones, too.
+        // As for problems: an alert must not miss the first ones.
         for reason in ["failed", "deadline"] {
             let _ = metrics.ended.get_or_create(&Ended { reason });
         }
@@ -98,7 +98,7 @@ impl RunMetrics {
         }
     }
 
-    /// Learns the names of the tools that an agent is offered. A client's are the client's words.
+    /// Adds the names of the tools that an agent is offered, except a client's, whose names the client chooses.
     fn learn(&self, agent: &AgentSpec) {
         let tools = &mut self.state().tools;
         for tool in agent.tools.iter() {
@@ -176,7 +176,7 @@ impl TraceSink for RunMetrics {
 
 #[cfg(test)]
 impl RunMetrics {
-    /// Counts something of each kind.
+    /// Counts one of each kind.
     pub(super) fn count_each(&self) {
         self.ended.get_or_create(&Ended { reason: OTHER }).inc();
         self.models.count_each();

@@ -1,4 +1,4 @@
-//! What is counted of traces on their way to where they go.
+//! Metrics of trace export.
 
 use std::sync::OnceLock;
 
@@ -15,7 +15,7 @@ struct To {
     sink: &'static str,
 }
 
-/// What is counted of traces.
+/// Metrics of trace export.
 #[derive(Debug)]
 pub(super) struct TelemetryMetrics {
     delivered: Family<To, Counter>,
@@ -41,7 +41,7 @@ impl TelemetryMetrics {
     }
 
     pub(super) fn watch(&self, telemetry: Telemetry) {
-        // Traces go where they went when the server started.
+        // The destination of traces is fixed when the server starts.
         let _ = self.telemetry.set(telemetry);
     }
 
@@ -51,7 +51,7 @@ impl TelemetryMetrics {
         }
     }
 
-    /// Takes over what was counted where traces are sent.
+    /// Copies the counts of the exporter.
     pub(super) fn count(&self) {
         let telemetry = self.telemetry.get().into_iter();
         for place in telemetry.flat_map(Telemetry::destinations) {
@@ -67,7 +67,7 @@ impl TelemetryMetrics {
         }
     }
 
-    /// Counts something of each kind.
+    /// Counts one of each kind.
     #[cfg(test)]
     pub(super) fn count_each(&self) {
         for family in [&self.delivered, &self.dropped] {

@@ -1,4 +1,4 @@
-//! The document: all operations, what they have in common, and what they name.
+//! The document: all operations, their common parts, and the schemas that they refer to.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::problem::{Document as ProblemDocument, Kind};
 /// The name of the security scheme.
 const TOKEN: &str = "token";
 
-/// What is said of the API as a whole.
+/// The description of the API as a whole.
 const ABOUT: &str = "Governed, tool-using conversations with language models: sessions, turns, runs with their events, and \
     the calls that wait for a person.\n\nThe version is that of the server. Within `/api/v1` fields, values and routes are \
     added and none is taken away or changes its meaning: clients ignore what they do not know. Anything else is a new prefix.";
 
-/// Puts the document together.
+/// Builds the document.
 pub(super) fn document(placed: &[Placed]) -> Value {
     let mut schemas = Schemas::new();
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
@@ -33,7 +33,7 @@ pub(super) fn document(placed: &[Placed]) -> Value {
         let described = described(operation, &mut schemas);
         paths.entry(path).or_default().insert(method, described);
     }
-    // Its members differ from kind to kind.
+    // Its members differ between kinds.
     schemas.sent::<ProblemDocument>();
     let tags =
         Tag::ALL.map(|(tag, about)| json!({ "name": tag.to_string(), "description": about }));
@@ -93,7 +93,7 @@ fn described(operation: &Operation, schemas: &mut Schemas) -> Value {
     say("responses", json!(responses));
     let security = match operation.is_decision {
         true => json!([{ TOKEN: [] }]),
-        // Without keys nothing is needed.
+        // Without keys, no authentication is needed.
         false => json!([{}, { TOKEN: [] }]),
     };
     say("security", security);
@@ -120,7 +120,7 @@ fn parameters(operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
         let mut schema = schema.clone();
         let mut description = Value::Null;
         if let Value::Object(schema) = &mut schema {
-            // What stands behind a `?` is a text, and never null.
+            // A query parameter is text and never null.
             without_null(schema);
             description = schema.remove("description").unwrap_or_default();
         }
@@ -176,7 +176,7 @@ fn answer(answer: &Answer, schemas: &mut Schemas) -> (String, Value) {
     (answer.status.as_u16().to_string(), described.into())
 }
 
-/// Describes problems, those of a status together.
+/// Describes problems, grouped by status.
 fn problems(operation: &Operation, schemas: &mut Schemas) -> BTreeMap<String, Value> {
     let mut by_status: BTreeMap<StatusCode, Vec<&Kind>> = BTreeMap::new();
     for kind in &operation.problems {
@@ -215,7 +215,7 @@ fn problems(operation: &Operation, schemas: &mut Schemas) -> BTreeMap<String, Va
     described.collect()
 }
 
-/// The headers that say what to do about a problem.
+/// The headers that tell clients how to react to a problem.
 fn headers_of(status: StatusCode) -> Option<Value> {
     match status {
         StatusCode::UNAUTHORIZED => Some(json!({
@@ -236,7 +236,7 @@ fn headers_of(status: StatusCode) -> Option<Value> {
     }
 }
 
-/// Reads an example; the tests see to it that it is JSON.
+/// Parses an example. The tests ensure that it is valid JSON.
 fn parsed(example: &str) -> Value {
     serde_json::from_str(example).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What one route does: what it takes, what it answers, and what may go wrong.
+//! What one route does: what it accepts, what it answers, and what can go wrong.
 
 use std::fmt;
 
@@ -17,13 +17,13 @@ use crate::problem::{
 /// Kinds of problems that a route can answer with.
 pub(crate) type Problems = &'static [&'static Kind];
 
-/// What any request may be refused for.
+/// The problems that any request can get.
 const OF_ALL: Problems = &[&INVALID_HOST, &FOREIGN_HOST, &FOREIGN_ORIGIN, &INTERNAL];
 
-/// What a request may be refused for where it needs a key.
+/// The problems that a request can get because of its key.
 const OF_KEYS: Problems = &[&KEY_NEEDED, &SCOPE_NEEDED, &TOO_MANY_REQUESTS];
 
-/// What may be wrong with a body.
+/// The problems of request bodies.
 const OF_BODIES: Problems = &[
     &INVALID_BODY,
     &INVALID_JSON,
@@ -35,34 +35,34 @@ const OF_BODIES: Problems = &[
     &ENCODED_BODY,
 ];
 
-/// What may keep the store from answering.
+/// The problems of a failing store.
 const OF_THE_STORE: Problems = &[&STORE_FAILED, &STORE_UNAVAILABLE];
 
-/// What may be wrong with who decides.
+/// The problems of a caller that may not decide.
 const OF_DECISIONS: Problems = &[&TOKEN_NEEDED, &NO_DECISIONS];
 
-/// Parameters of an operation, and where in an answer they are.
+/// Parameters of an operation, and their locations in an answer.
 pub(crate) type Pointers = &'static [(&'static str, &'static str)];
 
-/// Writes a schema down, with all that it names.
+/// Returns a schema, after adding the schemas that it refers to.
 pub(super) type SchemaOf = fn(&mut Schemas) -> Value;
 
-/// What an operation is about.
+/// The subject of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tag {
     Sessions,
     Runs,
     Approvals,
-    /// What there is to be used.
+    /// What is available.
     Introspection,
-    /// What clients of other people's protocols ask.
+    /// Requests by clients of third-party protocols.
     Protocols,
     /// The server itself.
     Server,
 }
 
 impl Tag {
-    /// Each, with what it is about.
+    /// Each tag with its description.
     pub(super) const ALL: [(Self, &'static str); 6] = [
         (Self::Sessions, "Conversations, and the turns in them."),
         (
@@ -92,7 +92,7 @@ impl fmt::Display for Tag {
     }
 }
 
-/// What a route does.
+/// The description of a route.
 #[derive(Debug)]
 pub(crate) struct Operation {
     pub(super) id: &'static str,
@@ -100,15 +100,14 @@ pub(crate) struct Operation {
     pub(super) summary: &'static str,
     pub(super) description: Option<&'static str>,
     pub(super) parameters: Vec<Parameter>,
-    /// The fields of a type, each of which is a parameter.
+    /// A type whose fields are query parameters.
     pub(super) query: Option<SchemaOf>,
     pub(super) body: Option<Taken>,
     pub(super) answer: Answer,
     pub(super) problems: Vec<&'static Kind>,
-    /// In which form problems are answered.
+    /// The form of problems.
     pub(super) form: ProblemForm,
-    /// What else it can be answered with in words that are somebody else's: statuses, such as `202` or `4XX`, with what they
-    /// mean.
+    /// Further answers whose content another protocol defines: statuses, such as `202` or `4XX`, with their meaning.
     pub(super) others: Vec<(&'static str, &'static str)>,
     pub(super) is_decision: bool,
 }
@@ -118,13 +117,13 @@ pub(crate) struct Operation {
 pub(super) enum ProblemForm {
     /// Documents of RFC 9457.
     Document,
-    /// As OpenAI's clients expect them.
+    /// In the form that OpenAI's clients expect.
     OpenAi,
-    /// Documents of RFC 9457 where the server refuses a request, and somebody else's words where their protocol does.
+    /// Documents of RFC 9457 if the server refuses a request, and the protocol's own form if the protocol does.
     Either,
 }
 
-/// Something that a request says beside its body and its query.
+/// A parameter of a request apart from its body and its query.
 #[derive(Debug)]
 pub(super) struct Parameter {
     pub(super) place: &'static str,
@@ -138,26 +137,26 @@ pub(super) struct Parameter {
 pub(super) struct Taken {
     pub(super) is_required: bool,
     pub(super) schema: SchemaOf,
-    /// As JSON text.
+    /// JSON text.
     pub(super) example: &'static str,
 }
 
-/// What a request that went well is answered with.
+/// The answer to a successful request.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) description: &'static str,
     /// By media type.
     pub(super) content: Vec<(&'static str, SchemaOf)>,
-    /// As it was really sent: JSON text.
+    /// JSON text of an actual answer.
     pub(super) example: Option<&'static str>,
     /// Headers: name, description, schema.
     pub(super) headers: Vec<(&'static str, &'static str, SchemaOf)>,
-    /// What can be done next: an operation, and its parameters with where in this answer they are.
+    /// Follow-up operations: each with its parameters and their locations in this answer.
     pub(super) links: Vec<(&'static str, Pointers)>,
 }
 
-/// Describes a route. `id` never changes: clients are generated by it.
+/// Describes a route. `id` must never change: client generators derive names from it.
 pub(crate) fn operation(id: &'static str, tag: Tag, summary: &'static str) -> Operation {
     Operation {
         id,
@@ -183,18 +182,18 @@ pub(crate) fn operation(id: &'static str, tag: Tag, summary: &'static str) -> Op
 }
 
 impl Operation {
-    /// Says more than the summary does.
+    /// Adds a description to the summary.
     pub(crate) const fn description(mut self, text: &'static str) -> Self {
         self.description = Some(text);
         self
     }
 
-    /// Takes a part of the path.
+    /// Declares a path parameter.
     pub(crate) fn path<T: JsonSchema>(self, name: &'static str, description: &'static str) -> Self {
         self.parameter::<T>("path", name, description)
     }
 
-    /// Takes a header, if it is sent.
+    /// Declares an optional header.
     pub(crate) fn header<T: JsonSchema>(
         self,
         name: &'static str,
@@ -218,13 +217,13 @@ impl Operation {
         self
     }
 
-    /// Takes the fields of a type behind the `?` of the address.
+    /// Declares the fields of a type as query parameters.
     pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
         self.query = Some(Schemas::fields::<T>);
         self.problems(&[&crate::problem::INVALID_QUERY])
     }
 
-    /// Needs a body, such as this one.
+    /// Declares a required body, with an example.
     pub(crate) fn body<T: JsonSchema>(mut self, example: &'static str) -> Self {
         self.body = Some(Taken {
             is_required: true,
@@ -234,7 +233,7 @@ impl Operation {
         self.problems(OF_BODIES)
     }
 
-    /// Takes a body, such as this one, or none.
+    /// Declares an optional body, with an example.
     pub(crate) fn body_if_any<T: JsonSchema>(self, example: &'static str) -> Self {
         let mut operation = self.body::<T>(example);
         if let Some(body) = &mut operation.body {
@@ -248,7 +247,7 @@ impl Operation {
         self.content("application/json", Schemas::sent::<T>, description)
     }
 
-    /// Answers, or can answer instead of JSON, with the events of a run.
+    /// Answers with the events of a run, possibly as an alternative to JSON.
     pub(crate) fn answers_events(self, description: &'static str) -> Self {
         self.content("text/event-stream", Schemas::events, description)
     }
@@ -258,7 +257,7 @@ impl Operation {
         self.content(media_type, Schemas::text, description)
     }
 
-    /// Answers, or can answer instead of JSON, with events of somebody else's protocol.
+    /// Answers with events of a third-party protocol, possibly as an alternative to JSON.
     pub(crate) fn answers_their_events(self, description: &'static str) -> Self {
         self.content("text/event-stream", Schemas::their_events, description)
     }
@@ -275,37 +274,37 @@ impl Operation {
         self
     }
 
-    /// Can be answered with a status whose content the protocol itself describes.
+    /// Declares a further status, whose content the protocol itself defines.
     pub(crate) fn or(mut self, status: &'static str, description: &'static str) -> Self {
         self.others.push((status, description));
         self
     }
 
-    /// Tells problems as OpenAI's clients expect them.
+    /// Reports problems in the form that OpenAI's clients expect.
     pub(crate) const fn in_openais_form(mut self) -> Self {
         self.form = ProblemForm::OpenAi;
         self
     }
 
-    /// Tells problems as documents, or in the words of somebody else's protocol.
+    /// Reports problems as documents or in a third-party protocol's own form.
     pub(crate) const fn in_either_form(mut self) -> Self {
         self.form = ProblemForm::Either;
         self
     }
 
-    /// Answers with another status than 200.
+    /// Sets a status other than 200.
     pub(crate) const fn status(mut self, status: StatusCode) -> Self {
         self.answer.status = status;
         self
     }
 
-    /// Shows an answer as it was really sent.
+    /// Adds an actual answer as an example.
     pub(crate) const fn example(mut self, json: &'static str) -> Self {
         self.answer.example = Some(json);
         self
     }
 
-    /// Sends a header with the answer.
+    /// Declares a header of the answer.
     pub(crate) fn sends<T: JsonSchema>(
         mut self,
         name: &'static str,
@@ -316,19 +315,19 @@ impl Operation {
         self
     }
 
-    /// Names what can be done with the answer.
+    /// Declares a follow-up operation.
     pub(crate) fn leads_to(mut self, operation: &'static str, parameters: Pointers) -> Self {
         self.answer.links.push((operation, parameters));
         self
     }
 
-    /// Can answer with these problems.
+    /// Declares the problems that the route can return.
     pub(crate) fn problems(mut self, problems: Problems) -> Self {
         self.problems.extend(problems);
         self
     }
 
-    /// Answers anybody, also where there are keys.
+    /// Needs no key, even if there are keys.
     pub(crate) fn needs_no_key(mut self) -> Self {
         self.problems
             .retain(|kind| OF_KEYS.iter().all(|of_keys| of_keys.name != kind.name));
@@ -340,7 +339,7 @@ impl Operation {
         self.problems(OF_THE_STORE)
     }
 
-    /// Is for who shows the token of decisions.
+    /// Requires the decision token.
     pub(crate) fn decides(mut self) -> Self {
         self.is_decision = true;
         self.problems(OF_DECISIONS)

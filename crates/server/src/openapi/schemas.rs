@@ -1,4 +1,4 @@
-//! JSON Schemas of what is sent and of what is read, with one name for each type.
+//! JSON Schemas of what is sent and what is read, with one name for each type.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// Where schemas that have a name stand in the document.
+/// Where named schemas are in the document.
 const PLACE: &str = "/components/schemas";
 
-/// The schemas of a document in the making.
+/// The schemas of a document while it is built.
 #[derive(Debug)]
 pub(super) struct Schemas {
-    /// Of what is sent: fields that are always there are required.
+    /// For what is sent: fields that are always present are required.
     sent: SchemaGenerator,
-    /// Of what is read: fields that may be left out are not.
+    /// For what is read: fields that may be omitted are not required.
     taken: SchemaGenerator,
 }
 
@@ -36,21 +36,21 @@ impl Schemas {
         }
     }
 
-    /// Returns the schema of something that is sent.
+    /// Returns the schema of a type that is sent.
     pub(super) fn sent<T: JsonSchema>(&mut self) -> Value {
         let mut schema = self.sent.subschema_for::<T>();
         Tidy::Sent.transform(&mut schema);
         schema.to_value()
     }
 
-    /// Returns the schema of something that is read.
+    /// Returns the schema of a type that is read.
     pub(super) fn taken<T: JsonSchema>(&mut self) -> Value {
         let mut schema = self.taken.subschema_for::<T>();
         Tidy::Taken.transform(&mut schema);
         schema.to_value()
     }
 
-    /// Returns the schema of an object that is read, without a name.
+    /// Returns the schema of an object that is read, inline and without a name.
     pub(super) fn fields<T: JsonSchema>(&mut self) -> Value {
         let mut schema = T::json_schema(&mut self.taken);
         Tidy::Taken.transform(&mut schema);
@@ -86,7 +86,7 @@ impl Schemas {
         })
     }
 
-    /// Returns the schema of one event of a stream in somebody else's protocol.
+    /// Returns the schema of one event of a stream in a third-party protocol.
     pub(super) fn their_events(&mut self) -> Value {
         json!({
             "description": "One of the events that follow each other, as its fields. `data` is JSON as the protocol describes it; \
@@ -100,12 +100,12 @@ impl Schemas {
         })
     }
 
-    /// Returns the schema of a text that is no JSON.
+    /// Returns the schema of a text that is not JSON.
     pub(super) fn text(&mut self) -> Value {
         json!({ "type": "string" })
     }
 
-    /// Returns all schemas that have a name.
+    /// Returns all named schemas.
     pub(super) fn into_named(self) -> Map<String, Value> {
         let (sent, taken) = self.into_both();
         let named: BTreeMap<String, Value> = taken.into_iter().chain(sent).collect();
@@ -119,7 +119,7 @@ impl Schemas {
     }
 }
 
-/// Says of a schema what schemars cannot know, and leaves out what readers of an API have no use for.
+/// Adds to a schema what schemars cannot know, and removes what API readers do not need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tidy {
     Sent,
@@ -137,19 +137,19 @@ impl Transform for Tidy {
         }
         bound(object);
         all_of(object);
-        // So is a field that is left out, and nobody has to be told.
+        // Omitting a field is the same as null, so this default says nothing.
         if object.get("default").is_some_and(Value::is_null) {
             object.remove("default");
         }
         if *self == Self::Sent {
-            // What is sent says itself what it is.
+            // A default is irrelevant for a field that is sent.
             object.remove("default");
             without_null_where_left_out(object);
         }
     }
 }
 
-/// Sets the greatest number that an unsigned type holds.
+/// Sets the maximum of an unsigned type.
 fn bound(object: &mut Map<String, Value>) {
     let most = match object.get("format").and_then(Value::as_str) {
         Some("uint" | "uint64") => u64::MAX,
@@ -162,7 +162,7 @@ fn bound(object: &mut Map<String, Value>) {
     }
 }
 
-/// Says in the way that all readers know that a schema is another one and more: many overlook what stands beside a reference.
+/// Uses `allOf` to combine a reference with further properties: many readers ignore keywords next to a reference.
 fn all_of(object: &mut Map<String, Value>) {
     if object.contains_key("properties")
         && let Some(other) = object.remove("$ref")
@@ -171,7 +171,7 @@ fn all_of(object: &mut Map<String, Value>) {
     }
 }
 
-/// A field that may be left out is left out instead of being null.
+/// Removes null from optional fields: they are omitted rather than null.
 fn without_null_where_left_out(object: &mut Map<String, Value>) {
     let required = object.get("required").cloned().unwrap_or_default();
     let is_required = |name: &String| {
@@ -189,7 +189,7 @@ fn without_null_where_left_out(object: &mut Map<String, Value>) {
     }
 }
 
-/// Takes null out of what a schema allows.
+/// Removes null from what a schema allows.
 pub(super) fn without_null(schema: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = schema.get_mut("type") {
         types.retain(|name| name != "null");
@@ -208,7 +208,7 @@ pub(super) fn without_null(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Writes a comment of the code as readers of an API read it: a paragraph a line, and the texts of links to code alone.
+/// Converts a doc comment for API readers: one line per paragraph, and links to code reduced to their text.
 fn plain(comment: &str) -> String {
     let paragraphs = comment.split("\n\n");
     let lines = paragraphs.map(|paragraph| paragraph.split('\n').collect::<Vec<_>>().join(" "));
@@ -233,7 +233,7 @@ fn plain(comment: &str) -> String {
         rest = target.map_or(after, |(_, after)| after);
     }
     plain.push_str(rest);
-    // In JSON it has no name: it is left out, or null.
+    // JSON has no such name: the field is omitted or null.
     plain.replace("`None`", "none")
 }
 

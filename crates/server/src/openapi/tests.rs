@@ -1,4 +1,4 @@
-//! The document beside the routes that it describes, and beside the file in `docs/`.
+//! Compares the document with the routes that it describes, and with the file in `docs/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,7 +20,7 @@ use crate::mcp::McpClients;
 use crate::metrics::Metrics;
 use crate::routes::routes;
 
-/// Routes that people look at.
+/// Routes of the page.
 const OF_THE_PAGE: [&str; 2] = ["/", "/assets/{name}"];
 
 fn router() -> Router {
@@ -54,7 +54,7 @@ async fn read() -> Value {
     serde_json::from_slice(&body).unwrap()
 }
 
-/// Returns the paths of a router, by the way that it writes itself down.
+/// Returns the paths of a router, taken from its debug output.
 fn paths_of(router: &Router) -> BTreeSet<String> {
     let text = format!("{router:?}");
     let (text, _) = text.split_once("fallback_router").unwrap();
@@ -84,7 +84,7 @@ async fn every_route_is_described_and_everything_described_is_a_route() {
         assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
         let allowed = headers[header::ALLOW].to_str().unwrap();
         let allowed = allowed.split(',').map(str::to_ascii_lowercase);
-        // Whoever may GET may HEAD.
+        // A route for GET also answers HEAD.
         let allowed: BTreeSet<String> = allowed.filter(|it| it != "head").collect();
         let described: BTreeSet<String> = methods.as_object().unwrap().keys().cloned().collect();
         assert_eq!(allowed, described, "{path}");
@@ -136,7 +136,7 @@ async fn what_anybody_may_ask_is_refused_for_no_key() {
 
 #[tokio::test]
 async fn a_schema_is_the_same_whether_its_type_is_sent_or_read() {
-    // Each type that is both stands in the document once, as it is sent.
+    // A type that is both sent and read appears in the document once, in the form that is sent.
     let mut schemas = schemas::Schemas::new();
     let mut both = 0;
     let (sent, taken) = {

@@ -1,6 +1,6 @@
-//! The folder that old sessions are archived in: a file for each, written whole or not at all.
+//! The folder that old sessions are archived in: one file per session, written completely or not at all.
 //!
-//! Not for what such a file holds, which [`Sessions::export`](neuraxis::engine::Sessions::export) writes.
+//! Not for the content of such a file, which [`Sessions::export`](neuraxis::engine::Sessions::export) writes.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -15,10 +15,10 @@ use neuraxis::engine::{SystemClock, UuidV7};
 use neuraxis::ports::{Clock, Ids};
 use neuraxis_app::make_private_folder;
 
-/// How old a file has to be that is not written whole before nobody can be at it any more.
+/// How old an incomplete file must be before it is certain that no server is still writing it.
 const LEFT_AFTER: Duration = Duration::from_secs(86_400);
 
-/// A file that has not got its name yet. It is removed if it gets none.
+/// A file that does not have its final name yet. It is removed if it never gets one.
 #[derive(Debug)]
 pub(super) struct Part {
     folder: PathBuf,
@@ -27,13 +27,13 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Begins a file in a folder, which is made if it is missing.
+    /// Creates a file in a folder, which is created if it is missing.
     pub(super) async fn begin(folder: &Path) -> io::Result<Self> {
         let folder = folder.to_owned();
         blocking(move || {
-            // Whole conversations go there.
+            // The folder will hold whole conversations.
             make_private_folder(&folder)?;
-            // Another server may write the same session, and in a container has the same process id.
+            // Another server may write the same session, and in a container it may have the same process id.
             let path = folder.join(format!(".{}.part", UuidV7.new_id()));
             let file = Arc::new(new_file(&path)?);
             Ok(Self { folder, path, file })
@@ -46,7 +46,7 @@ impl Part {
         blocking(move || (&*file).write_all(&text)).await
     }
 
-    /// Gives the file its name once all of it is on the disk. One of that name is replaced.
+    /// Gives the file its final name once all of it is on disk. An existing file of that name is replaced.
     pub(super) async fn keep_as(self, name: String) -> io::Result<()> {
         blocking(move || {
             self.file.sync_all()?;
@@ -59,12 +59,12 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // Nothing has this name any more if it was given another.
+        // If the file was renamed, nothing has this name any more.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Removes from a folder what servers left that were killed while they wrote.
+/// Removes the incomplete files of servers that were killed while writing.
 pub(super) async fn clear(folder: PathBuf) {
     let Ok(before) = SystemClock.now().checked_sub(LEFT_AFTER) else {
         return;
@@ -72,7 +72,7 @@ pub(super) async fn clear(folder: PathBuf) {
     let place = folder.clone();
     match blocking(move || remove_parts(&place, before)).await {
         Ok(()) => {}
-        // Nothing was archived yet.
+        // Nothing has been archived yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => {
             let folder = folder.display();
@@ -81,7 +81,7 @@ pub(super) async fn clear(folder: PathBuf) {
     }
 }
 
-/// Removes the files that were not written whole before a time. Younger ones may be under way at another server.
+/// Removes the incomplete files from before a time. Another server may still be writing newer ones.
 fn remove_parts(folder: &Path, before: Timestamp) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -89,7 +89,7 @@ fn remove_parts(folder: &Path, before: Timestamp) -> io::Result<()> {
             continue;
         }
         match remove_if_old(&entry, before) {
-            // Another server was done with it meanwhile.
+            // Another server finished or removed it meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             removed => removed?,
         }
@@ -119,7 +119,7 @@ fn new_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Waits for the disk without holding a thread that serves others.
+/// Waits for the disk without blocking a thread that serves other tasks.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

@@ -1,42 +1,42 @@
-//! The clock by which sessions are old: that of the machine or that of the store, whichever is behind, since one that is ahead
-//! would have everybody's sessions deleted.
+//! The clock that determines the age of sessions: the machine's or the store's, whichever is behind, because one that
+//! is ahead would delete every session.
 //!
-//! For the same reason it is compared with the clock of this process that nobody sets. That one may stand still while a machine
-//! sleeps, which looks as if the other were set: so a look is left out, and never two in a row.
+//! For the same reason it is compared with the process's monotonic clock. That one may stop while a machine sleeps,
+//! which looks as if the other had been set. So one check of the store is skipped then, but never two in a row.
 
 use std::time::Duration;
 
 use neuraxis::core::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// How far the clocks may go apart between two looks before the one that can be set counts as set.
+/// By how much the clocks may diverge between two checks before the wall clock is considered to have been set.
 const TOLERANCE: Duration = Duration::from_secs(60);
 
-/// What is known of the clock from the looks at the store before.
+/// The state of the clock at the previous check.
 #[derive(Debug, Default)]
 pub(super) struct AgeClock {
     last: Option<(Reading, Look)>,
 }
 
-/// What the clock said, and when that was by the one that nobody sets.
+/// The time of the wall clock, and the monotonic time when it was read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
     now: Timestamp,
     at: Instant,
 }
 
-/// What a look at the store is to know of the clock.
+/// What a check needs to know about the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
-    /// The server starts, perhaps before the clock of its machine was set.
+    /// The server has just started, perhaps before its machine's clock was set.
     First,
-    /// The clock was set since the look before, or the machine slept.
+    /// The clock was set since the previous check, or the machine slept.
     AfterJump,
     Later,
 }
 
 impl AgeClock {
-    /// Notes what the clock says at a look.
+    /// Records the clock at a check.
     pub(super) fn hear(&mut self, reading: Reading) -> Look {
         let look = match self.last {
             None => Look::First,
@@ -51,7 +51,7 @@ impl AgeClock {
 }
 
 impl Reading {
-    /// What this machine's clock says at this moment, and the store's, if it has one of its own.
+    /// Reads this machine's clock and, if the store has its own, the store's.
     pub(super) fn new(now: Timestamp, shared: Option<Timestamp>) -> Self {
         Self {
             now: shared.map_or(now, |shared| shared.min(now)),
@@ -59,12 +59,12 @@ impl Reading {
         }
     }
 
-    /// Returns since when nothing has happened in a session that is old after so long.
+    /// Returns the time since which a session must have been inactive to be old.
     pub(super) fn old_before(self, keep: Duration) -> Option<Timestamp> {
         self.now.checked_sub(keep).ok()
     }
 
-    /// Tells whether the clock was set between this reading and a later one.
+    /// Returns whether the clock was set between this reading and a later one.
     fn is_apart_from(self, later: Self) -> bool {
         let passed = later.now.duration_since(self.now);
         let elapsed = later.at.saturating_duration_since(self.at);
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(hear(3, 9_001), Look::Later);
         assert_eq!(hear(4, 4), Look::AfterJump);
         assert_eq!(hear(5, 5), Look::Later);
-        // It sleeps for a day each hour.
+        // The machine sleeps for a day each hour.
         for (number, look) in [Look::AfterJump, Look::Later, Look::AfterJump]
             .into_iter()
             .enumerate()

@@ -1,4 +1,4 @@
-//! What the log says of sessions that were deleted for their age.
+//! Logs the sessions that were deleted because of their age.
 
 use neuraxis::SessionId;
 use neuraxis::engine::Sessions;
@@ -7,7 +7,7 @@ use neuraxis::ports::StoreError;
 /// How many of them are named.
 pub(super) const NAMED: usize = 5;
 
-/// Says how many were deleted, and which were the first.
+/// Logs how many were deleted, and the ids of the first ones.
 pub(super) fn tell(count: u64, first: &[SessionId]) {
     if count > 0 {
         let first: Vec<&str> = first.iter().map(SessionId::as_str).collect();
@@ -16,7 +16,7 @@ pub(super) fn tell(count: u64, first: &[SessionId]) {
     }
 }
 
-/// Returns those that are not there any more: somebody may have gone on with one before it was to be deleted.
+/// Returns those that no longer exist: one may have been used again before its deletion.
 pub(super) async fn gone(sessions: &Sessions, some: Vec<SessionId>) -> Vec<SessionId> {
     let mut gone = Vec::new();
     for session in some {

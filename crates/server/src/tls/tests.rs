@@ -1,4 +1,4 @@
-//! When the pair of the server's files is read again, and when the former one stays.
+//! When the certificate and key are read again, and when the former ones stay in use.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use rcgen::{CertificateParams, CertifiedKey, KeyPair, date_time_ymd, generate_si
 
 use super::*;
 
-/// Writes a file as if some seconds had gone by.
+/// Writes a file as if some seconds had passed.
 fn write(path: &Path, text: &str, seconds: u64) {
     fs::write(path, text).unwrap();
     fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
@@ -26,7 +26,7 @@ fn pair() -> (String, String) {
     (cert.pem(), signing_key.serialize_pem())
 }
 
-/// Writes a pair into a folder and serves with it.
+/// Writes a certificate and key into a folder and serves with them.
 fn serving(folder: &Path) -> (PathBuf, PathBuf, Tls) {
     let [certificate, key] = ["c", "k"].map(|name| folder.join(name));
     let pair = pair();
@@ -46,7 +46,7 @@ async fn a_pair_that_was_renewed_is_used_and_one_that_cannot_be_is_not() {
     tokio::time::advance(LOOK_EVERY).await;
     assert!(Arc::ptr_eq(&used, &current()), "nothing has changed");
 
-    // First the certificate alone, which does not fit the key.
+    // First the certificate alone, which does not match the key.
     write(&certificate, &second.0, 1);
     tokio::time::advance(LOOK_EVERY).await;
     assert!(Arc::ptr_eq(&used, &current()), "the former goes on");
@@ -90,7 +90,7 @@ async fn another_pair_that_a_link_leads_to_is_read_though_it_is_as_old_and_as_la
     for (name, (certificate, key)) in &pairs {
         let place = folder.path().join(name);
         fs::create_dir(&place).unwrap();
-        // What is not between the marks of PEM is nothing.
+        // Text outside the PEM markers is ignored.
         write(&place.join("c"), &format!("{certificate:longest$}"), 0);
         write(&place.join("k"), key, 0);
     }
