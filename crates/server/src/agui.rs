@@ -1,8 +1,8 @@
 //! `POST /agui`: runs for the front ends of AG-UI 1.0 (docs.ag-ui.com).
 //!
-//! A thread is a session, and the server keeps it: of the messages that a front end sends, those are taken that the session
-//! does not hold. A front end that leaves ends its run. What a person has to decide ends the run's stream with an interrupt, and
-//! another request with the answers lets it go on.
+//! A thread is a session, and the server stores it: of the messages that a front end sends, only those that the session
+//! lacks are used. A front end that disconnects ends its run. If a user must decide something, the stream of the run
+//! ends with an interrupt, and a further request with the answers resumes the run.
 
 mod answer;
 mod event;
@@ -84,7 +84,7 @@ pub(crate) async fn run(
     if !input.resume.is_empty() {
         match resume::resume(&limited, &caller, &input).await {
             Ok(Some(telling)) => return Ok(telling.answer(&streams)),
-            // What the person said begins a run, or what the front end's tools found.
+            // The user's message, or the results of the front end's tools, start a run.
             Ok(None) => {}
             Err(problem) => return Ok(refused(&streams, input.named, &problem)),
         }
@@ -94,12 +94,12 @@ pub(crate) async fn run(
     let new = match new_to(&orchestrator, &kept, &input).await {
         Ok(new) => new,
         Err(problem) => match asked(&orchestrator, &caller, &input.session).await? {
-            // It is what it has to say first.
+            // The open interrupts take precedence over this problem.
             Some(asked) => return Ok(refused(&streams, input.named, &asked)),
             None => return Err(problem),
         },
     };
-    // A session that holds something is told no answers.
+    // No answers are added to a session that already holds messages.
     let untrusted = if kept.is_empty() {
         let answered_by = input.conversation.answered_by();
         caller.taint_of(&orchestrator, answered_by).await?
@@ -135,7 +135,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Begins a run, also where the client leaves in the middle.
+/// Starts a run, even if the client disconnects halfway.
 async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
@@ -153,7 +153,7 @@ async fn begin(
         .map_err(|error| refused_in("messages", "threadId", error))
 }
 
-/// Returns the messages that a session holds; none if there is no such session yet, or none that the caller may see.
+/// Returns the messages of a session; none if it does not exist yet or the caller may not see it.
 async fn kept(
     orchestrator: &Orchestrator,
     caller: &Caller,
@@ -169,8 +169,8 @@ async fn kept(
     }
 }
 
-/// Returns what the session is told. After a run without an answer that are the results once more that it took: the front end
-/// asks again, and has nothing new to say.
+/// Returns what to add to the session. After a run without an answer, a front end that has nothing new to say asks
+/// again: then these are the results that the run was started with.
 async fn new_to(
     orchestrator: &Orchestrator,
     kept: &[Arc<Message>],
@@ -186,15 +186,15 @@ async fn new_to(
     new
 }
 
-/// Tells whether the last run of a session gave an answer.
+/// Returns whether the last run of a session gave an answer.
 async fn is_answered(orchestrator: &Orchestrator, session: &SessionId) -> Result<bool, Problem> {
     let runs = orchestrator.sessions().runs(session).await?;
     let last = runs.as_deref().and_then(<[_]>::last);
     Ok(last.is_none_or(|last| last.status == RunStatus::Done))
 }
 
-/// Returns what a client hears that begins a run while another one of the thread waits for its answers. `None` where none does
-/// that the caller may see.
+/// Returns the problem for a client that starts a run while another run of the thread waits for answers, or `None` if
+/// no such run is visible to the caller.
 async fn asked(
     orchestrator: &Orchestrator,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! The stream of events that a front end is answered with.
+//! The event stream that answers a front end.
 
 use std::mem;
 use std::pin::Pin;
@@ -17,14 +17,14 @@ use crate::events::{Cut, Source, Streams, write_event};
 use crate::problem::Problem;
 use crate::turns::{Later, no_result};
 
-/// A run that is told to a front end, to its end or to where it waits. That it began was told.
+/// A run that is reported to a front end, until it ends or waits. The start has already been reported.
 pub(super) struct Telling {
     pub(super) orchestrator: Orchestrator,
     pub(super) mapping: Mapping,
     pub(super) run: RunId,
     pub(super) handle: Option<RunHandle>,
     pub(super) events: Events,
-    /// A record that is still to be heard: where the run waited before it, it went on.
+    /// A record that has not been received yet: if the run waited before this record, it has resumed since.
     pub(super) known: Option<Seq>,
     pub(super) end: EndIfLeft,
 }
@@ -35,9 +35,9 @@ impl Telling {
         streams.send(Left::Events(Box::new(self)))
     }
 
-    /// Returns the next event, or `None` at the end or where nothing more is told.
+    /// Returns the next event, or `None` at the end or if nothing more is to be reported.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
-        // Elsewhere a run that waits is followed on: the client has to decide first.
+        // Do not continue to follow a waiting run that another process drives: the client must decide first.
         if self.handle.is_none() && self.mapping.waits() && self.known.is_none() {
             return Poll::Ready(None);
         }
@@ -50,7 +50,7 @@ impl Telling {
         Poll::Ready(event)
     }
 
-    /// Tells how the run ended, or that it waits.
+    /// Reports how the run ended, or that it waits.
     async fn settle(&mut self) {
         let ended = match &self.handle {
             Some(handle) => match handle.result().await {
@@ -64,7 +64,7 @@ impl Telling {
                 self.mapping.wait();
                 return;
             }
-            // Its last record was heard, or the engine stops.
+            // Its last record was received, or the engine is stopping.
             None if self.mapping.is_over() => {
                 let result = self.orchestrator.runs().result(self.run).await;
                 result.map_err(Problem::from)
@@ -88,7 +88,7 @@ impl Telling {
     }
 }
 
-/// What is left to tell.
+/// What remains to be reported.
 enum Left {
     Events(Box<Telling>),
     End(Pin<Box<dyn Future<Output = Box<Telling>> + Send>>),
@@ -106,7 +106,7 @@ impl Source for Left {
         let told = match self {
             Self::Events(telling) => {
                 let mut told = telling.mapping.take();
-                // How it begins is there before anything was heard.
+                // The start of the run is ready before any event is received.
                 if told.is_empty() {
                     if let Some(event) = ready!(telling.poll_event(cx)) {
                         telling.mapping.hear(&event);
@@ -134,9 +134,9 @@ impl Source for Left {
         ))
     }
 
-    /// Says that the run ends, which dropping this sees to where nobody else is told it.
+    /// Reports that the run ends. Dropping this ends it if no other client follows it.
     fn write_cut(&mut self, why: Cut, piece: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        // Its end was told.
+        // The end was already reported.
         if matches!(self, Self::Nothing) {
             return Ok(());
         }
@@ -153,7 +153,7 @@ impl Source for Left {
     }
 }
 
-/// Answers that what was wanted of a run cannot be, once the client has to hear it as an event.
+/// Answers that a request on a run failed, for clients that must receive this as an event.
 pub(super) fn refused(streams: &Streams, named: Named, problem: &Problem) -> Response {
     let Named {
         thread_id,
@@ -176,7 +176,7 @@ pub(super) fn refused(streams: &Streams, named: Named, problem: &Problem) -> Res
     streams.send(Refused(vec![started, failed].into_iter()))
 }
 
-/// What is told of a request that was refused.
+/// The events for a refused request.
 struct Refused(std::vec::IntoIter<Body>);
 
 impl Source for Refused {
@@ -189,7 +189,7 @@ impl Source for Refused {
         Poll::Ready(told.map(|told| write_event(piece, None, &told)))
     }
 
-    /// It is told in one piece, so that nobody waits for it.
+    /// All events are sent in one piece, so the stream cannot be cut off while a client waits.
     fn write_cut(&mut self, _: Cut, _: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! The events of AG-UI 1.0, as far as a run here has something to tell by them.
+//! The events of AG-UI 1.0 that runs here use.
 //!
-//! A field without a value is left out: clients take null in few places (docs.ag-ui.com/concepts/events).
+//! A field without a value is omitted: clients accept null in few places (docs.ag-ui.com/concepts/events).
 
 use neuraxis::core::{CountLabel, ModelRef, TokenCount, Usage};
 use neuraxis::{FinishReason, RunStatus};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 /// The version of the protocol.
 pub(super) const PROTOCOL_VERSION: &str = "1.0";
 
-/// An event, with what all of them may tell.
+/// An event, with the fields common to all events.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Outgoing {
     #[serde(flatten)]
@@ -18,7 +18,7 @@ pub(super) struct Outgoing {
     /// When it happened, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) timestamp: Option<i64>,
-    /// The sub-agent that it is of.
+    /// The sub-agent that it belongs to.
     #[serde(rename = "subagentRunId", skip_serializing_if = "Option::is_none")]
     pub(super) subagent: Option<String>,
 }
@@ -33,7 +33,7 @@ impl From<Body> for Outgoing {
     }
 }
 
-/// What an event tells, by its `type`.
+/// The content of an event, by its `type`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(
     tag = "type",
@@ -148,7 +148,7 @@ pub(super) enum Body {
     },
 }
 
-/// What a run came to, for who looks further by the server's own API.
+/// The result of a run, for clients that query more through the server's own API.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RunResult {
@@ -159,7 +159,7 @@ pub(super) struct RunResult {
     pub(super) finish_reason: Option<FinishReason>,
 }
 
-/// How a run ended that did not fail.
+/// How a run that did not fail ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(
     tag = "type",
@@ -168,7 +168,7 @@ pub(super) struct RunResult {
 )]
 pub(super) enum Outcome {
     Success {
-        /// The calls that the front end runs.
+        /// The calls that the front end executes.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pending_tool_call_ids: Vec<String>,
     },
@@ -178,7 +178,7 @@ pub(super) enum Outcome {
     Cancelled,
 }
 
-/// A question that a person has to answer before the run goes on.
+/// A question that a user must answer before the run resumes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Interrupt {
@@ -202,11 +202,11 @@ pub(super) struct Interrupt {
     rename_all_fields = "camelCase"
 )]
 pub(super) enum SubagentOutcome {
-    /// The run waits; it goes on with the run.
+    /// The run waits. The sub-agent resumes when the run does.
     Suspended { interrupt_ids: Vec<String> },
 }
 
-/// What the calls of a model used. A count that nobody told is left out.
+/// The usage of a model's calls. Unknown counts are omitted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct UsageOfModel {

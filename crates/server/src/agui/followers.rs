@@ -1,4 +1,4 @@
-//! Who is told a run: it ends once the last one left before anybody was told its end.
+//! The clients that follow a run. The run is ended once the last one has left, unless a client was sent its end.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,20 +7,21 @@ use neuraxis::Runs;
 use neuraxis::core::RunId;
 use tokio::runtime::Handle;
 
-/// Why a run is ended whose clients left.
+/// Why a run is ended whose clients have left.
 const LEFT: &str = "the AG-UI client went away";
 
-/// The clients that are told runs. Cloning shares them.
+/// The clients that follow runs. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Followers(Arc<Mutex<HashMap<RunId, OfRun>>>);
 
-/// The clients that are told one run.
+/// The clients that follow one run.
 #[derive(Debug, Default)]
 struct OfRun {
     count: usize,
-    /// How often the run went on since the first of them came: what one of them is told late of the time before does not count.
+    /// How often the run has resumed since the first client came. An end reported late from before a resumption is
+    /// ignored.
     stretch: u64,
-    /// Whether one of them was told the end of this stretch: that the run ended, or that it waits.
+    /// Whether a client was sent the end of this stretch: that the run ended, or that it waits.
     is_told: bool,
 }
 
@@ -31,7 +32,7 @@ impl OfRun {
     }
 }
 
-/// One client that is told a run.
+/// One client that follows a run. Dropping it means that the client has left.
 #[derive(Debug)]
 pub(super) struct EndIfLeft {
     followers: Followers,
@@ -42,12 +43,13 @@ pub(super) struct EndIfLeft {
 }
 
 impl Followers {
-    /// Counts a client. Dropped, it has left: a connection that broke off must not end a run that another one is told.
+    /// Adds a client. The client leaves when the returned value is dropped. A broken connection must not end a run that
+    /// another client follows.
     pub(super) fn add(&self, runs: Runs, run: RunId) -> EndIfLeft {
         let mut known = self.known();
         let of_run = known.entry(run).or_default();
         of_run.count = of_run.count.saturating_add(1);
-        // Whoever comes after the end of a stretch is told what follows it.
+        // A client that comes after the end of a stretch follows the next one.
         if of_run.is_told {
             of_run.go_on();
         }
@@ -60,14 +62,14 @@ impl Followers {
         }
     }
 
-    /// Takes in that a run goes on: what those who are there already are told of its end does not count any more.
+    /// Records that a run resumes: what current clients are sent about the previous stretch's end no longer counts.
     pub(super) fn go_on(&self, run: RunId) {
         if let Some(of_run) = self.known().get_mut(&run) {
             of_run.go_on();
         }
     }
 
-    /// Counts a client less, and tells whether nobody is told the run any more, or was told its end.
+    /// Removes a client. Returns whether no client follows the run any more and none was sent its end.
     fn leave(&self, run: RunId, stretch: u64, is_settled: bool) -> bool {
         let mut known = self.known();
         let Some(of_run) = known.get_mut(&run) else {
@@ -92,7 +94,7 @@ impl Drop for EndIfLeft {
         let is_left = self
             .followers
             .leave(self.run, self.stretch, self.is_settled);
-        // Where the runtime is gone, so is the run.
+        // If the runtime has shut down, the run has ended too.
         let (true, Ok(runtime)) = (is_left, Handle::try_current()) else {
             return;
         };
@@ -159,7 +161,7 @@ mod tests {
         assert!(followers.leave(run, next.stretch, false));
 
         let late = add();
-        // Somebody else's answer, before it is told that the run waits.
+        // Another client's answer, before this client is sent that the run waits.
         followers.go_on(run);
         let next = add();
         assert!(!followers.leave(run, late.stretch, true));

@@ -1,6 +1,6 @@
 //! What a front end sends: the `RunAgentInput` of AG-UI.
 //!
-//! Fields that nobody here knows are left alone, and null is the same as nothing: front ends are of many versions.
+//! Unknown fields are ignored, and null is treated as absent, because front ends of many versions exist.
 
 use neuraxis::core::{AgentName, JsonText, Taint, ToolSpec};
 use neuraxis::{Brought, Channel, Mode, SessionId, UserRequest};
@@ -15,13 +15,13 @@ use crate::limits::Limited;
 use crate::problem::{INVALID_FIELD, INVALID_JSON, INVALID_SESSION_ID, Problem};
 use crate::said;
 
-/// The most characters of the id of a run.
+/// The maximum length of a run's id, in characters.
 const MAX_RUN_ID_CHARS: usize = 256;
 
-/// The most characters of a complaint about a field.
+/// The maximum length of an error message about a field, in characters.
 const MAX_COMPLAINT_CHARS: usize = 300;
 
-/// What the front end calls the session and the run.
+/// The front end's ids of the session and the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Named {
     pub(super) thread_id: String,
@@ -29,7 +29,7 @@ pub(super) struct Named {
     pub(super) parent_run_id: Option<String>,
 }
 
-/// What a front end sends to begin a run or to let one go on.
+/// A front end's request to start or resume a run.
 #[derive(Debug)]
 pub(super) struct Input {
     pub(super) named: Named,
@@ -40,7 +40,7 @@ pub(super) struct Input {
     pub(super) conversation: Conversation,
     pub(super) resume: Vec<Resume>,
     tools: Vec<ToolSpec>,
-    /// What stands in `context`, as text.
+    /// The entries of `context`, as text.
     context: Vec<String>,
     chosen: Chosen,
 }
@@ -53,30 +53,30 @@ pub(super) struct Resume {
     /// The name of the question.
     pub(super) interrupt_id: String,
     pub(super) status: ResumeStatus,
-    /// What was answered: `approved`, and if wanted `editedArgs` and `reason`.
+    /// The answer: `approved`, and optionally `editedArgs` and `reason`.
     #[serde(default)]
     pub(super) payload: Option<Value>,
 }
 
 impl Resume {
-    /// Tells whether nobody answers.
+    /// Returns whether the question is left unanswered.
     pub(super) fn gives_up(&self) -> bool {
         self.status == ResumeStatus::Cancelled
     }
 }
 
-/// Whether somebody answered.
+/// Whether the question was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[schemars(rename = "AgUiResumeStatus")]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ResumeStatus {
-    /// Somebody answered with the payload.
+    /// Answered with the payload.
     Resolved,
-    /// Nobody did, which denies the call.
+    /// Not answered, which denies the call.
     Cancelled,
 }
 
-/// What a front end sends to begin a run, or to let one go on: `RunAgentInput`.
+/// A front end's request to start or resume a run: `RunAgentInput`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "RunAgentInput")]
 #[serde(
@@ -87,27 +87,27 @@ pub(super) struct Wire {
     /// The session.
     #[schemars(with = "SessionId")]
     thread_id: String,
-    /// What the front end calls the run.
+    /// The front end's id for the run.
     #[schemars(length(min = 1, max = 256))]
     run_id: String,
-    /// What it calls the run before.
+    /// The front end's id for the previous run.
     parent_run_id: Option<String>,
-    /// Its state, which is sent back with the plan in it.
+    /// The front end's state, which is sent back with the plan added.
     state: Option<Value>,
-    /// The messages of the thread, of which those are taken that are new to the session.
+    /// The messages of the thread. Those that are new to the session are used.
     #[schemars(with = "Option<Vec<serde_json::Map<String, Value>>>")]
     messages: Option<Vec<Value>>,
-    /// The tools that the front end runs.
+    /// The tools that the front end executes.
     tools: Option<Vec<WireTool>>,
-    /// What the agent is told besides its instructions.
+    /// Additional context for the agent, besides its instructions.
     context: Option<Vec<WireContext>>,
-    /// What it chooses: `agent`, `channel` and `mode`.
+    /// The front end's choices: `agent`, `channel` and `mode`.
     forwarded_props: Option<Value>,
-    /// Answers to what the run asked.
+    /// Answers to the run's interrupts.
     resume: Option<Vec<Resume>>,
 }
 
-/// A tool that the front end runs.
+/// A tool that the front end executes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "AgUiTool")]
 struct WireTool {
@@ -116,7 +116,7 @@ struct WireTool {
     parameters: Option<Value>,
 }
 
-/// Something that the agent is told.
+/// A piece of context for the agent.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "AgUiContext")]
 struct WireContext {
@@ -133,7 +133,7 @@ struct Chosen {
 }
 
 impl Input {
-    /// Reads the body of a request.
+    /// Parses the body of a request.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         let body: Value = serde_json::from_slice(bytes).map_err(|error| {
             let detail = format!("the body cannot be read as JSON: {error}");
@@ -182,8 +182,8 @@ impl Input {
         })
     }
 
-    /// Makes the engine's request of it, which is the caller's own, with what the session is told and the untrusted content
-    /// behind it. The caller is refused what it may not choose.
+    /// Converts the input to the engine's request, assigned to the caller, with the session's new messages and their
+    /// taint. Refuses what the caller may not choose.
     pub(super) fn request(
         &self,
         new: New,
@@ -234,7 +234,7 @@ impl WireTool {
 }
 
 impl WireContext {
-    /// Writes it as a model reads it.
+    /// Renders it as a model reads it.
     fn into_text(self) -> Option<String> {
         let value = match self.value? {
             Value::String(text) => text,
@@ -247,7 +247,7 @@ impl WireContext {
     }
 }
 
-/// Reads a value, and names the field that is wrong.
+/// Parses a value. Errors name the invalid field.
 pub(super) fn typed<T: DeserializeOwned>(value: Value, within: &str) -> Result<T, Problem> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = match error.path().to_string() {

@@ -1,10 +1,10 @@
-//! From the events of a run to those of AG-UI, in the order that its clients demand.
+//! Converts the events of a run to those of AG-UI, in the order that its clients require.
 //!
-//! A tool call is shown once its model call is on record, whole: what a reply began to call before it was void was never
-//! called. Text that was shown and is void is taken back by a `MESSAGES_SNAPSHOT` without it. What the record of a model call
-//! says that was not heard live, as after a restart, is shown from the record.
+//! A tool call is sent whole, once its model call is on record: calls in a reply that is discarded were never made.
+//! Text that was sent and is then discarded is retracted by a `MESSAGES_SNAPSHOT` without it. Content of a model call's
+//! record that was not received live, for example after a restart, is sent from the record.
 //!
-//! A run that goes on begins with what it told before: that is heard, and not told again.
+//! For a run that resumes, earlier events are processed first but not sent again.
 
 mod calls;
 mod ending;
@@ -29,45 +29,45 @@ use self::subagents::Subagents;
 use super::event::{Body, Outgoing, PROTOCOL_VERSION};
 use super::input::Named;
 
-/// The events of one run, told to one client.
+/// Converts the events of one run for one client.
 #[derive(Debug)]
 pub(super) struct Mapping {
     named: Named,
     run: RunId,
-    /// The client's state, to which the plan is added; none where it is no object.
+    /// The client's state, to which the plan is added. `None` if it is not an object.
     state: Option<Map<String, Value>>,
     plan_is_shown: bool,
-    /// What the run began with, and the check of its draft, if there is one.
+    /// The specification with which the run started, and the check of its draft, if there is one.
     spec: Option<Arc<RunSpec>>,
     self_check: Option<SelfCheck>,
     shown: Shown,
-    /// How many turns of the root agent began, and the model call of the last, while it is a step.
+    /// How many turns the root agent has started, and the model call of the last one while it is a step.
     turns: u32,
     step: Option<EffectId>,
     speaking: BTreeMap<EffectId, Speech>,
-    /// The model calls that are on record: nothing more is heard of them.
+    /// The model calls that are on record. Their further live events are ignored.
     settled: BTreeSet<EffectId>,
-    /// The calls that were told, and those of them that have their results.
+    /// The calls that were sent, and those of them that have their results.
     called: BTreeSet<ToolCallId>,
     answered: BTreeSet<ToolCallId>,
     subagents: Subagents,
-    /// What a person has to decide.
+    /// The questions that a user must decide.
     questions: Vec<(AgentId, ApprovalRequested)>,
-    /// What the tools that the last reply called ask the user.
+    /// The questions to the user by tools that the last reply called.
     asked: Vec<String>,
     usage: Vec<(ModelRef, Usage)>,
     waits: bool,
-    /// Whether the client gave up what it was asked.
+    /// Whether the client cancelled its open questions.
     is_given_up: bool,
     outcome: Option<RunOutcome>,
-    /// What is to be told.
+    /// Events that are ready to be sent.
     out: Vec<Outgoing>,
-    /// When what is heard happened.
+    /// When the event being processed happened.
     at: Option<i64>,
 }
 
 impl Mapping {
-    /// Begins to tell a run.
+    /// Creates the mapping for a run.
     pub(super) fn new(named: Named, run: RunId, state: Option<Value>, said: Vec<Value>) -> Self {
         let state = match state {
             None => Some(Map::new()),
@@ -100,7 +100,7 @@ impl Mapping {
         }
     }
 
-    /// Hears what was told before, so that it is not told again. Before [`begin`](Self::begin).
+    /// Processes earlier records so that they are not sent again. Call this before [`begin`](Self::begin).
     pub(super) fn recall<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) {
         for record in records {
             self.record(record);
@@ -114,13 +114,13 @@ impl Mapping {
         self.waits = false;
     }
 
-    /// Tells no failure of the run as one: what a client was asked is open to it until a run finishes, so that one which gave
-    /// it up would never be rid of it.
+    /// Reports no failure of the run. To a client, its questions stay open until a run finishes, so one that cancelled
+    /// them could otherwise never get rid of them.
     pub(super) const fn give_up(&mut self) {
         self.is_given_up = true;
     }
 
-    /// Tells that the run began, or goes on.
+    /// Emits that the run started or resumed.
     pub(super) fn begin(&mut self) {
         let Named {
             thread_id,
@@ -145,7 +145,7 @@ impl Mapping {
         }
     }
 
-    /// Hears an event of the run.
+    /// Processes an event of the run.
     pub(super) fn hear(&mut self, event: &Event) {
         if self.outcome.is_some() {
             return;
@@ -160,29 +160,29 @@ impl Mapping {
         }
     }
 
-    /// Takes what is to be told.
+    /// Takes the events that are ready to be sent.
     pub(super) fn take(&mut self) -> Vec<Outgoing> {
         std::mem::take(&mut self.out)
     }
 
-    /// Tells whether the run came to wait, and has not gone on since.
+    /// Returns whether the run waits and has not resumed since.
     pub(super) const fn waits(&self) -> bool {
         self.waits
     }
 
-    /// Tells whether the run has ended.
+    /// Returns whether the run has ended.
     pub(super) const fn is_over(&self) -> bool {
         self.outcome.is_some()
     }
 
-    /// Tells whether a person reads such replies of an agent as they come. What is only a draft is told at the end, as it stands
-    /// then.
+    /// Returns whether such replies of an agent are shown as they arrive. A draft is sent only at the end, in its final
+    /// form.
     fn is_read_along(&self, agent: AgentId, purpose: Purpose) -> bool {
         let spec = self.spec.as_ref().filter(|_| agent == AgentId::ROOT);
         spec.is_none_or(|spec| spec.root.is_read_along(purpose, self.self_check.as_ref()))
     }
 
-    /// Tells something of an agent. Of one that the client does not know of, nothing can be told.
+    /// Emits an event of an agent. If the client does not know the agent, nothing is emitted.
     fn tell(&mut self, agent: AgentId, body: Body) {
         let subagent = self.subagents.id(agent);
         if agent == AgentId::ROOT || subagent.is_some() {
@@ -194,7 +194,7 @@ impl Mapping {
         }
     }
 
-    /// Tells that another turn of the root agent began, if one did.
+    /// Emits the start of another turn of the root agent, if there is one.
     fn turn(&mut self, agent: AgentId, call: EffectId) {
         if agent != AgentId::ROOT || self.step == Some(call) {
             return;

@@ -1,4 +1,4 @@
-//! The messages that a front end sends: all of its thread with every run, of which the server keeps its own account.
+//! The messages that a front end sends: its whole thread with every run. The server keeps its own copy.
 
 mod parts;
 
@@ -14,22 +14,22 @@ use self::parts::{parts, texts};
 use super::input::{invalid, typed};
 use crate::problem::Problem;
 
-/// The thread of a front end, without thoughts and activities, which are shown alone.
+/// A front end's thread, without thoughts and activities, which are only for display.
 #[derive(Debug)]
 pub(super) struct Conversation {
     messages: Vec<Arc<Message>>,
     instructions: Vec<String>,
-    /// The tools of the calls that stand in the thread; of several calls with one id the first counts.
+    /// The tools of the calls in the thread. If several calls share an id, the first one is used.
     tools: BTreeMap<ToolCallId, Arc<str>>,
-    /// The runs that gave the answers in the thread, where their ids say so.
+    /// The runs that gave the answers in the thread, according to the answers' ids.
     answered_by: BTreeSet<RunId>,
 }
 
-/// What a session is told that it does not know.
+/// What is new to a session.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct New {
     pub(super) before: Vec<Arc<Message>>,
-    /// What the person said last, if that is new.
+    /// The user's last message, if it is new.
     pub(super) message: String,
     pub(super) attachments: Vec<Part>,
 }
@@ -74,7 +74,7 @@ impl Conversation {
     }
 
     fn add(&mut self, wire: Wire, at: usize) -> Result<(), Problem> {
-        // What was said to another agent is none of this conversation.
+        // Messages of a sub-agent are not part of this conversation.
         if wire.subagent_run_id.is_some() {
             return Ok(());
         }
@@ -115,7 +115,7 @@ impl Conversation {
                 let tool = self.tools.get(&id).cloned();
                 Message::tool_result(id, tool.unwrap_or_else(|| Arc::from("unknown")), value)
             }
-            // Thoughts, activities, and what a later version of the protocol may add.
+            // Thoughts, activities, and anything that a later version of the protocol adds.
             _ => return Ok(()),
         };
         self.messages.push(Arc::new(message));
@@ -130,7 +130,7 @@ impl Conversation {
         &self.answered_by
     }
 
-    /// Returns what the person said, if the thread ends with it.
+    /// Returns the user's message, if the thread ends with one.
     pub(super) fn said_last(&self) -> Option<String> {
         match self.messages.last()?.as_ref() {
             Message::User { parts } => Some(texts(parts)),
@@ -138,9 +138,9 @@ impl Conversation {
         }
     }
 
-    /// Returns what is new to a session that holds these messages: all of the thread to one that holds nothing. To others the
-    /// results of calls that have none there, and what the person said since the last answer. Results alone have to be there of
-    /// all of them.
+    /// Returns what is new to a session with these messages. An empty session gets the whole thread. Otherwise these
+    /// are the results of calls that have none in the session, and the user's messages since the last answer. If there
+    /// are only results, they must be complete.
     pub(super) fn new_to(&self, kept: &[Arc<Message>]) -> Result<New, Problem> {
         let mut new = if kept.is_empty() {
             self.messages.clone()
@@ -181,7 +181,8 @@ impl Conversation {
         })
     }
 
-    /// Returns the results that the thread ends with, where the session holds their calls; `None` if it ends otherwise.
+    /// Returns the results that the thread ends with, if the session holds their calls. Returns `None` if it ends
+    /// otherwise.
     pub(super) fn results_again(&self, kept: &[Arc<Message>]) -> Option<New> {
         let calls = kept.iter().flat_map(|message| message.tool_calls());
         let called: BTreeSet<&ToolCallId> = calls.map(|call| &call.id).collect();
@@ -199,7 +200,7 @@ impl Conversation {
         })
     }
 
-    /// Tells whether it holds results of calls that have none among these messages.
+    /// Returns whether the thread holds results of calls that have none among these messages.
     pub(super) fn answers_calls_of(&self, kept: &[Arc<Message>]) -> bool {
         !self.results_for(kept).is_empty()
     }
@@ -219,9 +220,9 @@ impl Conversation {
         self.messages.iter().filter(is_awaited).cloned().collect()
     }
 
-    /// Returns what the person said after the last answer. Of several messages those up to the one that the session holds last
-    /// were taken by a run that gave no answer. It may hold one after that which the front end does not know: what a run was told
-    /// at work that ended before a model heard it.
+    /// Returns the user's messages after the last answer. If there are several, those up to the last one that the
+    /// session holds were handled by a run that gave no answer. The session may hold a later message that the front end
+    /// does not know: one added to a run in progress that ended before a model received it.
     fn said_since(&self, kept: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let is_user = |message: &&Arc<Message>| matches!(***message, Message::User { .. });
         let is_answer = |message: &Arc<Message>| {
@@ -250,15 +251,15 @@ impl Conversation {
     }
 }
 
-/// Tells whether a call stands in one of these conversations. A result without its call would be told to no model.
+/// Returns whether a call is in one of these conversations. A result without its call would not be sent to any model.
 fn is_called(id: &ToolCallId, kept: &[Arc<Message>], new: &[Arc<Message>]) -> bool {
     let messages = kept.iter().chain(new);
     let mut calls = messages.flat_map(|message| message.tool_calls());
     calls.any(|call| call.id == *id)
 }
 
-/// Checks that results are there of all calls of the last reply that has some: a run that goes on with a part of them takes the
-/// others for lost.
+/// Checks that the last reply with calls has the results of all of them: a run that continues with only some would
+/// treat the others as lost.
 fn check_none_missing(kept: &[Arc<Message>], new: &[Arc<Message>]) -> Result<(), Problem> {
     let messages = kept.iter().chain(new);
     let given: BTreeSet<&ToolCallId> = messages
@@ -286,7 +287,7 @@ fn check_none_missing(kept: &[Arc<Message>], new: &[Arc<Message>]) -> Result<(),
     Err(invalid("messages", &complaint))
 }
 
-/// Returns the run that a message is of, as its id says.
+/// Returns the run that a message belongs to, according to its id.
 fn run_of(id: &str) -> Option<RunId> {
     let (run, _) = id.split_once('.')?;
     run.parse().ok().map(RunId)
@@ -305,7 +306,7 @@ impl WireCall {
     }
 }
 
-/// Takes a result as the JSON that it is, and as a text if it is none.
+/// Uses a result as JSON if it is valid JSON, and as a string otherwise.
 fn value_of(text: &str) -> JsonText {
     match serde_json::from_str::<&serde_json::value::RawValue>(text) {
         Ok(json) => JsonText::from_text(json.get()),

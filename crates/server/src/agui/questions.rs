@@ -1,4 +1,4 @@
-//! What a run asked, and what became of it.
+//! The questions of a run, and their outcomes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use neuraxis::core::{ApprovalDecision, Record, RecordBody, RunId, Seq, ToolCallI
 use super::input::Resume;
 use crate::problem::{NOT_ASKED, Problem, QUESTION_EXPIRED};
 
-/// The questions of a run, as its records have them.
+/// The questions of a run, from its records.
 #[derive(Debug)]
 pub(super) struct Questions<'a> {
-    /// The call that each is about, by the name of the question.
+    /// The call that each question is about, by the question's name.
     asked: BTreeMap<String, &'a ToolCallId>,
     /// The decision about each call, and its record.
     decided: BTreeMap<&'a ToolCallId, (Seq, &'a ApprovalDecision)>,
@@ -43,18 +43,18 @@ impl<'a> Questions<'a> {
         questions
     }
 
-    /// Tells whether one of these was asked.
+    /// Returns whether one of these questions was asked.
     pub(super) fn hold_any<'q>(&self, mut names: impl Iterator<Item = &'q str>) -> bool {
         names.any(|name| self.asked.contains_key(name))
     }
 
-    /// Tells whether the run has ended.
+    /// Returns whether the run has ended.
     pub(super) const fn are_over(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Returns the record that settled what is answered. A decision has to be the one that was taken; who gives a question up
-    /// takes whatever became of it, since a client may do nothing else with one that is settled.
+    /// Returns the record that settled a question. An answer must be the same as the recorded decision. A client that
+    /// cancels a settled question accepts any outcome, because it can do nothing else.
     pub(super) fn settled(
         &self,
         answer: &Resume,
@@ -73,7 +73,7 @@ impl<'a> Questions<'a> {
                               to be told what came of it";
                 Err(Problem::new(&NOT_ASKED, detail))
             }
-            // The run ended while it was asked.
+            // The run ended while the question was open.
             None if answer.gives_up() => self.end.ok_or_else(not_asked),
             None => Err(not_asked()),
         }

@@ -1,4 +1,4 @@
-//! Decides what interrupts ask, as `/api/v1/runs/{id}/approvals/{call_id}` does, and lets their run go on.
+//! Decides about interrupts, as `/api/v1/runs/{id}/approvals/{call_id}` does, and resumes their run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,23 +21,23 @@ use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::{NOT_ASKED, Problem, QUESTION_ALTERED, RUN_ENDED};
 
-/// What the model is told where the person left the question alone.
+/// The reason that the model receives if the user left the question unanswered.
 const LEFT: &str = "the person left the question without an answer";
 
-/// The code of the warning that a run has not taken what the person said.
+/// The code of the warning that a run has not used the user's message.
 const NOT_TAKEN: &str = "message_not_taken";
 
-/// How many of the last runs of a session are looked through for who asked what is answered: whatever is answered is seldom
-/// older, and each of them is read as a whole.
+/// How many of a session's latest runs are searched for the one that asked. Older questions are rarely answered, and
+/// each run must be read as a whole.
 const ASKED_LATELY: usize = 16;
 
-/// What a session asks, by the names of the questions.
+/// A session's open questions, by name.
 type Open = BTreeMap<String, WaitingApproval>;
 
-/// A decision that is to be taken.
+/// A decision to be recorded.
 type Deciding = (WaitingApproval, ApprovalDecision, ResumeStatus);
 
-/// What a person answers.
+/// A user's answer.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Payload {
@@ -46,9 +46,10 @@ struct Payload {
     reason: Option<String>,
 }
 
-/// Answers the interrupts of a session's run. What was answered the same way before is not answered again. `None` if there is
-/// nothing to answer or to tell: all of it was settled in a run that is over, and since then the person said something, where it
-/// is given up, or the front end ran the calls with which that run ended, and no run gave an answer to what they found.
+/// Answers the interrupts of a session's run. An answer that repeats an earlier one is not recorded again. Returns
+/// `None` if nothing is left to answer or report: everything was settled in a run that has ended, and since then either
+/// the user sent a message (and the questions were cancelled), or the front end executed the calls with which that run
+/// ended, and no run gave an answer based on their results.
 pub(super) async fn resume(
     limited: &Limited,
     caller: &Caller,
@@ -64,7 +65,7 @@ pub(super) async fn resume(
     let run = asking(orchestrator, session, &named).await?;
     is_about(run);
     match answer(limited, caller, input, &named, run).await {
-        // Somebody may have answered since it was looked at: by now it stands on record in which way.
+        // The question may have been settled since it was read; by now the outcome is on record.
         Err(problem) if problem.is(&NOT_ASKED) || problem.is(&RUN_ENDED) => {
             answer(limited, caller, input, &named, run).await
         }
@@ -72,7 +73,7 @@ pub(super) async fn resume(
     }
 }
 
-/// Answers what a run asked, as its session stands now.
+/// Answers what a run asked, given the current state of its session.
 async fn answer(
     limited: &Limited,
     caller: &Caller,
@@ -105,13 +106,13 @@ async fn answer(
             };
         }
     }
-    // What is open besides is told at the end of a run that is told again.
+    // Other open questions are reported at the end of a run that is reported again.
     if !is_settled {
         caller.decides(limited)?;
         check_all(&open, named)?;
     }
     let newest = records.last().map_or(Seq(0), |record| record.seq);
-    // What the client was told before.
+    // Everything up to this record was sent to the client before.
     let last = earlier.map_or(newest, |first| Seq(first.0.saturating_sub(1)));
     let gone_on = match is_settled {
         true => None,
@@ -142,7 +143,8 @@ async fn answer(
     }))
 }
 
-/// Returns the last run of the session, if that took the results with which the thread ends, and another one asked.
+/// Returns the last run of the session, if it used the results with which the thread ends and is not the run that
+/// asked.
 async fn taker(
     orchestrator: &Orchestrator,
     input: &Input,
@@ -166,7 +168,7 @@ async fn taker(
     Ok(is_taker.then_some(last))
 }
 
-/// Returns the calls of which these messages are results.
+/// Returns the calls whose results these messages are.
 fn answered(messages: &[Arc<Message>]) -> impl Iterator<Item = &ToolCallId> {
     messages
         .iter()
@@ -176,7 +178,7 @@ fn answered(messages: &[Arc<Message>]) -> impl Iterator<Item = &ToolCallId> {
         })
 }
 
-/// Tells a run from its start, to its end or to what it asks.
+/// Reports a run again from its start until it ends or asks.
 async fn told_again(limited: &Limited, input: &Input, run: RunId) -> Result<Telling, Problem> {
     let orchestrator = limited.orchestrator();
     let records = orchestrator.sessions().records(run).await?;
@@ -202,7 +204,8 @@ fn mapping(input: &Input, run: RunId) -> Mapping {
     Mapping::new(input.named.clone(), run, state, messages)
 }
 
-/// Returns what happens in a run behind a record: with its handle where it goes on here, else as whoever has it tells it.
+/// Returns the events of a run after a record: with its handle if it resumes here, otherwise from the process that
+/// drives it.
 async fn followed(
     limited: &Limited,
     run: RunId,
@@ -214,12 +217,12 @@ async fn followed(
         return Ok((Some(handle), events, end));
     }
     let runs = limited.orchestrator().runs();
-    // Who cannot be told a run does not leave it either.
+    // Register the follower only now: a client that cannot follow the run must not end it by leaving.
     let events = runs.attach(run, last).await?;
     Ok((None, events, limited.followers().add(runs, run)))
 }
 
-/// Returns the interrupts that are answered. None may be twice: which of the two counts would be anybody's guess.
+/// Returns the interrupts that are answered. None may occur twice, because it would be unclear which answer applies.
 fn named(answers: &[Resume]) -> Result<BTreeSet<&str>, Problem> {
     let mut named = BTreeSet::new();
     for (at, answer) in answers.iter().enumerate() {
@@ -231,13 +234,14 @@ fn named(answers: &[Resume]) -> Result<BTreeSet<&str>, Problem> {
     Ok(named)
 }
 
-/// Returns what a session asks.
+/// Returns the open questions of a session.
 async fn open(orchestrator: &Orchestrator, session: &SessionId) -> Result<Open, Problem> {
     let open = orchestrator.approvals().of_session(session).await?;
     Ok(open.into_iter().map(|it| (it.question(), it)).collect())
 }
 
-/// Returns the run that asked: the one that waits for one of the answers, or the last that asked one of them lately.
+/// Returns the run that asked: the one that waits for one of these answers, or the latest recent run that asked one of
+/// them.
 async fn asking(
     orchestrator: &Orchestrator,
     session: &SessionId,
@@ -259,7 +263,7 @@ async fn asking(
     Err(not_asked())
 }
 
-/// Tells whether the run has not taken what the person said last.
+/// Returns whether the user's last message is not part of the run.
 fn is_new(said: Option<String>, records: &[Arc<Record>]) -> bool {
     let view = RunView::of(records);
     let messages = view.spec().map(|spec| spec.messages.as_slice());
@@ -268,7 +272,7 @@ fn is_new(said: Option<String>, records: &[Arc<Record>]) -> bool {
     said.is_some_and(|said| asked.is_none_or(|asked| asked.text() != said))
 }
 
-/// Returns the decisions that are to be taken, and the first record that settled one of the others before.
+/// Returns the decisions to be recorded, and the first record that settled one of the other questions.
 fn sort(
     orchestrator: &Orchestrator,
     answers: &[Resume],
@@ -290,7 +294,7 @@ fn sort(
     Ok((decided, earlier))
 }
 
-/// Refuses to answer a part of what is open.
+/// Refuses a request that answers only some of the open questions.
 fn check_all(open: &Open, named: &BTreeSet<&str>) -> Result<(), Problem> {
     let left = open.keys().map(String::as_str);
     let left: Vec<&str> = left.filter(|question| !named.contains(question)).collect();
@@ -325,7 +329,7 @@ fn decision(answer: &Resume, at: usize) -> Result<ApprovalDecision, Problem> {
     })
 }
 
-/// Refuses to approve what cannot run as it would.
+/// Refuses an approval of a call that could not run as approved.
 fn check(
     orchestrator: &Orchestrator,
     waiting: &WaitingApproval,
@@ -344,7 +348,7 @@ fn check(
         return Ok(());
     };
     match orchestrator.tools().check(&waiting.request.name, arguments) {
-        // A tool that this process does not have is checked where it is.
+        // A tool that this process lacks is checked by the process that has it.
         Ok(_) | Err(ToolCallError::UnknownTool { .. }) => Ok(()),
         Err(error) => {
             let field = format!("resume[{at}].payload.editedArgs");
@@ -353,8 +357,8 @@ fn check(
     }
 }
 
-/// Lets the run go on with the decisions, and returns it if that is here. A client that leaves in the middle must not leave a run that nobody
-/// drives.
+/// Resumes the run with the decisions, and returns it if it runs here. If the client disconnects halfway, the run must
+/// not be left without a driver.
 async fn go_on(
     limited: &Limited,
     caller: &Caller,
@@ -369,7 +373,7 @@ async fn go_on(
     let by = caller.by();
     let gone_on = detached(async move {
         for (waiting, _, status) in &decided {
-            // To give it up is never too late: the run takes it for the expiry.
+            // Cancelling is never too late: the run treats it like the expiry.
             if *status == ResumeStatus::Resolved {
                 let in_time = approvals.check_time(waiting).await;
                 in_time.map_err(DecideError::Resume)?;
@@ -383,7 +387,7 @@ async fn go_on(
                 followers.go_on(run);
                 Some((handle, followers.add(runs, run)))
             }
-            // Whoever has it takes them.
+            // The process that holds the run applies them.
             Decided::LeftToHolder => None,
         })
     });

@@ -8,7 +8,7 @@ use super::Mapping;
 use crate::agui::event::Body;
 
 impl Mapping {
-    /// Tells the calls of a reply, as parts of one message.
+    /// Emits the calls of a reply, as parts of one message.
     pub(super) fn calls_of(
         &mut self,
         record: &Record,
@@ -25,7 +25,7 @@ impl Mapping {
         }
     }
 
-    /// Tells a call, once.
+    /// Emits a call, once.
     pub(super) fn called(
         &mut self,
         agent: AgentId,
@@ -53,7 +53,7 @@ impl Mapping {
         self.tell(agent, Body::ToolCallEnd { tool_call_id });
     }
 
-    /// Tells the result of a call, once.
+    /// Emits the result of a call, once.
     pub(super) fn answered(&mut self, agent: AgentId, result: &ToolResult) {
         let id = &result.tool_call_id;
         self.questions
@@ -76,7 +76,7 @@ impl Mapping {
         self.tell(agent, body);
     }
 
-    /// Returns the calls that were told and have no result.
+    /// Returns the calls that were sent and have no result.
     pub(super) fn unanswered(&self) -> Vec<String> {
         let open = self.called.difference(&self.answered);
         open.map(ToString::to_string).collect()

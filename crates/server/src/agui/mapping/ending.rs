@@ -1,4 +1,4 @@
-//! How a run is told to end: with its answer, with questions to a person, or with what went wrong.
+//! How the end of a run is reported: with its answer, with questions to a user, or with an error.
 
 use neuraxis::RunStatus;
 use neuraxis::core::{AgentId, ApprovalRequested, FinishReason};
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::Mapping;
 use crate::agui::event::{Body, Interrupt, Outcome, RunResult, UsageOfModel};
 
-/// The code of a run that ended without an answer.
+/// The error code of a run that ended without an answer.
 const RUN_FAILED: &str = "run-failed";
 
 impl Mapping {
-    /// Tells what the run came to.
+    /// Emits the result of the run.
     pub(in crate::agui) fn end(
         &mut self,
         reply: &str,
@@ -45,7 +45,7 @@ impl Mapping {
         self.finish(outcome, status, reason);
     }
 
-    /// Tells what the run waits for.
+    /// Emits what the run waits for.
     pub(in crate::agui) fn wait(&mut self) {
         let questions = std::mem::take(&mut self.questions);
         if questions.is_empty() {
@@ -69,7 +69,7 @@ impl Mapping {
         self.finish(outcome, RunStatus::Waiting, None);
     }
 
-    /// Tells that the run, or what was wanted of it, failed.
+    /// Emits that the run, or the request on it, failed.
     pub(in crate::agui) fn fail(&mut self, message: String, code: &str) {
         self.close(None);
         let body = Body::RunError {
@@ -98,7 +98,8 @@ impl Mapping {
         self.tell(AgentId::ROOT, body);
     }
 
-    /// Ends what is open: nothing may be when a run is told to end. Of interrupts it is told which agent asks.
+    /// Ends whatever is open, because nothing may be open when a run ends. `interrupts` are the questions, with the
+    /// agent that asks each.
     fn close(&mut self, interrupts: Option<&[(AgentId, String)]>) {
         self.silence(None);
         self.end_subagents(interrupts);
@@ -111,7 +112,7 @@ impl Mapping {
             .collect()
     }
 
-    /// Tells what was not said of the answer: some endings have a sentence of their own.
+    /// Emits the part of the answer that has not been sent: some endings add a sentence of their own.
     fn add_what_is_missing(&mut self, reply: &str) {
         self.silence(None);
         let reply = reply.trim();

@@ -1,4 +1,4 @@
-//! What each event of a run means to a client.
+//! How each event of a run is reported to a client.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Mapping {
                     "from": asked.from,
                     "message": asked.message,
                     "fields": asked.fields,
-                    // The protocol has no answer to a run that goes on: the server's own API takes it.
+                    // The protocol has no way to answer while a run continues; the server's own API accepts the answer.
                     "answerAt": format!("/api/v1/runs/{}/questions/{id}", self.run),
                 });
                 self.tell(live.agent, custom("question", value));
@@ -59,7 +59,7 @@ impl Mapping {
         }
     }
 
-    /// Warns of what stands in no record.
+    /// Emits a warning that is not in any record.
     pub(in crate::agui) fn warn(&mut self, code: &str, message: &str) {
         let value = json!({"code": code, "message": message});
         self.tell(AgentId::ROOT, custom("warning", value));
@@ -165,7 +165,7 @@ impl Mapping {
         };
         state.insert("plan".to_owned(), plan.clone());
         let body = if self.plan_is_shown {
-            // It is there, and replaced.
+            // `add` replaces an existing value.
             let delta = json!([{"op": "add", "path": "/plan", "value": plan}]);
             Body::StateDelta { delta }
         } else {

@@ -1,4 +1,4 @@
-//! The messages that a client has: what it sent, and what it was told since. For when something of it is taken back.
+//! The messages that a client has: what it sent, and what it was sent since. Needed to retract some of them.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ enum Content {
     Tool { call: String, text: String },
 }
 
-/// A message as a client takes it.
+/// A message in the form that clients accept.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire<'a> {
@@ -41,8 +41,8 @@ struct Wire<'a> {
 }
 
 impl Shown {
-    /// Begins with what the client sent. Of activities and thoughts it keeps its own (docs.ag-ui.com/concepts/events,
-    /// `MESSAGES_SNAPSHOT`).
+    /// Starts with what the client sent, without activities and thoughts, which clients keep themselves
+    /// (docs.ag-ui.com/concepts/events, `MESSAGES_SNAPSHOT`).
     pub(super) fn after(mut said: Vec<Value>) -> Self {
         said.retain(|message| {
             let role = message.get("role").and_then(Value::as_str);
@@ -52,7 +52,7 @@ impl Shown {
         Self { said, since }
     }
 
-    /// Forgets what was told since: the client sent it.
+    /// Drops what was sent since, because it is among the messages that the client sent.
     pub(super) fn forget(&mut self) {
         self.since.clear();
     }
@@ -75,7 +75,7 @@ impl Shown {
         }
     }
 
-    /// Adds a call to its message, which a client makes if there is none.
+    /// Adds a call to its message, as a client does, which creates the message if there is none.
     pub(super) fn call(
         &mut self,
         id: &str,
@@ -108,7 +108,7 @@ impl Shown {
         self.since.retain(|message| !ids.contains(&message.id));
     }
 
-    /// Returns the text that the root agent said since.
+    /// Returns the text that the root agent has said since.
     pub(super) fn texts(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.since
             .iter()
@@ -122,7 +122,7 @@ impl Shown {
             })
     }
 
-    /// Returns all messages that stand.
+    /// Returns all current messages.
     pub(super) fn messages(&self) -> Vec<Value> {
         let since = self.since.iter().map(ShownMessage::to_json);
         self.said.iter().cloned().chain(since).collect()

@@ -1,26 +1,26 @@
-//! What models say: texts and thoughts as they come, what is taken back of them, and what only the record tells.
+//! What models say: text and thoughts as they arrive, what is retracted, and what only the record contains.
 
 use neuraxis::core::{AgentId, Attempt, BlockIndex, EffectId, LiveEvent, LlmCall, Purpose};
 
 use super::Mapping;
 use crate::agui::event::Body;
 
-/// What is said of a model call.
+/// What was sent of a model call's output.
 #[derive(Debug)]
 pub(super) struct Speech {
     agent: AgentId,
     attempt: Attempt,
     open: Option<Open>,
-    /// How many messages began, for their ids.
+    /// How many messages were started; used for their ids.
     begun: u32,
-    /// The messages of text that stand.
+    /// The text messages that have not been retracted.
     messages: Vec<String>,
     /// Their text.
     text: String,
     has_reasoned: bool,
 }
 
-/// A message that goes on.
+/// A message that is still open.
 #[derive(Debug)]
 struct Open {
     block: BlockIndex,
@@ -28,7 +28,7 @@ struct Open {
     id: String,
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -50,7 +50,7 @@ impl Speech {
 }
 
 impl Mapping {
-    /// Hears a piece of what a model says.
+    /// Processes a piece of a model's output.
     pub(super) fn heard(&mut self, live: &LiveEvent, kind: Kind, text: &str) {
         if text.is_empty() || self.settled.contains(&live.call) {
             return;
@@ -120,7 +120,7 @@ impl Mapping {
         }
     }
 
-    /// Ends the message that goes on.
+    /// Ends the open message.
     fn fall_silent(&mut self, speech: &mut Speech) {
         let Some(Open { kind, id, .. }) = speech.open.take() else {
             return;
@@ -135,7 +135,7 @@ impl Mapping {
         }
     }
 
-    /// Ends all messages that go on, those of one agent or of all.
+    /// Ends all open messages, of one agent or of all.
     pub(super) fn silence(&mut self, agent: Option<AgentId>) {
         let is_meant = |speech: &Speech| agent.is_none_or(|agent| speech.agent == agent);
         let speaking = std::mem::take(&mut self.speaking);
@@ -148,7 +148,7 @@ impl Mapping {
         }
     }
 
-    /// Takes back what was shown of a model call.
+    /// Retracts what was shown of a model call.
     pub(super) fn take_back(&mut self, call: EffectId) {
         if let Some(mut speech) = self.speaking.remove(&call) {
             self.retract(&mut speech);
@@ -166,11 +166,11 @@ impl Mapping {
         }
         self.shown.remove(&void);
         let messages = self.shown.messages();
-        // It is of all agents.
+        // A snapshot covers all agents.
         self.tell(AgentId::ROOT, Body::MessagesSnapshot { messages });
     }
 
-    /// Brings what was shown of a model call to what its record says. Returns the message that its calls belong to.
+    /// Aligns what was shown of a model call with its record. Returns the message that its calls belong to.
     pub(super) fn settle(&mut self, agent: AgentId, call: &LlmCall) -> String {
         let id = call.effect_id;
         let speech = self.speaking.remove(&id);

@@ -1,4 +1,4 @@
-//! Sub-agents: which of them a client was told of, and how they end.
+//! Sub-agents: which ones a client knows, and how they end.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ struct Subagent {
     name: String,
     parent: AgentId,
     call: ToolCallId,
-    /// Its id, while the client knows it as one at work.
+    /// Its id, while the client knows it and it is active.
     told: Option<String>,
     is_over: bool,
 }
 
 impl Subagents {
-    /// Notes that a call starts an agent.
+    /// Records that a call starts an agent.
     pub(super) fn start(&mut self, agent: AgentId, parent: AgentId, call: &ToolCallStarted) {
         if agent == AgentId::ROOT {
             return;
@@ -36,7 +36,7 @@ impl Subagents {
         });
     }
 
-    /// Tells that an agent works, unless that was told, or it is over.
+    /// Emits that an agent started, unless that was already sent or it has ended.
     pub(super) fn tell_start(&mut self, agent: AgentId, run: RunId, out: &mut Vec<Outgoing>) {
         let parent = self.0.get(&agent).map(|subagent| subagent.parent);
         let parent_id = parent.and_then(|parent| self.id(parent));
@@ -59,14 +59,14 @@ impl Subagents {
         );
     }
 
-    /// Notes that the client was told of none of them in the run that begins.
+    /// Records that the client has been sent none of them in the run that begins.
     pub(super) fn suspend(&mut self) {
         for subagent in self.0.values_mut() {
             subagent.told = None;
         }
     }
 
-    /// Tells of those that go on with the run. An agent has a higher number than the one that started it.
+    /// Emits those that resume with the run. An agent has a higher number than the one that started it.
     pub(super) fn go_on(&mut self, run: RunId, out: &mut Vec<Outgoing>) {
         let agents: Vec<AgentId> = self.0.keys().copied().collect();
         for agent in agents {
@@ -74,25 +74,25 @@ impl Subagents {
         }
     }
 
-    /// Tells whether an agent is the root agent or one that is at work.
+    /// Returns whether an agent is the root agent or an active sub-agent.
     pub(super) fn knows(&self, agent: AgentId) -> bool {
         let subagent = self.0.get(&agent);
         agent == AgentId::ROOT || subagent.is_some_and(|subagent| !subagent.is_over)
     }
 
-    /// Returns the id that the events of an agent are marked with, if the client knows it. The root agent has none.
+    /// Returns the id that marks an agent's events, if the client knows the agent. The root agent has none.
     pub(super) fn id(&self, agent: AgentId) -> Option<String> {
         self.0.get(&agent)?.told.clone()
     }
 
-    /// Notes that an agent is over. Returns its id if the client knows it.
+    /// Records that an agent has ended. Returns its id if the client knows it.
     fn end(&mut self, agent: AgentId) -> Option<String> {
         let subagent = self.0.get_mut(&agent)?;
         subagent.is_over = true;
         subagent.told.take()
     }
 
-    /// Tells whether an agent is another one, or was started by it or by one below it.
+    /// Returns whether `agent` is `above`, or was started by it directly or indirectly.
     fn works_for(&self, agent: AgentId, above: AgentId) -> bool {
         let parent = |agent: &AgentId| {
             let parent = self.0.get(agent)?.parent;
@@ -101,7 +101,7 @@ impl Subagents {
         std::iter::successors(Some(agent), parent).any(|agent| agent == above)
     }
 
-    /// Returns the agents that are not over and that are chosen, the last started first.
+    /// Returns the active agents that match, the last started first.
     fn at_work(&self, chosen: impl Fn(&Subagent) -> bool) -> Vec<AgentId> {
         let each = self.0.iter().rev();
         each.filter(|(_, subagent)| !subagent.is_over && chosen(subagent))
@@ -111,7 +111,7 @@ impl Subagents {
 }
 
 impl Mapping {
-    /// Tells that an agent is over, and those that it started.
+    /// Emits that an agent has ended, and those that it started.
     pub(super) fn subagent_ended(&mut self, agent: AgentId, why: Option<String>) {
         for below in self
             .subagents
@@ -138,14 +138,15 @@ impl Mapping {
         self.tell(AgentId::ROOT, body);
     }
 
-    /// Ends what a call started, now that it has its result.
+    /// Ends the agents that a call started, now that it has its result.
     pub(super) fn call_is_over(&mut self, call: &ToolCallId) {
         for agent in self.subagents.at_work(|it| it.call == *call) {
             self.subagent_ended(agent, None);
         }
     }
 
-    /// Tells that agents end with the run, or with it wait, each for the questions of its own and of those below it.
+    /// Emits that agents end with the run, or that they wait with it, each for its own questions and those of agents
+    /// below it.
     pub(super) fn end_subagents(&mut self, interrupts: Option<&[(AgentId, String)]>) {
         for agent in self.subagents.at_work(|_| true) {
             let Some(interrupts) = interrupts else {

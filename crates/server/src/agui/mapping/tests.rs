@@ -1,4 +1,4 @@
-//! Whatever happens in a run, its events are told in an order that clients of AG-UI take.
+//! Whatever happens in a run, its events are sent in an order that AG-UI clients accept.
 
 mod happening;
 mod order;
@@ -37,7 +37,7 @@ fn told(mapping: &mut Mapping) -> Vec<Value> {
         .collect()
 }
 
-/// Returns the ids of the calls that were told to begin.
+/// Returns the ids of the calls whose start was sent.
 fn begun(told: &[Value]) -> Vec<&Value> {
     let starts = told.iter().filter(|it| it["type"] == "TOOL_CALL_START");
     starts.map(|it| &it["toolCallId"]).collect()
@@ -234,7 +234,7 @@ fn a_suspended_agent_names_the_interrupts_of_its_own_and_of_those_below_it() {
     let asked: Vec<&Value> = asked.unwrap().iter().map(|it| &it["id"]).collect();
     let suspended = told.iter().filter(|it| it["type"] == "SUBAGENT_FINISHED");
     let named: Vec<&Value> = suspended.map(|it| &it["outcome"]["interruptIds"]).collect();
-    // The last that was started is told first.
+    // The last one started is reported first.
     let expected = [[asked[1]], [asked[1]], [asked[0]]].map(|it| json!(it));
     assert_eq!(named, expected.each_ref());
 }

@@ -1,4 +1,4 @@
-//! The content of a message: texts, images and documents.
+//! The content of a message: text, images and documents.
 
 use neuraxis::core::{MediaPart, MediaSource, Part};
 use neuraxis::engine::attachment;
@@ -16,7 +16,7 @@ struct WirePart {
     kind: String,
     text: Option<String>,
     source: Option<WireSource>,
-    /// Of the form `binary`, which is retired.
+    /// For the form `binary`, which is deprecated.
     mime_type: Option<String>,
     data: Option<String>,
     url: Option<String>,
@@ -31,7 +31,7 @@ struct WireSource {
     mime_type: Option<String>,
 }
 
-/// Reads content: a text, or parts.
+/// Parses content: a string, or parts.
 pub(super) fn parts(content: Option<Value>, at: usize) -> Result<Vec<Part>, Problem> {
     let within = format!("messages[{at}].content");
     match content {
@@ -103,7 +103,7 @@ impl WireSource {
     }
 }
 
-/// Returns the texts among parts, a line each.
+/// Returns the text parts, one per line.
 pub(super) fn texts(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match part {
         Part::Text(part) => Some(part.text.as_str()),

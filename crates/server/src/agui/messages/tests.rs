@@ -1,4 +1,4 @@
-//! What of a front end's thread is new to a session.
+//! Which part of a front end's thread is new to a session.
 
 use serde_json::json;
 
@@ -99,7 +99,7 @@ fn a_result_is_told_that_the_session_waits_for_and_no_other() {
         (&*result.name, result.content.as_str()),
         ("weather", "{\"celsius\": 3}")
     );
-    // Once it has the result there is nothing new.
+    // Once the session has the result, nothing is new.
     let refused = format!("{:?}", asks.new_to(&asks.messages).unwrap_err());
     assert!(refused.contains("nothing that is new"), "{refused}");
 }
@@ -122,7 +122,7 @@ fn a_part_of_the_results_of_a_reply_is_refused_unless_the_person_says_something(
     assert!(refused.contains("are missing: c1"), "{refused}");
     let all = read(json!([thread[0], thread[1], thread[2], result("c1")]));
     assert_eq!(all.new_to(&all.messages[..2]).unwrap().before.len(), 2);
-    // Who goes on talking waits for no result any more.
+    // A user who continues the conversation no longer waits for a result.
     thread.push(json!({"role": "user", "content": "Never mind."}));
     let new = read(Value::Array(thread)).new_to(&asks.messages[..2]);
     let new = new.unwrap();

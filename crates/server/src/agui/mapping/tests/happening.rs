@@ -1,4 +1,4 @@
-//! What may happen in a run, in any order: mostly in one that no engine would keep.
+//! What can happen in a run, in any order, most of which no engine would produce.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use neuraxis::core::{
 use neuraxis_testkit::{RunLog, reply};
 use proptest::prelude::*;
 
-/// Something that happens in a run: mostly in an order that no engine would keep.
+/// Something that happens in a run.
 #[derive(Debug, Clone)]
 pub(super) enum Happening {
     Says(u8, u8, u8, bool),
@@ -248,7 +248,7 @@ pub(super) fn event(log: &mut RunLog, happening: &Happening) -> Event {
             return Event::Record(Arc::new(record));
         }
         Happening::Ends(agent, failed) => {
-            // The root agent's end is that of the run, which comes last.
+            // The root agent's end is the run's end, which comes last.
             let agent = of(agent.max(1));
             let body = match failed {
                 true => RecordBody::RunFailed(outcome(true)),

@@ -1,15 +1,15 @@
-//! The order that clients of AG-UI 1.0 demand of events (docs.ag-ui.com/concepts/events), checked as they do.
+//! The order of events that AG-UI 1.0 clients require (docs.ag-ui.com/concepts/events), checked as they check it.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What began and has not ended, and what ended.
+/// What has started and not ended, and what has ended.
 #[derive(Default)]
 struct Open {
     now: BTreeSet<(&'static str, String)>,
     ended: BTreeSet<(&'static str, String)>,
-    /// The subagent that each was begun by.
+    /// The sub-agent that started each.
     owners: Vec<((&'static str, String), Value)>,
 }
 
@@ -47,7 +47,7 @@ impl Open {
     }
 }
 
-/// Refuses events that a client would not take.
+/// Refuses events that a client would not accept.
 pub(super) fn check(told: &[Value]) -> Result<(), String> {
     let mut open = Open::default();
     let mut results = BTreeSet::new();
@@ -110,7 +110,7 @@ fn step(open: &mut Open, kind: &str, event: &Value) -> Result<(), String> {
     }
 }
 
-/// Refuses null outside of what is free in form.
+/// Refuses null outside of free-form values.
 fn without_null(event: &Value) -> Result<(), String> {
     let fields = event.as_object().ok_or("an event is an object")?;
     match fields.iter().find(|(_, value)| value.is_null()) {
@@ -119,7 +119,7 @@ fn without_null(event: &Value) -> Result<(), String> {
     }
 }
 
-/// Returns the text that stands once all was told.
+/// Returns the text that remains at the end.
 pub(super) fn text(told: &[Value]) -> String {
     let mut messages: Vec<(String, String)> = Vec::new();
     for event in told {
