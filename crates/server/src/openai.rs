@@ -1,12 +1,12 @@
-//! OpenAI's API, so that clients written for it work unchanged: Chat Completions and Responses beneath `/v1`, streamed and not,
-//! and the list of models, which here are agents and roles.
+//! OpenAI's API, so that clients written for it work unchanged: Chat Completions and Responses beneath `/v1`, streamed
+//! or not, and the list of models, which here are agents and roles.
 //!
-//! A request becomes a governed run like any other. The server's own tools run inside it; calls of tools that the client sent
-//! are given back to it. What was asked and answered is kept as a session. Fields that nothing here knows are left alone, since
+//! A request becomes a governed run like any other. The server's own tools run inside it; calls of the client's tools
+//! are returned to the client. Questions and answers are stored as a session. Unknown fields are ignored, because
 //! clients of many versions send them.
 //!
-//! Here, unlike on the server's own API, a client that leaves ends its run. Not for approvals, which clients of this API cannot
-//! give: such a run waits, and says so in its answer.
+//! Unlike on the server's own API, a client that disconnects ends its run. Not for approvals, which clients of this API
+//! cannot give: such a run waits, and its answer says so.
 
 mod asked;
 mod calls;
@@ -38,14 +38,14 @@ use crate::said;
 
 pub(crate) use error::{ErrorBody, SHOULD_RETRY, in_their_shape};
 
-/// Says what is beneath `/v1` to whoever asks for something else there.
+/// Lists the routes beneath `/v1`, for clients that request another one there.
 pub(crate) const NOTHING_HERE: &str = "there is nothing at this address: beneath /v1 there are /v1/chat/completions, /v1/responses and \
      /v1/models";
 
-/// The most characters of what is said about a body that cannot be read.
+/// The maximum length of an error message about an unreadable body, in characters.
 const MAX_COMPLAINT_CHARS: usize = 300;
 
-/// What may keep a request from becoming a run.
+/// The problems that can prevent a request from becoming a run.
 const OF_RUNS: Problems = &[
     &NO_SUCH_MODEL,
     &NO_SUCH_SESSION,
@@ -97,11 +97,11 @@ pub(crate) fn routes() -> Described<Limited> {
         .get("/v1/models/{id}", models::show, model)
 }
 
-/// What is said of a chat.
+/// The description of the route for chats.
 const CHAT_ABOUT: &str = "platform.openai.com/docs/api-reference/chat. A run that failed is 500, and 429 with the code \
     `insufficient_quota` where nothing is left of a budget, both with `X-Should-Retry: false`.";
 
-/// What is said of a response.
+/// The description of the route for responses.
 const RESPONSE_ABOUT: &str = "platform.openai.com/docs/api-reference/responses. A run that failed is 500, and 429 with the \
     code `insufficient_quota` where nothing is left of a budget, both with `X-Should-Retry: false`.";
 
@@ -118,12 +118,12 @@ fn described(id: &'static str, summary: &'static str) -> Operation {
         .stores()
 }
 
-/// How the character that not every store can keep is written within the texts of JSON: nothing else is it.
+/// How U+0000, which some stores cannot hold, is written within JSON strings. It has no other form there.
 const NUL: &[u8] = br"\u0000";
 
-/// Reads a body, whatever else it holds.
+/// Parses a body. Unknown fields are ignored.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    // Bodies may be large, so that they are read a second time only where there is a reason to.
+    // Bodies may be large, so they are parsed a second time only if necessary.
     if bytes.windows(NUL.len()).any(|part| part == NUL)
         && let Ok(body) = serde_json::from_slice::<Value>(bytes)
         && let Some(place) = said::nul_in(&body)
@@ -154,19 +154,20 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     })
 }
 
-/// Takes a sampling temperature, from 0 to 2 as OpenAI's API does (platform.openai.com/docs/api-reference/chat/create).
+/// Validates a sampling temperature, from 0 to 2 as in OpenAI's API
+/// (platform.openai.com/docs/api-reference/chat/create).
 fn temperature(said: Option<f64>) -> Result<Option<f32>, Problem> {
     match said {
         Some(temperature) if !(0.0..=2.0).contains(&temperature) => Err(Problem::invalid(
             "temperature",
             "expected a number from 0 to 2",
         )),
-        // The models' own requests hold no more digits.
+        // Requests to models use this precision.
         said => Ok(said.map(|temperature| temperature as f32)),
     }
 }
 
-/// Takes the most tokens of a reply: a reply of none is no reply.
+/// Validates the maximum number of tokens of a reply, which must be at least 1.
 fn at_least_one(field: &str, said: Option<u32>) -> Result<Option<u32>, Problem> {
     match said {
         Some(0) => Err(Problem::invalid(field, "expected at least 1")),
@@ -174,8 +175,8 @@ fn at_least_one(field: &str, said: Option<u32>) -> Result<Option<u32>, Problem> 
     }
 }
 
-/// Refuses a conversation that leaves nothing to answer. What providers make of an answer at the end differs: some go on with its
-/// text, some answer anew, some refuse it.
+/// Refuses a conversation that leaves nothing to answer. Providers treat a trailing answer differently: some continue
+/// its text, some answer again, some refuse.
 fn asking(field: &str, messages: Vec<Message>) -> Result<Vec<Message>, Problem> {
     let why = match messages.last() {
         Some(Message::User { .. } | Message::Tool(_)) => return Ok(messages),

@@ -1,4 +1,5 @@
-//! What a client asks, whichever dialect it speaks, and the request that becomes of it: whose conversation goes on, and with what.
+//! A client's request, in either dialect, and its conversion to the engine's request, including which conversation
+//! continues.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -21,10 +22,10 @@ use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::Problem;
 
-/// The most characters with which calls are named whose results are missing.
+/// The maximum length of a list of calls without results in an error message, in characters.
 const MAX_NAMED_CHARS: usize = 1000;
 
-/// What a client may say beside the fields of OpenAI's API, in the field `neuraxis` of its request.
+/// Options beyond the fields of OpenAI's API, in the field `neuraxis` of a request.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiChoices")]
 #[serde(
@@ -33,38 +34,40 @@ const MAX_NAMED_CHARS: usize = 1000;
     expecting = "an object that may have the fields session, mode and channel"
 )]
 pub(super) struct Own {
-    /// The session that the conversation is: the server keeps it, and only what came after the last answer is taken, or all while it holds nothing.
+    /// The session of the conversation. The server stores it and uses only the messages after the last answer, or all
+    /// messages if the session is empty.
     session: Option<SessionId>,
-    /// How much freedom the run has; `moderate` if left out, or the freest that is no freer and that the caller may choose.
+    /// How much freedom the run has. The default is `moderate`, or the freest mode that is no freer and that the caller
+    /// may choose.
     mode: Option<Mode>,
-    /// Where the request comes from; `chat` if left out, or the only one that the caller may use.
+    /// Where the request comes from. The default is `chat`, or the only channel that the caller may use.
     channel: Option<Channel>,
 }
 
-/// What a client asks.
+/// A client's request.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     pub(super) model: Option<String>,
-    /// The messages, but for those of the system.
+    /// The messages, without system messages.
     pub(super) messages: Vec<Message>,
-    /// What the agent is told in this run alone.
+    /// Instructions for the agent in this run only.
     pub(super) instructions: Option<String>,
-    /// The messages of the system and the developer.
+    /// The system and developer messages.
     pub(super) system: Vec<String>,
     pub(super) tools: Vec<ToolSpec>,
     pub(super) tool_choice: Option<ToolChoice>,
     pub(super) answer: Option<AnswerSchema>,
     pub(super) temperature: Option<f32>,
     pub(super) max_output_tokens: Option<u32>,
-    /// The run whose conversation goes on, where the client names it.
+    /// The run whose conversation continues, if the client names one.
     pub(super) previous: Option<RunId>,
-    /// The runs that gave the answers among the messages, where their ids say so.
+    /// The runs that gave the answers among the messages, according to their ids.
     pub(super) answered_by: BTreeSet<RunId>,
     pub(super) own: Own,
 }
 
 impl Asked {
-    /// Makes the engine's request of it. `said_in` is the field of the conversation.
+    /// Converts this to the engine's request. `said_in` is the field that holds the conversation.
     pub(super) async fn into_request(
         mut self,
         limited: &Limited,
@@ -124,9 +127,9 @@ impl Asked {
         Ok(request.bring(brought))
     }
 
-    /// Goes on from the response whose calls the last messages answer, where an earlier one is named and that one is the last of
-    /// its conversation: a client that runs calls in a loop names the same one at each step. It has to send the calls, since what
-    /// stands before them was said already.
+    /// Continues from the response whose calls the last messages answer, if the client names an earlier response and
+    /// that one is the last of its conversation: a client that executes calls in a loop names the same response at each
+    /// step. It must send the calls, because the messages before them are already in the session.
     async fn follow_its_calls(
         &mut self,
         orchestrator: &Orchestrator,
@@ -151,7 +154,7 @@ impl Asked {
         Ok(())
     }
 
-    /// As [`missing_results`], where the calls themselves are left out, since the session holds them.
+    /// Like [`missing_results`], for clients that omit the calls themselves because the session holds them.
     async fn missing_in(
         &self,
         session: &SessionId,
@@ -161,7 +164,7 @@ impl Asked {
         let Some(run) = answered_run(&self.messages) else {
             return Ok(Vec::new());
         };
-        // Whoever sends the calls may have left out some of them with their results.
+        // A client that sends the calls may have omitted some of them along with their results.
         if self.previous.is_none() && has_its_calls(&self.messages) {
             return Ok(Vec::new());
         }
@@ -181,15 +184,15 @@ impl Asked {
         ))
     }
 
-    /// Returns the session that goes on: the one that is named, that of the run that is named, or the one whose calls the last
-    /// messages answer, so that what the server's own tools found stays known. `None` if a new one begins, as it does with a
-    /// conversation that comes whole where a data policy keeps what was said out of the session.
+    /// Returns the session that continues: the named one, that of the named run, or the one whose calls the last
+    /// messages answer, so that the results of the server's own tools stay known. Returns `None` if a new session
+    /// begins, as it does for a complete conversation if a data policy kept its content out of the session.
     async fn session(
         &self,
         orchestrator: &Orchestrator,
         caller: &Caller,
     ) -> Result<Option<SessionId>, Problem> {
-        // A response that is named, too, has to be one of that session.
+        // If a response is named too, it must belong to that session.
         let named = self.own.session.as_ref();
         if let Some(session) = named.filter(|_| self.previous.is_none()) {
             return Ok(Some(session.clone()));
@@ -215,7 +218,7 @@ impl Asked {
             ended: Some(FinishReason::ClientTools),
         }) = since(orchestrator, caller, run).await?
         else {
-            // It is a conversation like any other, which comes whole.
+            // It is an ordinary conversation, sent in full.
             return Ok(None);
         };
         if has_its_calls(&self.messages) && !holds_what_was_said(orchestrator, run).await? {
@@ -225,19 +228,20 @@ impl Asked {
     }
 }
 
-/// What came of a conversation after one of its runs.
+/// The outcome of a conversation after one of its runs.
 enum Since {
-    /// No answer: it goes on from that run. What failed after it, or was left by its client, may be asked again.
+    /// No answer: the conversation continues from that run. A later run that failed, or was left by its client, may be
+    /// asked again.
     NoAnswer {
         session: SessionId,
-        /// Why that run ended, once it has.
+        /// Why that run ended, if it has.
         ended: Option<FinishReason>,
     },
-    /// The answer of this run, the last one.
+    /// The run that gave the last answer.
     Answer(RunId),
 }
 
-/// Tells what came after a run; `None` if the caller may see no such run.
+/// Returns what happened after a run, or `None` if no such run is visible to the caller.
 async fn since(
     orchestrator: &Orchestrator,
     caller: &Caller,
@@ -260,7 +264,7 @@ async fn since(
     }))
 }
 
-/// Tells whether a run has an answer, as its client was told.
+/// Returns whether a run has an answer, according to what its client was sent.
 async fn has_an_answer(orchestrator: &Orchestrator, run: &RunSummary) -> Result<bool, Problem> {
     let why = run.finish_reason.as_ref();
     if run.status != RunStatus::Done || began_without_budget(why, &run.metrics().usage) {
@@ -273,14 +277,14 @@ async fn has_an_answer(orchestrator: &Orchestrator, run: &RunSummary) -> Result<
     Ok(!result.is_some_and(|result| gave_up_on_the_form(&result)))
 }
 
-/// Tells whether a session holds anything of a conversation. There may be no such session yet, or no more.
+/// Returns whether a session holds any part of a conversation. The session may not exist yet, or no longer.
 async fn holds_anything(orchestrator: &Orchestrator, session: &SessionId) -> Result<bool, Problem> {
     let runs = orchestrator.sessions().runs(session).await?;
     Ok(runs.is_some_and(|runs| !runs.is_empty()))
 }
 
-/// Tells whether the log of a run holds what was said, called and found in it, and not the hashes that a data policy lets stand
-/// there.
+/// Returns whether the log of a run holds its text, calls and results, rather than the hashes to which a data policy
+/// reduces them.
 async fn holds_what_was_said(orchestrator: &Orchestrator, run: RunId) -> Result<bool, Problem> {
     let records = orchestrator.sessions().records(run).await?;
     let started = records.first().and_then(|first| first.run_started());
@@ -290,7 +294,7 @@ async fn holds_what_was_said(orchestrator: &Orchestrator, run: RunId) -> Result<
     }))
 }
 
-/// Tells whether the call of each result stands among the messages, as in a conversation that comes whole.
+/// Returns whether the call of each result is among the messages, as in a complete conversation.
 fn has_its_calls(messages: &[Message]) -> bool {
     let calls = messages.iter().flat_map(Message::tool_calls);
     let called: BTreeSet<&ToolCallId> = calls.map(|call| &call.id).collect();
@@ -300,8 +304,9 @@ fn has_its_calls(messages: &[Message]) -> bool {
     })
 }
 
-/// Returns the calls of the last answer that have no result, where others of that answer have one: the model would be told that
-/// theirs are lost, and they could not be brought later. Where none has a result, the user has said something else instead.
+/// Returns the calls of the last answer that have no result, if other calls of that answer have one: the model would be
+/// told that they are lost, and their results could not be sent later. If no call has a result, the user has said
+/// something else instead.
 fn missing_results(messages: &[Message]) -> Vec<ToolCallId> {
     let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
     let Some(last) = messages.iter().rposition(is_answer) else {
@@ -312,7 +317,7 @@ fn missing_results(messages: &[Message]) -> Vec<ToolCallId> {
     without_results(calls, since, messages)
 }
 
-/// Returns those of the calls that have no result among the messages, if any other has one among those since.
+/// Returns the calls that have no result among `messages`, if at least one call has a result in `since`.
 fn without_results<'a>(
     calls: impl Iterator<Item = &'a ToolCall>,
     since: &[Message],
@@ -336,7 +341,7 @@ fn results(messages: &[Message]) -> BTreeSet<&ToolCallId> {
     results.collect()
 }
 
-/// Says which results are to be sent with the others.
+/// Describes which results are missing.
 fn incomplete(missing: &[ToolCallId]) -> String {
     let missing: Vec<&str> = missing.iter().map(ToolCallId::as_str).collect();
     let named: String = missing.join(", ").chars().take(MAX_NAMED_CHARS).collect();
@@ -345,7 +350,7 @@ fn incomplete(missing: &[ToolCallId]) -> String {
     )
 }
 
-/// Returns the run whose calls the last messages answer, if they answer any of a run here.
+/// Returns the run whose calls the last messages answer, if they answer calls of a run on this server.
 fn answered_run(messages: &[Message]) -> Option<RunId> {
     let mut latest_first = messages.iter().rev();
     match latest_first.find(|message| !matches!(message, Message::User { .. }))? {
@@ -354,8 +359,8 @@ fn answered_run(messages: &[Message]) -> Option<RunId> {
     }
 }
 
-/// Returns what a client says anew: the results of calls and the messages after the last answer. Clients may put each result
-/// right behind its call: those of calls that the same run handed over are as new.
+/// Returns the new part of a conversation: the results of calls and the messages after the last answer. Clients may put
+/// each result directly after its call, so results of calls that the same run returned are new too.
 fn since_the_last_answer(mut messages: Vec<Message>) -> Vec<Message> {
     let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
     let new = messages.iter().rposition(is_answer).map_or(0, |at| at + 1);
@@ -369,7 +374,8 @@ fn since_the_last_answer(mut messages: Vec<Message>) -> Vec<Message> {
     messages
 }
 
-/// Returns what a client says anew to a run that it names: all but the calls of that run, which its session holds.
+/// Returns the new part of a conversation that continues a named run: everything except that run's calls, which its
+/// session holds.
 fn without_calls_of(run: RunId, mut messages: Vec<Message>) -> Vec<Message> {
     messages.retain(|message| {
         let mut calls = message.tool_calls();

@@ -1,4 +1,4 @@
-//! The calls of a conversation that is being read, so that each result is that of one of them.
+//! The calls of a conversation while it is parsed, used to match each result to its call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +10,20 @@ use crate::problem::Problem;
 /// The calls so far.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// The names of those that have no result yet.
+    /// The names of the calls without a result so far.
     open: BTreeMap<ToolCallId, String>,
     answered: BTreeSet<ToolCallId>,
 }
 
 impl Calls {
-    /// Takes a call. A later one may have the id of an earlier one.
+    /// Adds a call. A later one may reuse the id of an earlier one.
     pub(super) fn take(&mut self, id: ToolCallId, name: String) {
         self.answered.remove(&id);
         self.open.insert(id, name);
     }
 
-    /// Makes the message of a result. As at OpenAI's API, one that is of no call before it is refused: no model would be told
-    /// of it. The calls of a run here may be left out, since its session knows them.
+    /// Creates the message of a result. As in OpenAI's API, a result without a preceding call is refused, because no
+    /// model would receive it. Calls of a run on this server may be omitted, because its session holds them.
     pub(super) fn answer(
         &mut self,
         id: ToolCallId,

@@ -1,7 +1,7 @@
 //! `POST /v1/chat/completions`
 //!
-//! Wire: platform.openai.com/docs/api-reference/chat. Thoughts are told as `reasoning_content`, as DeepSeek's API and those
-//! that follow it do.
+//! Wire format: platform.openai.com/docs/api-reference/chat. Thoughts are sent as `reasoning_content`, like DeepSeek's
+//! API and those that follow it.
 
 mod stream;
 
@@ -32,51 +32,51 @@ use crate::events::Streams;
 use crate::limits::Limited;
 use crate::problem::Problem;
 
-/// What a client sends. What else it sends is left alone.
+/// A request. Unknown fields are ignored.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiChat")]
 #[serde(expecting = "an object with the field messages")]
 pub(super) struct ChatRequest {
-    /// The agent or role that answers; the policy chooses if left out.
+    /// The agent or role that answers. By default, the policy chooses.
     model: Option<String>,
     /// The conversation.
     messages: Vec<MessageIn>,
     /// Tools that the client runs.
     tools: Option<Vec<ToolIn>>,
-    /// `none`, `auto`, `required`, a function by its name, or some of the tools as `allowed_tools`.
+    /// `none`, `auto`, `required`, a function's name, or a subset of the tools as `allowed_tools`.
     #[serde(default)]
     tool_choice: Value,
-    /// None: tools are sent as `tools`.
+    /// Not supported: send tools as `tools`.
     #[serde(default)]
     functions: Value,
-    /// The form of the answer.
+    /// The format of the answer.
     response_format: Option<FormatIn>,
     /// The sampling temperature.
     #[schemars(range(min = 0, max = 2))]
     temperature: Option<f64>,
-    /// The most tokens of a reply.
+    /// The maximum number of tokens of a reply.
     #[schemars(range(min = 1))]
     max_tokens: Option<u32>,
-    /// The most tokens of a reply, in the newer spelling.
+    /// The maximum number of tokens of a reply, under its newer name.
     #[schemars(range(min = 1))]
     max_completion_tokens: Option<u32>,
-    /// 1.
+    /// Must be 1.
     #[schemars(range(min = 1, max = 1))]
     n: Option<u32>,
-    /// Whether the answer is to come in pieces.
+    /// Whether to stream the answer.
     stream: Option<bool>,
-    /// What else is streamed.
+    /// Options for streaming.
     stream_options: Option<StreamOptions>,
-    /// What OpenAI's API has no words for.
+    /// Options that OpenAI's API lacks.
     neuraxis: Option<Own>,
 }
 
-/// What else is streamed.
+/// Options for streaming.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiStreamOptions")]
 #[serde(default, expecting = "an object that may have the field include_usage")]
 struct StreamOptions {
-    /// Whether the last piece tells what was used.
+    /// Whether the last chunk contains the usage.
     include_usage: Option<bool>,
 }
 
@@ -89,15 +89,15 @@ struct MessageIn {
     role: String,
     /// Its text, or its parts: text, images, files.
     content: Option<Content>,
-    /// Of an answer without content: why there is none.
+    /// For an answer without content: the reason.
     refusal: Option<String>,
-    /// The calls of an answer.
+    /// For an answer: its calls.
     tool_calls: Option<Vec<CallIn>>,
-    /// Of the result of a call: the call.
+    /// For the result of a call: the id of the call.
     tool_call_id: Option<String>,
 }
 
-/// A call as it was told to the client.
+/// A call as it was sent to the client.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiCall")]
 #[serde(expecting = "a call, which is an object with the fields id and function")]
@@ -108,7 +108,7 @@ struct CallIn {
     function: FunctionIn,
 }
 
-/// What a call calls.
+/// The function that is called.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiCalled")]
 #[serde(expecting = "an object with the fields name and arguments")]
@@ -119,7 +119,7 @@ struct FunctionIn {
     arguments: Option<String>,
 }
 
-/// Takes a request.
+/// Handles a request.
 pub(super) async fn complete(
     State(limited): State<Limited>,
     State(streams): State<Streams>,
@@ -147,7 +147,7 @@ pub(super) async fn complete(
     Ok(error::not_again(completed(&held, model).await))
 }
 
-/// Waits for the answer in one piece.
+/// Waits for the complete answer.
 async fn completed(held: &Held, model: String) -> Result<Response, Problem> {
     let ended = held.ended().await?;
     if !ended.is_answered() {
@@ -193,7 +193,7 @@ impl ChatRequest {
     }
 }
 
-/// Reads a conversation, and apart from it what the system says there.
+/// Parses a conversation. System messages are returned separately.
 fn conversation(said: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Problem> {
     let (mut messages, mut system) = (Vec::with_capacity(said.len()), Vec::new());
     let mut calls = Calls::default();
@@ -259,7 +259,7 @@ fn call_of(call: CallIn) -> ToolCall {
     }
 }
 
-/// An answer in one piece.
+/// A complete answer.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiCompletion")]
 pub(super) struct Completion {
@@ -272,7 +272,7 @@ pub(super) struct Completion {
     neuraxis: RunRef,
 }
 
-/// The one answer.
+/// The only choice of an answer.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiChoice")]
 struct Choice {
@@ -282,7 +282,7 @@ struct Choice {
     finish_reason: &'static str,
 }
 
-/// What the agent says.
+/// The agent's message.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiAnswer")]
 struct MessageOut {
@@ -295,11 +295,11 @@ struct MessageOut {
     tool_calls: Vec<CallOut>,
 }
 
-/// A call that the client is to run.
+/// A call that the client must run.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiCallOfAnswer")]
 struct CallOut {
-    /// Its place among the calls, which only streams tell.
+    /// Its index among the calls, only in streams.
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<usize>,
     id: String,
@@ -308,7 +308,7 @@ struct CallOut {
     function: FunctionOut,
 }
 
-/// What is to be called.
+/// The function to call.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiFunctionOfAnswer")]
 struct FunctionOut {
@@ -369,11 +369,12 @@ fn id_of(held: &Held) -> String {
     format!("chatcmpl-{}", held.handle().run_id())
 }
 
-/// Returns the word for why an answer ended that OpenAI's clients know.
+/// Returns the finish reason in OpenAI's terms.
 fn finish_reason(result: &OrchestratorResult) -> &'static str {
     match &result.finish_reason {
         Some(FinishReason::ClientTools) => "tool_calls",
-        // As OpenAI says of a model that refuses to answer in a form: clients show the refusal, and fail at a filter.
+        // As OpenAI reports a model that refuses a structured answer: clients show a refusal, but treat
+        // `content_filter` as a failure.
         Some(FinishReason::Refused) if result.answer_fault.is_some() => "stop",
         Some(FinishReason::ContentFilter | FinishReason::Refused) => "content_filter",
         Some(reason) if *reason == FinishReason::Length || reason.ends_at_a_limit() => "length",
@@ -381,7 +382,7 @@ fn finish_reason(result: &OrchestratorResult) -> &'static str {
     }
 }
 
-/// What a run used.
+/// The usage of a run.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiChatUsage")]
 struct UsageOut {
@@ -392,14 +393,14 @@ struct UsageOut {
     completion_tokens_details: CompletionDetails,
 }
 
-/// What was used of what was sent.
+/// Details of the prompt tokens.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiPromptDetails")]
 struct PromptDetails {
     cached_tokens: u64,
 }
 
-/// What was used for what was answered.
+/// Details of the completion tokens.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiCompletionDetails")]
 struct CompletionDetails {

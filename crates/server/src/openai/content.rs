@@ -1,4 +1,4 @@
-//! Content of messages: texts, images, sounds and files, as both dialects write them.
+//! The content of messages: text, images, audio and files, as written in both dialects.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ use serde_json::Value;
 use crate::attached::{Files, decoded};
 use crate::problem::Problem;
 
-/// The most characters of the type of a part that an answer repeats.
+/// The maximum length of a part's type that an error repeats, in characters.
 const MAX_REPEATED_CHARS: usize = 64;
 
-/// What a message holds: a text, or parts.
+/// The content of a message: a string, or parts.
 #[derive(Debug, JsonSchema)]
 #[schemars(rename = "OpenAiContent", untagged)]
 pub(super) enum Content {
@@ -26,10 +26,10 @@ pub(super) enum Content {
     Parts(Vec<Value>),
 }
 
-/// Reads a text or a list by what it is: what is wrong within the list is then named by its place, which serde forgets where it
-/// tries one form after the other.
+/// Deserializes a string or a list depending on the JSON type. An error within the list is then reported with its path,
+/// which serde's untagged enums lose.
 pub(super) struct TextOrList<T, Whole> {
-    /// What is expected, for who sent neither.
+    /// What was expected, for the error if the value is neither.
     pub(super) expected: &'static str,
     pub(super) text: fn(String) -> Whole,
     pub(super) list: fn(Vec<T>) -> Whole,
@@ -66,7 +66,7 @@ impl<'de> Deserialize<'de> for Content {
 }
 
 impl Content {
-    /// Reads the parts of a person's message.
+    /// Parses the parts of a user's message.
     pub(super) fn parts(self, field: &str) -> Result<Vec<Part>, Problem> {
         let parts = match self {
             Self::Text(text) => return Ok(vec![Part::text(text)]),
@@ -80,12 +80,12 @@ impl Content {
         Ok(parts)
     }
 
-    /// Reads an answer, whose parts are pieces of one text.
+    /// Parses an answer, whose parts are pieces of one text.
     pub(super) fn text(self, field: &str) -> Result<String, Problem> {
         Ok(self.texts(field)?.concat())
     }
 
-    /// Reads a message that has text alone, and each part a text of its own: instructions, results of tools.
+    /// Parses a message of text only, such as instructions or a tool's result, in which each part is a separate text.
     pub(super) fn lines(self, field: &str) -> Result<String, Problem> {
         let mut lines = String::new();
         for text in self.texts(field)? {
@@ -117,7 +117,7 @@ impl Content {
     }
 }
 
-/// Ends a text with a line break where another one would run into it: many models are told neighbours as one text.
+/// Ends a text with a line break if the next one would run into it: many models receive adjacent texts as one.
 fn set_apart(parts: &mut [Part]) {
     let mut before: Option<&mut String> = None;
     for part in parts {
@@ -130,20 +130,20 @@ fn set_apart(parts: &mut [Part]) {
         {
             before.push('\n');
         }
-        // An empty one between two others sets nothing apart.
+        // An empty text between two others does not separate them.
         if !next.text.is_empty() {
             before = Some(&mut next.text);
         }
     }
 }
 
-/// Tells whether nothing stands between two texts.
+/// Returns whether two texts would join without whitespace in between.
 pub(super) fn run_together(text: &str, next: &str) -> bool {
     let is_open = |text: &str| !text.is_empty() && !text.ends_with(char::is_whitespace);
     is_open(text) && !next.is_empty() && !next.starts_with(char::is_whitespace)
 }
 
-/// Turns what a client's tool gave into the JSON of a result: JSON as it is, and any other text as one.
+/// Converts the result of a client's tool to JSON: valid JSON stays as it is, any other text becomes a string.
 pub(super) fn result(text: &str) -> JsonText {
     let written = JsonText::from_text(text);
     match written.is_valid() {
@@ -164,7 +164,7 @@ fn read(part: &Value, field: &str, files: &mut Files) -> Result<Part, Problem> {
             return Ok(Part::text(text.ok_or_else(|| missing("text"))?));
         }
         "image_url" | "input_image" => {
-            // Flat in one dialect, nested in the other.
+            // One dialect is flat, the other nested.
             let url = within("image_url", "url").or_else(|| text_of(part.get("image_url")));
             media("image", &url.ok_or_else(|| missing("image_url"))?, field)?
         }
@@ -194,7 +194,7 @@ fn media(name: &str, url: &str, field: &str) -> Result<Part, Problem> {
     let Some(rest) = after_data(url) else {
         if url.starts_with("https://") || url.starts_with("http://") {
             return Ok(Part::Media(MediaPart {
-                // Nobody here fetches it: whoever does finds out what it is.
+                // Not fetched here: whichever provider fetches it determines the actual type.
                 media_type: type_of(url).to_owned(),
                 source: MediaSource::Url(url.to_owned()),
             }));
@@ -204,7 +204,7 @@ fn media(name: &str, url: &str, field: &str) -> Result<Part, Problem> {
             "expected a data: URL, or one with http or https",
         ));
     };
-    // A type and its parameters, the last of which says how the data is written (RFC 2397, 3).
+    // A type with parameters, the last of which says how the data is encoded (RFC 2397, 3).
     let (head, data) = rest.split_once(',').unwrap_or_default();
     match head.rsplit_once(';') {
         Some((_, written)) if written.eq_ignore_ascii_case("base64") => embedded(name, data, field),
@@ -215,7 +215,7 @@ fn media(name: &str, url: &str, field: &str) -> Result<Part, Problem> {
     }
 }
 
-/// Returns what stands behind `data:`, however that is written: case is no matter of schemes (RFC 3986, 3.1).
+/// Returns what follows `data:`, in any case, because schemes are case-insensitive (RFC 3986, 3.1).
 fn after_data(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once(':')?;
     scheme.eq_ignore_ascii_case("data").then_some(rest)
@@ -232,7 +232,7 @@ fn type_of(url: &str) -> &'static str {
     }
 }
 
-/// Makes a part of content in base64. What it is, the content says, whatever its sender calls it.
+/// Creates a part from content in base64. The content determines its type, whatever its sender calls it.
 fn embedded(name: &str, data: &str, field: &str) -> Result<Part, Problem> {
     let part = decoded(data).and_then(|content| attachment(name, &content));
     part.map_err(|error| Problem::invalid(field, error))
@@ -250,7 +250,7 @@ mod tests {
         content.parts("messages[0].content")
     }
 
-    /// The beginning of a PNG, by which its content is recognized.
+    /// The first bytes of a PNG, by which its content is recognized.
     const PNG: &str = "iVBORw0KGgoAAAANSUhEUg==";
 
     #[test]

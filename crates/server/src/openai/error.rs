@@ -1,7 +1,7 @@
-//! Errors as OpenAI's clients expect them: `{"error": {"message", "type", "param", "code"}}`.
+//! Errors in the form that OpenAI's clients expect: `{"error": {"message", "type", "param", "code"}}`.
 //!
-//! Whatever refuses a request of this API, a route or what stands before all routes, refuses it with a [`Problem`]; on its way
-//! out the answer gets the other shape.
+//! A request of this API is refused with a [`Problem`], by its route or by a layer in front of it. The answer is
+//! converted to this form on its way out.
 
 use axum::Json;
 use axum::extract::Request;
@@ -17,47 +17,47 @@ use serde_json::Value;
 use super::run::{Ended, RunRef, gave_up_on_the_form, is_out_of_budget};
 use crate::problem::{Details, Problem};
 
-/// Tells OpenAI's own clients whether a request may be sent again, whatever the status: one whose run began may not, since its
-/// tools may have done what they do.
+/// Tells OpenAI's own clients whether to resend a request, regardless of the status: once a run has started, a request
+/// must not be resent, because the run's tools may already have had effects.
 pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// The code and the type of an error where nothing is left of a budget: at OpenAI's API it is credit.
+/// The code and type of the error for an exhausted budget, which in OpenAI's API is credit.
 const OUT_OF_BUDGET: &str = "insufficient_quota";
 
-/// An error in the body of an answer, or in the middle of a stream.
+/// An error in the body of an answer, or within a stream.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiErrorBody")]
 pub(crate) struct ErrorBody {
     error: ErrorFields,
 }
 
-/// An error, as clients of OpenAI read it: for people, and by a code.
+/// The fields of an error, for users and, by its code, for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiError")]
 struct ErrorFields {
     /// What was wrong, where, and what to do.
     message: String,
-    /// What OpenAI's errors of this status are called.
+    /// The type that OpenAI uses for errors of this status.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// The field that is wrong, if it is one.
+    /// The invalid field, if there is one.
     param: Option<String>,
-    /// The name of the problem, with `_` for `-`; of a run that failed, why.
+    /// The name of the problem, with `_` for `-`; for a failed run, the reason.
     code: String,
-    /// The run that failed or that is in the way, and its session.
+    /// The run that failed or that blocks the request, and its session.
     #[serde(skip_serializing_if = "Option::is_none")]
     neuraxis: Option<RunRef>,
 }
 
 impl ErrorBody {
-    /// Describes why a run came to no answer.
+    /// Describes why a run produced no answer.
     pub(super) fn of_ended(ended: &Ended) -> Self {
         let result = &ended.result;
         let run = RunRef::begun(result.session_id.clone(), result.run_id).ended(ended);
         Self::of_run(result.reply.clone(), &error_code(ended), Some(run))
     }
 
-    /// Describes what went wrong with a run that began.
+    /// Describes a failure of a run that started.
     pub(super) fn of_run(message: String, code: &str, run: Option<RunRef>) -> Self {
         let kind = match code {
             OUT_OF_BUDGET => OUT_OF_BUDGET,
@@ -93,7 +93,7 @@ impl ErrorBody {
     }
 }
 
-/// Returns the field by which requests of this API choose what those of the server's own choose by another; `None` if both have
+/// Returns the field that requests of this API use for a field of the server's own requests, or `None` if the name is
 /// the same.
 fn chosen_by(field: &str) -> Option<&'static str> {
     match field {
@@ -104,7 +104,7 @@ fn chosen_by(field: &str) -> Option<&'static str> {
     }
 }
 
-/// Answers that a run came to no answer.
+/// Answers that a run produced no answer.
 pub(super) fn unanswered(ended: &Ended) -> Response {
     let body = ErrorBody::of_ended(ended);
     let status = match body.error.code.as_str() {
@@ -114,7 +114,7 @@ pub(super) fn unanswered(ended: &Ended) -> Response {
     (status, Json(body)).into_response()
 }
 
-/// Returns a word for why there is no answer.
+/// Returns an error code for why there is no answer.
 pub(super) fn error_code(ended: &Ended) -> String {
     let result = &ended.result;
     if let Some(failure) = ended.model_failure {
@@ -135,12 +135,12 @@ pub(super) fn error_code(ended: &Ended) -> String {
     name.unwrap_or("failed").to_owned()
 }
 
-/// Says that what began a run is not to be sent again, whatever came of it.
+/// Marks an answer so that the client does not resend a request that started a run, whatever the outcome.
 pub(super) fn not_again(answer: impl IntoResponse) -> Response {
     let mut response = answer.into_response();
     let headers = response.headers_mut();
     headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
-    // Other clients than OpenAI's would read it as the opposite.
+    // Other clients would interpret this header as advice to resend.
     headers.remove(header::RETRY_AFTER);
     response
 }
@@ -152,13 +152,12 @@ fn run_of(told: &Details) -> Option<RunRef> {
     Some(RunRef::begun(text("session_id")?.parse().ok()?, run))
 }
 
-/// Says what a problem is in the middle of a stream.
+/// Describes a problem within a stream.
 pub(super) fn in_stream(problem: &Problem) -> ErrorBody {
     ErrorBody::of(&problem.told())
 }
 
-/// Returns the type that OpenAI's errors of this status have
-/// (platform.openai.com/docs/guides/error-codes).
+/// Returns the type that OpenAI uses for errors of this status (platform.openai.com/docs/guides/error-codes).
 const fn kind_of(status: StatusCode) -> &'static str {
     match status {
         StatusCode::UNAUTHORIZED => "authentication_error",
@@ -170,7 +169,7 @@ const fn kind_of(status: StatusCode) -> &'static str {
     }
 }
 
-/// Gives problems the shape of this API where the request is one of it.
+/// Converts problems to the form of this API for requests of this API.
 pub(crate) async fn in_their_shape(request: Request, next: Next) -> Response {
     let is_ours = request.uri().path().starts_with("/v1/");
     let mut response = next.run(request).await;
@@ -187,7 +186,7 @@ pub(crate) async fn in_their_shape(request: Request, next: Next) -> Response {
             answer.headers_mut().append(name, value.clone());
         }
     }
-    // Who asked, for the access log, among them.
+    // These include the caller, for the access log.
     *answer.extensions_mut() = head.extensions;
     answer.extensions_mut().insert(told);
     answer

@@ -12,16 +12,16 @@ use crate::caller::Caller;
 use crate::limits::Limited;
 use crate::problem::{NO_SUCH_MODEL, Problem};
 
-/// The model of a request that names none in particular: the agent of the channel, with the role that policy chooses.
+/// The model of a request that names no specific one: the channel's agent, with the role that the policy chooses.
 pub(super) const DEFAULT: &str = "neuraxis";
 
-/// What stands before the name of a role where an agent has the same name.
+/// The prefix of a role's name if an agent has the same name.
 const OF_ROLE: &str = "role:";
 
-/// What a request says by which it is found out whether one would be taken, and the session that it never gets to.
+/// The message and session id of a request that is only used to check whether it would be accepted.
 const PROBE: &str = "models";
 
-/// What the models are.
+/// A list of the models.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiModels")]
 pub(crate) struct Models {
@@ -35,13 +35,13 @@ pub(crate) struct Models {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiModel")]
 pub(crate) struct Model {
-    /// What a request names as its `model`.
+    /// The value for the field `model` of a request.
     id: String,
     /// `model`.
     object: &'static str,
-    /// When it was made, which nothing here knows.
+    /// The creation time, which is unknown here.
     created: u64,
-    /// `neuraxis` of an agent; of a role, the provider of its model.
+    /// For an agent, `neuraxis`; for a role, its model's provider.
     owned_by: String,
 }
 
@@ -70,13 +70,13 @@ pub(crate) async fn show(
     caller: Caller,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Model>, Problem> {
-    // What is no text names none.
+    // A path segment that is not text names no model.
     let Path(id) = id.map_err(|_| no_such("\u{fffd}"))?;
     let found = all(&limited, &caller).find(|model| model.id == id);
     found.map(Json).ok_or_else(|| no_such(&id))
 }
 
-/// Returns the models that a caller may use: one that each of its requests would be refused for is none.
+/// Returns the models that a caller may use. A model for which every request would be refused is left out.
 fn all<'a>(limited: &'a Limited, caller: &'a Caller) -> impl Iterator<Item = Model> + 'a {
     let orchestrator = limited.orchestrator();
     let policy = orchestrator.policy();
@@ -112,7 +112,7 @@ fn choices(limited: &Limited, caller: &Caller) -> Vec<(Channel, Mode)> {
     choices.collect()
 }
 
-/// Tells whether a request of a caller for a model would be taken.
+/// Returns whether a caller's request for a model would be accepted.
 fn is_usable(
     limited: &Limited,
     caller: &Caller,
@@ -133,7 +133,7 @@ fn is_usable(
     admitted.is_ok_and(|request| orchestrator.decide(&request).is_ok())
 }
 
-/// Lets the model that a client names answer: an agent, or a role.
+/// Selects the agent or role that a client names as its model.
 pub(super) fn choose(
     orchestrator: &Orchestrator,
     name: &str,

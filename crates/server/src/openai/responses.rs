@@ -1,7 +1,7 @@
-//! `POST /v1/responses`, and a response again by its id.
+//! `POST /v1/responses`, and a stored response by its id.
 //!
-//! Wire: platform.openai.com/docs/api-reference/responses. A response is a run, its id that of the run: what
-//! `previous_response_id` names goes on in the same session.
+//! Wire format: platform.openai.com/docs/api-reference/responses. A response is a run, and its id is that of the run. A
+//! `previous_response_id` continues in the same session.
 
 mod input;
 mod items;
@@ -44,60 +44,60 @@ pub(super) use output::ResponseOut;
 use repeated::{FormatOut, Repeated};
 use writer::ResponseEvents;
 
-/// What stands before the id of a run in that of a response.
+/// The prefix of a response's id, before the id of the run.
 pub(super) const ID: &str = "resp_";
 
-/// What a client sends. What else it sends is left alone.
+/// A request. Unknown fields are ignored.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiResponseRequest")]
 #[serde(expecting = "an object with the field input")]
 pub(super) struct ResponseRequest {
-    /// The agent or role that answers; the policy chooses if left out.
+    /// The agent or role that answers. By default, the policy chooses.
     model: Option<String>,
     /// A text, or the items of a conversation.
     input: Option<Input>,
-    /// What the agent is told besides its own instructions.
+    /// Additional instructions for the agent.
     instructions: Option<String>,
-    /// The response whose conversation goes on: the last one there that has an answer.
+    /// The response whose conversation continues. It must be the last one there that has an answer.
     previous_response_id: Option<String>,
     /// Tools that the client runs.
     tools: Option<Vec<ToolIn>>,
-    /// `none`, `auto`, `required`, a function by its name, or some of the tools as `allowed_tools`.
+    /// `none`, `auto`, `required`, a function's name, or a subset of the tools as `allowed_tools`.
     #[serde(default)]
     tool_choice: Value,
-    /// The form of the answer.
+    /// The format of the answer.
     text: Option<TextIn>,
     /// The sampling temperature.
     #[schemars(range(min = 0, max = 2))]
     temperature: Option<f64>,
-    /// The most tokens of a reply.
+    /// The maximum number of tokens of a reply.
     #[schemars(range(min = 1))]
     max_output_tokens: Option<u32>,
-    /// Whether the response is to come in pieces.
+    /// Whether to stream the response.
     stream: Option<bool>,
-    /// What the client wants to have beside the response: the answer repeats it, and nothing keeps it.
+    /// Arbitrary data that the answer repeats. It is not stored.
     #[serde(default)]
     metadata: Value,
-    /// `false`: responses are not made in the background.
+    /// Must be `false`: background responses are not supported.
     background: Option<bool>,
-    /// `null`: a conversation goes on by `previous_response_id`, or by `session` in `neuraxis`.
+    /// Must be `null`: continue a conversation with `previous_response_id`, or with `session` in `neuraxis`.
     conversation: Option<Value>,
-    /// `null`: no prompts are kept here.
+    /// Must be `null`: no prompts are stored here.
     prompt: Option<Value>,
-    /// What OpenAI's API has no words for.
+    /// Options that OpenAI's API lacks.
     neuraxis: Option<Own>,
 }
 
-/// The form of the answer.
+/// The format of the answer.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiText")]
 #[serde(expecting = "an object that may have the field format")]
 struct TextIn {
-    /// The form.
+    /// The format.
     format: Option<FormatIn>,
 }
 
-/// Takes a request.
+/// Handles a request.
 pub(super) async fn create(
     State(limited): State<Limited>,
     State(streams): State<Streams>,
@@ -126,7 +126,7 @@ pub(super) async fn create(
     asked.answered_by = answered_by;
     if let Some(run) = asked.previous {
         let mut before = system_before(limited.orchestrator(), &caller, run).await?;
-        // One that is said again is said once.
+        // A repeated message is kept once.
         before.retain(|text| !asked.system.contains(text));
         before.append(&mut asked.system);
         asked.system = before;
@@ -157,7 +157,8 @@ pub(super) async fn create(
     Ok(error::not_again(completed(&held, begun).await))
 }
 
-/// Returns what the system said in the conversation that goes on from a run; nothing if the caller may see no such run.
+/// Returns the system messages of the conversation that continues from a run; none if no such run is visible to the
+/// caller.
 async fn system_before(
     orchestrator: &Orchestrator,
     caller: &Caller,
@@ -170,7 +171,7 @@ async fn system_before(
     Ok(Repeated::of(&records).system)
 }
 
-/// Waits for the response in one piece.
+/// Waits for the complete response.
 async fn completed(held: &Held, begun: ResponseOut) -> Result<Response, Problem> {
     let ended = held.ended().await?;
     if !ended.is_answered() {
@@ -182,14 +183,15 @@ async fn completed(held: &Held, begun: ResponseOut) -> Result<Response, Problem>
     Ok(Json(response).into_response())
 }
 
-/// What stands behind the `?` where a response is asked for again. What else stands there is left alone.
+/// The query of a request for a stored response. Unknown fields are ignored.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Again {
-    /// `false`: a response that was begun is not streamed again.
+    /// Must be `false`: an existing response cannot be streamed again.
     stream: Option<bool>,
 }
 
-/// `GET /v1/responses/{id}`: a response of a run that has ended or waits; of one at work, that it is in progress.
+/// `GET /v1/responses/{id}`: the response of a run that has ended or waits; for a run in progress, that it is in
+/// progress.
 pub(super) async fn retrieve(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
@@ -206,7 +208,8 @@ pub(super) async fn retrieve(
     response.map(Json).ok_or_else(no_such)
 }
 
-/// Returns a response from the records of its run, as far as it is known; `None` if the caller may see no such run.
+/// Returns a response from the records of its run, as far as it is known, or `None` if no such run is visible to the
+/// caller.
 async fn kept(
     orchestrator: &Orchestrator,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! The events of a run once more, as whoever had listened would have heard them.
+//! Reconstructs the events of a run from its records, as a live listener would have received them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use neuraxis::engine::Words;
 use super::run::Ended;
 use super::thoughts::BREAK;
 
-/// Returns the events of a run, each reply as if it had come in one piece.
+/// Returns the events of a run, with each reply as if it had arrived in one piece.
 pub(super) fn events(records: &[Arc<Record>]) -> impl Iterator<Item = Event> + '_ {
     let started = records.first().and_then(|first| first.run_started());
     let agent = started.map(|started| &started.spec.root);
@@ -36,7 +36,7 @@ pub(super) fn events(records: &[Arc<Record>]) -> impl Iterator<Item = Event> + '
     })
 }
 
-/// Tells whether a person reads a reply as it comes, and it is not taken back.
+/// Returns whether a reply is shown as it arrives and not retracted later.
 fn is_heard(call: &LlmCall, agent: &AgentSpec, self_check: Option<&SelfCheck>) -> bool {
     let stands = match call.purpose {
         Purpose::LastAnswer => is_last_answer(&call.reply),
@@ -71,21 +71,21 @@ fn pieces(record: &Record, call: &LlmCall) -> Vec<Event> {
     events.collect()
 }
 
-/// Returns all that the user is told in one piece, the answer last: what a stream of it tells, but for what cannot be taken back
-/// there, such as the text of a model call that broke off.
+/// Returns the whole text for the user, the answer last. This equals the streamed text, except for text that a stream
+/// could not retract, such as that of a model call that broke off.
 pub(super) fn said(records: &[Arc<Record>], ended: &Ended) -> String {
     let reply = ended.result.reply.as_str();
     let mut words = Words::default();
     let said: String = events(records)
         .filter_map(|event| words.hear(&event))
         .collect();
-    // Some models begin with line breaks before they call a tool.
+    // Some models write line breaks before they call a tool.
     let said = said.trim_start_matches('\n');
     match (&ended.result.finish_reason, &ended.notice) {
         _ if said.is_empty() => reply.to_owned(),
         (Some(_), Some(notice)) => format!("{said}{BREAK}{notice}"),
         (Some(_), None) => said.to_owned(),
-        // What a run waits for is in no event.
+        // What a run waits for is not in any event.
         (None, _) => format!("{said}{BREAK}{reply}"),
     }
 }

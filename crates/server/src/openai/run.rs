@@ -1,4 +1,4 @@
-//! A run of this API from its beginning to its end: who leaves ends it.
+//! A run of this API from start to end. It ends when its client disconnects.
 
 use std::sync::Arc;
 
@@ -22,34 +22,34 @@ use crate::problem::Problem;
 use crate::refusal::refused_in;
 use crate::turns::{Later, no_result, start};
 
-/// Why a run ended whose client has left.
+/// Why a run is ended whose client has left.
 const LEFT: &str = "the client went away";
 
-/// A run that is cancelled when it is dropped before its end.
+/// A run that is cancelled if this is dropped before the run ends.
 #[derive(Debug)]
 pub(super) struct Held {
     handle: RunHandle,
     limited: Limited,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) result: OrchestratorResult,
-    /// The calls that are the client's to run.
+    /// The calls that the client must run.
     pub(super) calls: Vec<ToolCall>,
-    /// What the user is asked beside them.
+    /// Questions to the user that accompany the calls.
     asked: Option<String>,
-    /// Whether one of the client's tools was to be called, and a person is waited for or the user is asked instead. Many clients
-    /// ask for an answer of a form in this way, and repeat themselves where they are given a text.
+    /// Whether a call of one of the client's tools was required, but the run waits for a user or asks the user instead.
+    /// Many clients request a structured answer in this way, and repeat the request if they receive text.
     pub(super) lacks_call: bool,
-    /// What the reply says behind the answer, which no event tells: why a limit was reached, and what to do about it.
+    /// The part of the reply after the answer, which is in no event: why a limit was reached, and what to do about it.
     pub(super) notice: Option<String>,
-    /// What OpenAI's API calls the failure of a model with which it ended.
+    /// OpenAI's code for the model failure that ended the run.
     pub(super) model_failure: Option<&'static str>,
 }
 
-/// Begins a run, also where the client leaves in the middle. `said_in` is the field of the conversation.
+/// Starts a run, even if the client disconnects halfway. `said_in` is the field that holds the conversation.
 pub(super) async fn begin(
     limited: &Limited,
     caller: &Caller,
@@ -62,7 +62,7 @@ pub(super) async fn begin(
     let begun = detached(async move {
         let orchestrator = limited.orchestrator().clone();
         let (handle, events) = start(orchestrator, request, Some(slot)).await?;
-        // Dropped with the answer of this task if nobody waits for it any more.
+        // If the client has disconnected, this is dropped with the task's result.
         Ok::<_, RequestError>((Held { handle, limited }, events))
     });
     begun
@@ -71,7 +71,7 @@ pub(super) async fn begin(
 }
 
 impl Held {
-    /// Waits for the run to end, or to wait for somebody.
+    /// Waits for the run to end, or to wait for input.
     pub(super) async fn ended(&self) -> Result<Ended, Problem> {
         let result = self.handle.result().await;
         let orchestrator = self.limited.orchestrator();
@@ -87,20 +87,20 @@ impl Held {
         &self.handle
     }
 
-    /// Returns when the run began, in seconds since 1970.
+    /// Returns when the run started, in seconds since 1970.
     pub(super) fn created(&self) -> i64 {
         created(&self.handle.records())
     }
 }
 
-/// Lets the answer of a run that waits say so, and for what.
+/// Replaces the answer of a waiting run by a notice of what it waits for.
 pub(super) fn say_that_it_waits(result: &mut OrchestratorResult, records: &[Arc<Record>]) {
     if result.status == RunStatus::Waiting {
         result.reply = waits::notice(result, records);
     }
 }
 
-/// Where the conversation and the run are found on the server's own API, and how the run stands.
+/// Where the server's own API has the conversation and the run, and the status of the run.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiPlace")]
 pub(crate) struct RunRef {
@@ -108,19 +108,19 @@ pub(crate) struct RunRef {
     session_id: SessionId,
     /// The run.
     run_id: RunId,
-    /// Where the run stands; left out while it is at work.
+    /// The status of the run. Absent while it is in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<RunStatus>,
-    /// Why it ended, if it has: more closely than OpenAI's API has words for.
+    /// Why the run ended, if it has: more specific than OpenAI's finish reasons.
     #[serde(skip_serializing_if = "Option::is_none")]
     finish_reason: Option<FinishReason>,
-    /// What it waits for, if it waits.
+    /// What the run waits for, if it waits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pending: Vec<PendingCall>,
 }
 
 impl RunRef {
-    /// Names a run that begins.
+    /// Refers to a run that starts.
     pub(super) const fn begun(session_id: SessionId, run_id: RunId) -> Self {
         Self {
             session_id,
@@ -131,12 +131,12 @@ impl RunRef {
         }
     }
 
-    /// Names the run of an answer that begins.
+    /// Refers to the run of an answer that starts.
     pub(super) fn of(held: &Held) -> Self {
         Self::begun(held.handle.session_id().clone(), held.handle.run_id())
     }
 
-    /// Adds what the run came to.
+    /// Adds the outcome of the run.
     pub(super) fn ended(mut self, ended: &Ended) -> Self {
         self.status = Some(ended.result.status);
         self.finish_reason.clone_from(&ended.result.finish_reason);
@@ -145,13 +145,13 @@ impl RunRef {
     }
 }
 
-/// Tells whether the answer of a run is of a form: one that its request asked for, or its agent's own.
+/// Returns whether the answer of a run is structured, as its request or its agent asked.
 pub(super) fn has_form(records: &[Arc<Record>]) -> bool {
     let started = records.first().and_then(|first| first.run_started());
     started.is_some_and(|started| started.spec.root.answer_schema().is_some())
 }
 
-/// Tells whether a request wants one of the client's tools to be called.
+/// Returns whether a request requires a call of one of the client's tools.
 pub(super) fn has_to_call(records: &[Arc<Record>]) -> bool {
     let started = records.first().and_then(|first| first.run_started());
     started.is_some_and(|started| {
@@ -166,20 +166,20 @@ pub(super) fn has_to_call(records: &[Arc<Record>]) -> bool {
     })
 }
 
-/// Returns when a run began, in seconds since 1970.
+/// Returns when a run started, in seconds since 1970.
 pub(super) fn created(records: &[Arc<Record>]) -> i64 {
     records.first().map_or(0, |first| first.at.as_second())
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // One that has ended cannot be cancelled, and need not be.
+        // A run that has ended cannot be cancelled, and need not be.
         let _ = self.handle.cancel(LEFT);
     }
 }
 
 impl Ended {
-    /// Puts together what a run with these records came to.
+    /// Builds the outcome of a run with these records.
     pub(super) fn new(mut result: OrchestratorResult, records: &[Arc<Record>]) -> Self {
         if gave_up_on_the_form(&result)
             && let Some(fault) = &result.answer_fault
@@ -208,14 +208,14 @@ impl Ended {
         }
     }
 
-    /// Tells whether there is anything to tell the client, be it a sentence that says why there is no answer.
+    /// Returns whether there is anything to send as an answer, even if only a sentence that says why there is none.
     pub(super) fn is_answered(&self) -> bool {
         let is_done = matches!(self.result.status, RunStatus::Done | RunStatus::Waiting);
         is_done && !is_out_of_budget(&self.result) && !gave_up_on_the_form(&self.result)
     }
 
-    /// Returns what a client is told that asked for an answer of a form, or that lacks a call. What the model said beside calls is
-    /// no answer, and is left out, but for what it asks the user there.
+    /// Returns what to send to a client that asked for a structured answer, or that does not get a required call. What
+    /// the model said along with calls is not an answer and is left out, except for its questions to the user.
     pub(super) fn formed(&self) -> Formed {
         if !self.calls.is_empty() {
             return Formed {
@@ -241,39 +241,39 @@ impl Ended {
     }
 }
 
-/// What is told where an answer of a form was asked for: clients read the one as JSON, and show the other as it is.
+/// The reply to a request for a structured answer: clients parse the content as JSON, and show the refusal as it is.
 #[derive(Debug)]
 pub(super) struct Formed {
-    /// The answer, or what there is of one that was cut off.
+    /// The answer, or the available part of one that was cut off.
     pub(super) content: Option<String>,
-    /// Why there is none: what the run waits for, a question to the user, a model that will not.
+    /// Why there is no answer: what the run waits for, a question to the user, or a model that refuses.
     pub(super) refusal: Option<String>,
 }
 
-/// Tells whether a run ended before any model was asked, since nothing is left of a budget. Clients would take a sentence that
-/// says so for an answer that was cut off.
+/// Returns whether a run ended before any model was called because a budget was exhausted. Clients would mistake a
+/// sentence that says so for an answer that was cut off.
 pub(super) fn is_out_of_budget(result: &OrchestratorResult) -> bool {
     began_without_budget(result.finish_reason.as_ref(), &result.usage)
 }
 
-/// Tells the same from why a run ended and what it used.
+/// Like [`is_out_of_budget`], from the finish reason and the usage of a run.
 pub(super) fn began_without_budget(why: Option<&FinishReason>, used: &RunUsage) -> bool {
     matches!(why, Some(FinishReason::Budget(_))) && used.roles.is_empty()
 }
 
-/// Tells whether a run ended without the answer of a form that was asked for since its model did the same again and again, such
-/// as giving the same wrong one. Nothing was cut off: clients would be told to ask for more tokens.
+/// Returns whether a run ended without the requested structured answer because its model kept repeating itself, for
+/// example giving the same invalid answer. Nothing was cut off, so clients must not be told to ask for more tokens.
 pub(super) fn gave_up_on_the_form(result: &OrchestratorResult) -> bool {
     result.answer_fault.is_some() && ended_by_repeats(result.finish_reason.as_ref())
 }
 
-/// Tells whether a run ended since its model made the same call again and again.
+/// Returns whether a run ended because its model repeatedly made the same call.
 pub(super) fn ended_by_repeats(why: Option<&FinishReason>) -> bool {
     matches!(why, Some(FinishReason::Budget(BudgetKind::RepeatedCalls)))
 }
 
-/// Tells whether an event ends a run without anything left of a budget: what it says is told as the error, and not as the
-/// answer.
+/// Returns whether an event ends a run that began with an exhausted budget. Its text is sent as the error and not as
+/// the answer.
 pub(super) fn ends_without_budget(event: &Event) -> bool {
     let Event::Record(record) = event else {
         return false;
@@ -284,7 +284,7 @@ pub(super) fn ends_without_budget(event: &Event) -> bool {
     }
 }
 
-/// Tells whether an event ends a run with a question to the user, which is told as a refusal where a call was to come.
+/// Returns whether an event ends a run with a question to the user. It is sent as a refusal if a call was required.
 pub(super) fn ends_with_a_question(event: &Event) -> bool {
     let Event::Record(record) = event else {
         return false;
@@ -292,7 +292,8 @@ pub(super) fn ends_with_a_question(event: &Event) -> bool {
     matches!(&record.body, RecordBody::Final(end) if end.finish_reason == FinishReason::Clarify)
 }
 
-/// Returns what the reply of a run says behind what it ended with. What is asked beside calls is told with the events.
+/// Returns the part of a run's reply that follows the content of its final record. Questions that accompany calls are
+/// sent with the events.
 fn notice(result: &OrchestratorResult, records: &[Arc<Record>]) -> Option<String> {
     if result.finish_reason == Some(FinishReason::ClientTools) {
         return None;
@@ -307,7 +308,7 @@ fn notice(result: &OrchestratorResult, records: &[Arc<Record>]) -> Option<String
     (!notice.is_empty()).then(|| notice.to_owned())
 }
 
-/// Returns what OpenAI's API calls the failure of a model that ended a run, where it is one that clients act on.
+/// Returns OpenAI's code for the model failure that ended a run, if it is one that clients act on.
 fn model_failure(result: &OrchestratorResult, records: &[Arc<Record>]) -> Option<&'static str> {
     let Some(FinishReason::Failed(why)) = &result.finish_reason else {
         return None;

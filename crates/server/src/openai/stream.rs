@@ -1,4 +1,5 @@
-//! An answer as it comes, in whichever of OpenAI's protocols. Who stops reading ends the run, for nobody else waits for it.
+//! A streamed answer, in either of OpenAI's protocols. A client that stops reading ends the run, because no other
+//! client waits for it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,25 +13,25 @@ use super::run::{Ended, Held, RunRef};
 use crate::events::{Cut, Source, Streams};
 use crate::problem::{KEY_NEEDED, Problem};
 
-/// Whether what was to be told could be written as JSON.
+/// Whether something could be serialized as JSON.
 pub(super) type Written = Result<(), serde_json::Error>;
 
-/// Writes an answer in one protocol, at the end of what is there already.
+/// Writes an answer in one protocol, appending to a piece.
 pub(super) trait Writer: Unpin + Send + 'static {
-    /// Writes what stands before the answer.
+    /// Writes what precedes the answer.
     fn begin(&mut self, piece: &mut Vec<u8>) -> Written;
 
-    /// Writes what a client is told of an event, which may be nothing.
+    /// Writes a client's view of an event, which may be nothing.
     fn hear(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written;
 
-    /// Writes what the run came to.
+    /// Writes the outcome of the run.
     fn end(&mut self, ended: &Ended, piece: &mut Vec<u8>) -> Written;
 
-    /// Writes why there is no end to tell.
+    /// Writes why there is no outcome.
     fn fail(&mut self, error: &ErrorBody, piece: &mut Vec<u8>) -> Written;
 }
 
-/// Answers with what a writer makes of a run, as it comes.
+/// Streams what a writer produces from a run.
 pub(super) fn answer_as_it_comes(
     streams: &Streams,
     held: Held,
@@ -45,7 +46,7 @@ pub(super) fn answer_as_it_comes(
     }))
 }
 
-/// An answer on its way.
+/// An answer in progress.
 struct Answer<W> {
     /// The run, until it has ended.
     held: Option<Held>,
@@ -54,7 +55,7 @@ struct Answer<W> {
     writer: W,
 }
 
-/// What is told next.
+/// What is sent next.
 enum Stage {
     First,
     Events,
@@ -93,9 +94,9 @@ impl<W: Writer> Source for Answer<W> {
         Poll::Ready(Some(written))
     }
 
-    /// Says that the run ends, which dropping the answer sees to.
+    /// Reports that the run ends. Dropping the answer ends it.
     fn write_cut(&mut self, why: Cut, piece: &mut Vec<u8>) -> Written {
-        // Its end was told.
+        // The end was already sent.
         if matches!(self.stage, Stage::Nothing) {
             return Ok(());
         }

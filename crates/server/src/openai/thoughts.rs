@@ -1,7 +1,7 @@
-//! What the agent that answers thought, among the events of a run.
+//! The thoughts of the answering agent, extracted from the events of a run.
 //!
-//! Thoughts of sub-agents are not told, and neither are those of calls whose text nobody is to read, such as the choice of a role
-//! and a draft that is still to be checked.
+//! Thoughts of sub-agents are not sent. Neither are those of calls whose text is not shown, such as the choice of a
+//! role or a draft that has not been checked yet.
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use neuraxis::core::{AgentId, EffectId, LiveBody, Record};
 
 use super::retold;
 
-/// What stands between what two model calls thought or said where that is one text.
+/// The separator between what two model calls thought or said, if it is joined to one text.
 pub(super) const BREAK: &str = "\n\n";
 
-/// Finds thoughts among the events of one run.
+/// Extracts thoughts from the events of one run.
 #[derive(Debug, Default)]
 pub(super) struct Thoughts {
-    /// The model call that thought last.
+    /// The last model call that produced thoughts.
     call: Option<EffectId>,
 }
 
-/// A piece of what a model thought.
+/// A piece of a model's thoughts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Thought<'a> {
     pub(super) text: &'a str,
-    /// Whether another model call thought before.
+    /// Whether another model call produced thoughts before.
     pub(super) follows_another: bool,
 }
 
 impl Thoughts {
-    /// Returns what the run's next event holds of thoughts, if anything.
+    /// Returns the thoughts in the run's next event, if there are any.
     pub(super) fn hear<'a>(&mut self, event: &'a Event) -> Option<Thought<'a>> {
         let Event::Live(live) = event else {
             return None;
@@ -48,7 +48,7 @@ impl Thoughts {
     }
 }
 
-/// Returns all thoughts of a run as one text; `None` if there are none.
+/// Returns all thoughts of a run as one text, or `None` if there are none.
 pub(super) fn all(records: &[Arc<Record>]) -> Option<String> {
     let mut thoughts = Thoughts::default();
     let mut text = String::new();

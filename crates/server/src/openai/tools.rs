@@ -1,5 +1,5 @@
-//! The tools that a client sends, whether one must be called, and the form it wants of the answer: both dialects, which differ
-//! in how deep their fields lie.
+//! The tools that a client sends, whether one must be called, and the requested format of the answer. The two dialects
+//! differ in the nesting of their fields.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,15 @@ use serde_json::Value;
 
 use crate::problem::Problem;
 
-/// A tool as a client sends it: its function nested (Chat Completions) or flat (Responses).
+/// A tool as a client sends it: with its function nested (Chat Completions) or flat (Responses).
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiTool")]
 #[serde(expecting = "a tool, which is an object")]
 pub(super) struct ToolIn {
-    /// `function`, which it is if left out.
+    /// `function`, which is the default.
     #[serde(rename = "type", default)]
     kind: Option<String>,
-    /// The function, as Chat Completions writes it.
+    /// The function, in the form of Chat Completions.
     function: Option<FunctionIn>,
     #[serde(flatten)]
     flat: FunctionIn,
@@ -30,15 +30,15 @@ pub(super) struct ToolIn {
 #[schemars(rename = "OpenAiFunction")]
 #[serde(expecting = "a function, which is an object")]
 struct FunctionIn {
-    /// What the model calls it by.
+    /// The name by which the model calls it.
     name: Option<String>,
     /// What it does and when to call it.
     description: Option<String>,
-    /// The JSON Schema of its arguments: that of an object.
+    /// The JSON Schema of its arguments, which must describe an object.
     parameters: Option<Value>,
 }
 
-/// Reads the tools of a client and which of them may or must be called: those that a choice of some leaves out are not offered.
+/// Parses a client's tools and which of them may or must be called. Tools excluded by the choice are not offered.
 pub(super) fn offered(
     sent: Vec<ToolIn>,
     choice: &Value,
@@ -72,7 +72,7 @@ fn one(at: usize, tool: ToolIn) -> Result<ToolSpec, Problem> {
     })
 }
 
-/// Drops the tools that a choice of some does not name. The server's own are none of a client's to leave out.
+/// Drops the tools that the choice excludes. A client cannot exclude the server's own tools.
 fn only_allowed(tools: &mut Vec<ToolSpec>, choice: &Value) -> Result<(), Problem> {
     if choice.get("type").and_then(Value::as_str) != Some("allowed_tools") {
         return Ok(());
@@ -99,7 +99,7 @@ fn only_allowed(tools: &mut Vec<ToolSpec>, choice: &Value) -> Result<(), Problem
     Ok(())
 }
 
-/// Reads whether a tool must be called.
+/// Parses whether a tool must be called.
 fn tool_choice(choice: &Value) -> Result<Option<ToolChoice>, Problem> {
     let wrong = || {
         let why = "expected none, auto, required, or a function by its name";
@@ -130,7 +130,7 @@ fn tool_choice(choice: &Value) -> Result<Option<ToolChoice>, Problem> {
     }
 }
 
-/// The form of the answer: with its schema nested (Chat Completions) or flat (Responses).
+/// The format of the answer, with its schema nested (Chat Completions) or flat (Responses).
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiFormat")]
 #[serde(expecting = "an object with the field type")]
@@ -138,14 +138,14 @@ pub(super) struct FormatIn {
     /// `text`, `json_object` or `json_schema`.
     #[serde(rename = "type")]
     kind: String,
-    /// The schema, as Chat Completions writes it.
+    /// The schema, in the form of Chat Completions.
     json_schema: Option<SchemaIn>,
     #[serde(flatten)]
     flat: SchemaIn,
 }
 
 impl FormatIn {
-    /// Returns the type of the form.
+    /// Returns the type of the format.
     pub(super) fn kind(&self) -> &str {
         &self.kind
     }
@@ -156,13 +156,13 @@ impl FormatIn {
 #[schemars(rename = "OpenAiSchema")]
 #[serde(expecting = "an object that may have the fields name and schema")]
 struct SchemaIn {
-    /// What it is called.
+    /// The name of the schema.
     name: Option<String>,
-    /// The JSON Schema: that of an object.
+    /// The JSON Schema, which must describe an object.
     schema: Option<Value>,
 }
 
-/// Reads the form of the answer; `None` where any text will do.
+/// Parses the format of the answer. Returns `None` if any text is allowed.
 pub(super) fn answer(field: &str, format: FormatIn) -> Result<Option<AnswerSchema>, Problem> {
     let schema = match format.kind.as_str() {
         "text" => return Ok(None),

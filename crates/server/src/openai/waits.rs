@@ -1,7 +1,8 @@
-//! What a client of this API is told of a run that waits: it has no words for that, so that the answer says it in a sentence.
+//! The notice about a run that waits. The protocol has no field for it, so the answer says it in a sentence.
 //!
-//! Nothing is decided here: whoever may decide does it at the server's own API or on its page. The command line, which may do so
-//! as well, is not named: there the run would go on with whatever configuration the command has, and not with the server's.
+//! Nothing is decided here: decisions are made through the server's own API or its page. The command line is not
+//! mentioned, although it can decide too: it would resume the run with the command's configuration instead of the
+//! server's.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,13 +14,13 @@ use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 
 use super::responses::ID;
 
-/// The most characters that are told of the arguments of a call; whoever decides sees all of them.
+/// The maximum length of a call's arguments in the notice, in characters. The user who decides sees all of them.
 const MAX_ARGUMENT_CHARS: usize = 500;
 
-/// The most characters that are told of the reason why a person has to decide.
+/// The maximum length of the reason why a decision is needed, in characters.
 const MAX_REASON_CHARS: usize = 300;
 
-/// Returns what a run with these records waits for, where it is decided, and what becomes of the run then.
+/// Returns what a run with these records waits for, where that is decided, and what then happens to the run.
 pub(super) fn notice(result: &OrchestratorResult, records: &[Arc<Record>]) -> String {
     let (run, session) = (result.run_id, &result.session_id);
     let mut lines: Vec<String> = result.pending.iter().map(of_call).collect();
@@ -32,7 +33,7 @@ pub(super) fn notice(result: &OrchestratorResult, records: &[Arc<Record>]) -> St
             "It is decided on the page of the server, or at its /api/v1/runs/{run}/approvals/CALL."
         ));
     }
-    // Nobody listens any more to whom calls could be handed over.
+    // The client no longer listens, so calls cannot be returned to it.
     lines.push(match has_tools_of_client(records) {
         true => format!(
             "The run {run} then goes on, and what it comes to, an answer or calls of your own tools, stands at \
@@ -45,7 +46,7 @@ pub(super) fn notice(result: &OrchestratorResult, records: &[Arc<Record>]) -> St
     lines.join("\n")
 }
 
-/// Tells whether the client runs some of the tools of a run.
+/// Returns whether the client runs some of the tools of a run.
 fn has_tools_of_client(records: &[Arc<Record>]) -> bool {
     let started = records.first().and_then(|first| first.run_started());
     let mut tools = started.into_iter().flat_map(|it| it.spec.root.tools.iter());
@@ -72,8 +73,8 @@ fn of_call(call: &PendingCall) -> String {
     }
 }
 
-/// Writes a text on one line so that nothing in it hides, moves or reorders what stands around it: such characters are written
-/// as their code. Cut to so many characters.
+/// Renders a text on one line, of at most `most` characters, so that nothing in it hides, moves or reorders the
+/// surrounding text: such characters are written as their code.
 fn shown(text: &str, most: usize) -> String {
     let mut shown = String::new();
     let mut letters = text.trim().chars();

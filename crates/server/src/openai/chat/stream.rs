@@ -1,9 +1,9 @@
-//! An answer of Chat Completions as it comes.
+//! A streamed answer of Chat Completions.
 //!
-//! Text is told when it comes, also what the model says before it calls the server's tools: an empty line stands between. What
-//! a model says in a call that fails and is made again cannot be taken back here; its text begins anew after an empty line.
-//! An answer of a form comes in one piece, since only the whole of it is checked; where there is none, why comes as a refusal,
-//! which clients do not read as JSON. Calls that are handed over come at the end.
+//! Text is sent as it arrives, including what the model says before it calls the server's tools, with an empty line in
+//! between. Text of a model call that fails and is retried cannot be retracted here; the new text follows after an
+//! empty line. A structured answer comes in one chunk, because only the whole of it is checked. If there is none, the
+//! reason is sent as a refusal, which clients do not parse as JSON. Calls for the client come at the end.
 
 use neuraxis::Event;
 use neuraxis::engine::Words;
@@ -16,7 +16,7 @@ use crate::openai::run::{ends_with_a_question, ends_without_budget, has_form, ha
 use crate::openai::stream::{Writer, Written};
 use crate::openai::thoughts::{BREAK, Thoughts};
 
-/// One piece of an answer.
+/// One chunk of an answer.
 #[derive(Debug, Serialize)]
 struct Chunk<'a> {
     id: &'a str,
@@ -51,22 +51,22 @@ struct Delta {
     tool_calls: Vec<CallOut>,
 }
 
-/// Makes the pieces of one answer.
+/// Produces the chunks of one answer.
 #[derive(Debug)]
 pub(super) struct Chunks {
     id: String,
     created: i64,
     model: String,
-    /// Where the run is, which the first and the last piece tell.
+    /// The location of the run, sent in the first and the last chunk.
     run: RunRef,
     tells_run: bool,
-    /// Whether the client wants to know what was used.
+    /// Whether the client wants the usage.
     with_usage: bool,
-    /// Whether only the whole answer is told.
+    /// Whether the answer is sent only once it is complete.
     at_once: bool,
-    /// Whether the client wants one of its tools to be called.
+    /// Whether the request requires a call of one of the client's tools.
     has_to_call: bool,
-    /// Whether something of the answer was told.
+    /// Whether any part of the answer has been sent.
     has_said: bool,
     words: Words,
     thoughts: Thoughts,
@@ -90,8 +90,8 @@ impl Chunks {
         }
     }
 
-    /// Returns what was not told while it came: the whole answer of a form, what the run waits for, why nothing came, or why it
-    /// came to a limit.
+    /// Returns what has not been streamed: a whole structured answer, what the run waits for, why there is no answer,
+    /// or why it reached a limit.
     fn untold(&self, ended: &Ended) -> Formed {
         if self.at_once || ended.lacks_call {
             return ended.formed();

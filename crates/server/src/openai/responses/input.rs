@@ -1,4 +1,4 @@
-//! What a request to Responses holds of a conversation: a text, or items.
+//! The conversation in a request to Responses: a string, or items.
 
 use neuraxis::core::{AssistantMessage, JsonText, Message, Part, ToolCall, ToolCallId};
 use schemars::JsonSchema;
@@ -13,13 +13,13 @@ use crate::problem::Problem;
 #[derive(Debug, JsonSchema)]
 #[schemars(rename = "OpenAiInput", untagged)]
 pub(super) enum Input {
-    /// What the user says.
+    /// The user's message.
     Text(String),
     /// Items of a conversation.
     Items(Vec<Item>),
 }
 
-/// An item of any kind; what is a message needs no type.
+/// An item of any kind. A message needs no type.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiInputItem")]
 #[serde(expecting = "an item, which is an object")]
@@ -46,7 +46,7 @@ impl<'de> Deserialize<'de> for Input {
 }
 
 impl Item {
-    /// Returns the id of the item that it stands for, where it only names one.
+    /// Returns the id of the item that this one refers to, if it is only a reference.
     pub(super) fn named(&self) -> Option<&str> {
         let id = self.id().unwrap_or_default();
         (self.kind.as_deref() == Some("item_reference")).then_some(id)
@@ -57,7 +57,7 @@ impl Item {
     }
 }
 
-/// Reads a conversation, and apart from it what the system says there. Calls of one answer become one message.
+/// Parses a conversation. System messages are returned separately, and the calls of one answer become one message.
 pub(super) fn conversation(input: Input) -> Result<(Vec<Message>, Vec<String>), Problem> {
     let items = match input {
         Input::Text(text) => return Ok((vec![Message::user(text)], Vec::new())),
@@ -113,7 +113,8 @@ impl Read {
                 self.messages.push(result);
                 Ok(())
             }
-            // What a model thought is its provider's to read. What else is only named by now is known to the session.
+            // A model's thoughts are for its provider. The session already holds any item that is still a reference
+            // here.
             Some("reasoning" | "item_reference") => Ok(()),
             Some(_) => {
                 let why = "expected message, function_call, function_call_output, reasoning or item_reference";
@@ -150,7 +151,7 @@ impl Read {
         Ok(())
     }
 
-    /// Adds to the answer that is being read, or begins one.
+    /// Adds to the answer that is being parsed, or starts one.
     fn answer(&mut self, part: Part) {
         if let Some(Message::Assistant(said)) = self.messages.last_mut() {
             said.parts.push(part);

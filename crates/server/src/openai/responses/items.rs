@@ -1,12 +1,12 @@
-//! The items of a response while they are made: texts, each said by one model call or by several, and calls. What a model call
-//! said in vain, since it broke off and is made again, is taken out of them.
+//! The items of a response while it is built: texts, each from one or several model calls, and calls. Text of a model
+//! call that broke off and is retried is removed.
 
 use neuraxis::Event;
 use neuraxis::core::{Attempt, EffectId, LiveBody, RunId};
 
 use super::output::Item;
 
-/// The attempt of a model call that says something.
+/// The attempt of a model call that produces text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Speaker {
     call: EffectId,
@@ -14,7 +14,7 @@ pub(super) struct Speaker {
 }
 
 impl Speaker {
-    /// Returns who says what an event tells; `None` if it is no model call.
+    /// Returns the source of an event's text, or `None` if it is not a model call.
     pub(super) const fn of(event: &Event) -> Option<Self> {
         match event {
             Event::Live(live) => Some(Self {
@@ -26,7 +26,7 @@ impl Speaker {
     }
 }
 
-/// Returns the model call that said something in vain, where an event tells so.
+/// Returns the model call whose text an event discards, if it does.
 pub(super) const fn voided(event: &Event) -> Option<EffectId> {
     match event {
         Event::Live(live) if matches!(live.body, LiveBody::TextRetracted) => Some(live.call),
@@ -34,22 +34,22 @@ pub(super) const fn voided(event: &Event) -> Option<EffectId> {
     }
 }
 
-/// What a text is.
+/// The kind of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Message,
-    /// A message that says why there is no answer of the form that was asked for.
+    /// A message that says why there is no answer of the requested form.
     Refusal,
     Reasoning,
 }
 
-/// Tells whether a message of a response may have had an id and stand no more: what a run waited for, or what a model call said
-/// in vain. `standing` is how many items the response has.
+/// Returns whether a message of a response may have had this id and no longer exist, because it said what a run waited
+/// for, or came from a discarded model call. `standing` is the number of items that the response has.
 pub(super) fn may_be_void(id: &str, standing: usize) -> bool {
     let numbers = id.split('_').skip(2).map(|number| number.parse().ok());
     let numbers = numbers.collect::<Option<Vec<usize>>>();
     match numbers.as_deref() {
-        // What stood before it stands still.
+        // Items before it still exist.
         Some([before]) => *before <= standing,
         Some([_, _, _]) => true,
         _ => false,
@@ -62,13 +62,13 @@ pub(super) struct Text {
     pub(super) kind: Kind,
     pub(super) id: String,
     pub(super) text: String,
-    /// Who says the last part of it, and where that begins.
+    /// The source of its last part, and where that part begins.
     part: Option<(Speaker, usize)>,
 }
 
 impl Text {
-    /// Begins an item that so many others stand before. Its id is the same whether it is told as it comes, whole or again, and
-    /// no void one has it.
+    /// Starts an item after `before` others. Its id is the same whether it is streamed, sent whole, or sent again, and
+    /// differs from that of any discarded item.
     pub(super) fn begun(kind: Kind, run: RunId, before: usize, by: Option<Speaker>) -> Self {
         let name = match kind {
             Kind::Message | Kind::Refusal => "msg",
@@ -88,7 +88,7 @@ impl Text {
         }
     }
 
-    /// Tells whether it is such a text, and the same one says the last part of it.
+    /// Returns whether it is a text of this kind whose last part has this source.
     pub(super) fn is_said_by(&self, kind: Kind, by: Option<Speaker>) -> bool {
         self.kind == kind && self.speaker() == by
     }
@@ -104,7 +104,7 @@ impl Text {
         self.text.push_str(text);
     }
 
-    /// Takes out what a model call said last. False if nothing is left.
+    /// Removes what a model call said last. Returns false if nothing is left.
     pub(super) fn stands_without(&mut self, call: EffectId) -> bool {
         match self.part {
             Some((speaker, begins)) if speaker.call == call => {
@@ -116,7 +116,7 @@ impl Text {
         }
     }
 
-    /// Returns the item, with all its text.
+    /// Returns the item with all its text.
     pub(super) fn item(&self) -> Item {
         let (id, text) = (self.id.clone(), Some(self.text.clone()));
         match self.kind {
@@ -127,7 +127,7 @@ impl Text {
     }
 }
 
-/// An item that is whole.
+/// A complete item.
 #[derive(Debug)]
 pub(super) enum Done {
     Text(Text),
@@ -135,7 +135,7 @@ pub(super) enum Done {
 }
 
 impl Done {
-    /// As [`Text::stands_without`].
+    /// Like [`Text::stands_without`].
     pub(super) fn stands_without(&mut self, call: EffectId) -> bool {
         match self {
             Self::Text(text) => text.stands_without(call),
@@ -143,7 +143,7 @@ impl Done {
         }
     }
 
-    /// Tells whether it is what clients look for: a message or a call.
+    /// Returns whether it is something that clients expect: a message or a call.
     pub(super) const fn is_answer(&self) -> bool {
         match self {
             Self::Text(text) => matches!(text.kind, Kind::Message | Kind::Refusal),

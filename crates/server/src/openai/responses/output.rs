@@ -1,4 +1,4 @@
-//! A response as an object, and its items.
+//! A response object and its items.
 
 use neuraxis::core::{CountLabel, RunId, TokenCount, ToolCall, Usage};
 use neuraxis::{FinishReason, OrchestratorResult, RunStatus, SessionId};
@@ -11,7 +11,7 @@ use super::repeated::{FormatOut, Repeated};
 use crate::openai::error::error_code;
 use crate::openai::run::{Ended, RunRef};
 
-/// A response, at work or ended.
+/// A response, in progress or ended.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiResponse")]
 pub(crate) struct ResponseOut {
@@ -34,7 +34,7 @@ pub(crate) struct ResponseOut {
     neuraxis: RunRef,
 }
 
-/// What the text of the answer is to be.
+/// The format of the answer's text.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiTextOfResponse")]
 struct TextOut {
@@ -49,8 +49,8 @@ struct Failure {
     message: String,
 }
 
-/// Where the conversation and the run are found on the server's own API and how the run stands, for clients that know no other
-/// fields; beside it what the request had here.
+/// Where the server's own API has the conversation and the run, and the status of the run, for clients that read no
+/// other fields. It also contains the request's own metadata.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiMetadata")]
 struct Metadata {
@@ -136,12 +136,12 @@ impl Item {
         }
     }
 
-    /// Makes a message; `None` is one that is still to come.
+    /// Creates a message; `None` for one whose text is still to come.
     pub(super) fn message(id: String, text: Option<String>) -> Self {
         Self::of_agent(id, text.map(Content::text))
     }
 
-    /// Makes a message that says why there is no answer of the form that was asked for: clients do not read it as JSON.
+    /// Creates a message that says why there is no answer of the requested form. Clients do not parse it as JSON.
     pub(super) fn refusal(id: String, why: Option<String>) -> Self {
         Self::of_agent(id, why.map(Content::refusal))
     }
@@ -155,7 +155,7 @@ impl Item {
         }
     }
 
-    /// Makes an item of thoughts; `None` for some that are still to come.
+    /// Creates an item of thoughts; `None` if they are still to come.
     pub(super) fn reasoning(id: String, text: Option<String>) -> Self {
         let summary = text.into_iter().map(|text| Summary::SummaryText { text });
         Self::Reasoning {
@@ -164,7 +164,7 @@ impl Item {
         }
     }
 
-    /// Makes a call, with its arguments or still without.
+    /// Creates a call, with or without its arguments.
     pub(super) fn call(call: &ToolCall, is_whole: bool) -> Self {
         let arguments = call.arguments.as_str();
         Self::FunctionCall {
@@ -177,7 +177,7 @@ impl Item {
     }
 }
 
-/// Returns the id of a call as an item.
+/// Returns the item id of a call.
 pub(super) fn id_of(call: &ToolCall) -> String {
     let id = call.id.as_str();
     format!("fc_{}", id.strip_prefix("call_").unwrap_or(id))
@@ -191,7 +191,7 @@ const fn status_of(is_whole: bool) -> &'static str {
 }
 
 impl ResponseOut {
-    /// Describes a response of which nothing is known yet.
+    /// Describes a response that has just started.
     pub(super) fn begun(
         session: SessionId,
         run: RunId,
@@ -226,14 +226,14 @@ impl ResponseOut {
         }
     }
 
-    /// Repeats what its request had as `metadata`; the places of the conversation and the run stay.
+    /// Adds the request's `metadata`. The entries for the conversation and the run take precedence.
     pub(super) fn with_metadata(mut self, mut own: Map<String, Value>) -> Self {
         own.retain(|name, _| !["session_id", "run_id", "run_status"].contains(&name.as_str()));
         self.metadata.own = own;
         self
     }
 
-    /// Adds what it came to.
+    /// Adds the outcome.
     pub(super) fn ended(mut self, ended: &Ended, items: Vec<Item>) -> Self {
         let result = &ended.result;
         let incomplete = incomplete(result).filter(|_| ended.is_answered());
@@ -254,7 +254,7 @@ impl ResponseOut {
         self.metadata.run_status = Some(result.status);
         let used = &result.usage.total;
         let is_known = [used.prompt, used.completion].iter().any(is_counted);
-        // That nobody said what a run used that was broken off does not mean that it used nothing.
+        // If nothing reported the usage of a run that broke off, it is unknown rather than zero.
         self.usage = (is_known || ended.is_answered()).then(|| UsageOut::new(used));
         self
     }
@@ -263,7 +263,7 @@ impl ResponseOut {
         self.output.iter().find(|item| item.id() == id)
     }
 
-    /// Returns how many items it has.
+    /// Returns the number of items.
     pub(super) const fn count(&self) -> usize {
         self.output.len()
     }
@@ -272,7 +272,7 @@ impl ResponseOut {
         self.metadata.run_id
     }
 
-    /// Returns the name of the event with which a stream of it ends.
+    /// Returns the name of the event that ends a stream of this response.
     pub(super) fn ending(&self) -> &'static str {
         match self.status {
             "completed" => "response.completed",
@@ -282,7 +282,7 @@ impl ResponseOut {
     }
 }
 
-/// Tells whether a count is one: a lower bound of nothing is none.
+/// Returns whether a count is known: a lower bound of zero is not.
 fn is_counted(count: &TokenCount) -> bool {
     count.tokens > 0 || count.label != CountLabel::Unknown
 }
@@ -298,7 +298,7 @@ fn incomplete(result: &OrchestratorResult) -> Option<&'static str> {
     }
 }
 
-/// What a run used.
+/// The usage of a run.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "OpenAiResponseUsage")]
 struct UsageOut {

@@ -1,5 +1,5 @@
-//! Items that a client only names, as it may where responses are kept. What they say is put back, so that the conversation is
-//! the one of a client that sends all of it.
+//! References to items, which a client may send because responses are stored. They are replaced by the items, so the
+//! conversation is the same as from a client that sends all of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,22 +15,23 @@ use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::refusal::internal;
 
-/// What the ids of thoughts begin with. A model is not told again what another thought.
+/// The prefix of the ids of thoughts. They are not sent to a model again.
 const OF_THOUGHTS: &str = "rs_";
 
-/// What the ids of messages begin with.
+/// The prefix of the ids of messages.
 const OF_MESSAGES: &str = "msg_";
 
-/// The most responses whose items a request may name: each is made again from all records of its run.
+/// The maximum number of responses whose items a request may refer to: each is rebuilt from all records of its run.
 const MAX_RESPONSES: usize = 500;
 
-/// The most characters of an id that an answer repeats.
+/// The maximum length of an id that an error repeats, in characters.
 const MAX_REPEATED_CHARS: usize = 64;
 
-/// Items that only name others, each with its place, by the runs of those others.
+/// References, each with its index, by the run of the item that they refer to.
 type Named<'a> = BTreeMap<RunId, Vec<(usize, &'a mut Item)>>;
 
-/// Puts items in the place of those that only name them. Those of the run that goes on are left: its session holds them.
+/// Replaces references by their items. References into the run that continues are left, because its session holds those
+/// items.
 pub(super) async fn look_up(
     items: &mut [Item],
     goes_on: Option<RunId>,
@@ -45,13 +46,13 @@ pub(super) async fn look_up(
             let response = response.as_ref().ok_or_else(|| unknown(at, id))?;
             let found = match response.item(id) {
                 Some(found) => found,
-                // What was told and stands no more.
+                // A message that was sent and later discarded.
                 None if id.starts_with(OF_MESSAGES) && may_be_void(id, response.count()) => {
                     continue;
                 }
                 None => return Err(unknown(at, id)),
             };
-            // It is told in the form in which it may be sent.
+            // Items are sent in a form that can also be received.
             let sent = to_string(found).map_err(|error| internal(&with_causes(&error)))?;
             bytes = bytes.saturating_add(sent.len());
             if bytes > MAX_BODY_BYTES {
@@ -66,13 +67,13 @@ pub(super) async fn look_up(
     Ok(())
 }
 
-/// Returns the runs that items are of, those that were only named and those that a client sends back whole.
+/// Returns the runs that items belong to, both referenced ones and those that a client sends back in full.
 pub(super) fn runs_of(items: &[Item]) -> BTreeSet<RunId> {
     let ids = items.iter().filter_map(Item::id);
     ids.filter_map(run_of).collect()
 }
 
-/// Finds the items that only name others, but for those of the run that goes on.
+/// Groups the references by run, except those into the run that continues.
 fn by_run(items: &mut [Item], goes_on: Option<RunId>) -> Result<Named<'_>, Problem> {
     let mut runs = Named::new();
     for (at, item) in items.iter_mut().enumerate() {
@@ -95,7 +96,7 @@ fn by_run(items: &mut [Item], goes_on: Option<RunId>) -> Result<Named<'_>, Probl
     Ok(runs)
 }
 
-/// Returns the run that an item is of.
+/// Returns the run that an item belongs to.
 fn run_of(id: &str) -> Option<RunId> {
     let (_, id) = id.split_once('_')?;
     let (run, _) = id.split_once('_')?;

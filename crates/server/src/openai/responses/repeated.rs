@@ -1,4 +1,5 @@
-//! What a response repeats of its request, and what of it holds in the responses that go on from it: kept with the run.
+//! The parts of a request that its response repeats, or that apply to later responses too. They are stored with the
+//! run.
 
 use std::sync::Arc;
 
@@ -11,27 +12,27 @@ use serde_json::Value;
 
 use crate::openai::models;
 
-/// What is kept with the run of a response.
+/// What is stored with the run of a response.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Repeated {
     pub(super) model: String,
     pub(super) previous_response_id: Option<String>,
-    /// The form of the answer; a text where runs of earlier versions have none.
+    /// The format of the answer. Runs of earlier versions have none, which means text.
     #[serde(default)]
     pub(super) format: FormatOut,
-    /// What the system and the developer said in the conversation so far; nothing where runs of earlier versions have none.
+    /// The system and developer messages of the conversation so far. Runs of earlier versions have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) system: Vec<String>,
 }
 
-/// The form of the answer, by which clients tell whether to read it as JSON.
+/// The format of the answer, by which clients decide whether to parse it as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "OpenAiFormatOfResponse")]
 pub(super) struct FormatOut {
     /// `text`, `json_object` or `json_schema`.
     #[serde(rename = "type")]
     kind: String,
-    /// What the schema is called.
+    /// The name of the schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     /// The JSON Schema.
@@ -44,7 +45,7 @@ impl StoredContext for Repeated {
 }
 
 impl Repeated {
-    /// Returns what is kept with a run. With one that no request for a response began there is nothing.
+    /// Returns what is stored with a run. Nothing is, if no request for a response started it.
     pub(super) fn of(records: &[Arc<Record>]) -> Self {
         let started = records.first().and_then(|first| first.run_started());
         let kept = started.and_then(|started| {
@@ -71,7 +72,7 @@ impl Default for FormatOut {
 }
 
 impl FormatOut {
-    /// Describes the form that a request names by its type.
+    /// Describes the format that a request names by its type.
     pub(super) fn new(kind: &str, answer: Option<&AnswerSchema>) -> Self {
         let named = answer.filter(|_| kind == "json_schema");
         Self {

@@ -1,4 +1,4 @@
-//! The items of a response, one after the other, each opened, filled and closed, and the events that tell so.
+//! Writes the items of a response in sequence, each opened, filled and closed, and the corresponding events.
 
 use std::mem;
 use std::sync::Arc;
@@ -20,39 +20,41 @@ use crate::openai::run::{
 use crate::openai::stream::{Writer, Written};
 use crate::openai::thoughts::{BREAK, Thoughts};
 
-/// What becomes of the events of a response.
+/// What happens to the events of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Listener {
-    /// They are sent as they come.
+    /// They are sent as they are produced.
     Client,
-    /// Nobody hears them: the response is told whole.
+    /// They are dropped: the response is sent as a whole.
     Nobody,
 }
 
-/// Makes the events of one response, and with them its items: a response that is told whole has the very same ones.
+/// Produces the events of one response and, from them, its items, so a response sent as a whole has exactly the same
+/// items.
 #[derive(Debug)]
 pub(super) struct ResponseEvents {
     response: ResponseOut,
     listener: Listener,
-    /// How many events there were.
+    /// How many events were written.
     sequence: u64,
-    /// The items that are whole.
+    /// The complete items.
     done: Vec<Done>,
     /// The item that is being filled.
     open: Option<Text>,
-    /// Line breaks with which a model call begins to speak, before which nothing is told: thoughts may follow, or nothing.
+    /// Line breaks at the start of a model call's text, held back until more text follows: thoughts may follow, or
+    /// nothing.
     held: String,
-    /// How many items were told to their end, void ones among them.
+    /// How many items were completed, including discarded ones.
     told: usize,
-    /// Whether only the whole answer is told.
+    /// Whether the answer is sent only once it is complete.
     at_once: bool,
-    /// Whether the client wants one of its tools to be called.
+    /// Whether the request requires a call of one of the client's tools.
     has_to_call: bool,
     words: Words,
     thoughts: Thoughts,
 }
 
-/// What each event has, with what it has beyond that.
+/// The fields of every event, followed by its own.
 #[derive(Serialize)]
 struct EventOut<'a, T> {
     #[serde(rename = "type")]
@@ -82,12 +84,12 @@ struct ThoughtDelta<'a> {
 }
 
 impl ResponseEvents {
-    /// Tells a client of a response of a run that has these records so far.
+    /// Creates a writer for the client of a run that has these records so far.
     pub(super) fn to_client(response: ResponseOut, records: &[Arc<Record>]) -> Self {
         Self::new(response, Listener::Client, records)
     }
 
-    /// Returns a response of a run that has ended or waits, from its records.
+    /// Builds the response of a run that has ended or waits, from its records.
     pub(super) fn whole(
         response: ResponseOut,
         records: &[Arc<Record>],
@@ -117,7 +119,7 @@ impl ResponseEvents {
         }
     }
 
-    /// Writes an event and counts it, unless nobody hears it.
+    /// Writes an event and counts it, unless events are dropped.
     fn event(
         &mut self,
         kind: &'static str,
@@ -160,12 +162,12 @@ impl ResponseEvents {
         self.open.as_ref().is_some_and(|open| open.kind == kind)
     }
 
-    /// Begins an item.
+    /// Starts an item.
     fn begun(&self, kind: Kind, by: Option<Speaker>) -> Text {
         Text::begun(kind, self.response.run(), self.done.len(), by)
     }
 
-    /// Adds to the item that is being filled, and returns its id.
+    /// Adds to the open item, and returns its id.
     fn add(&mut self, text: &str, by: Option<Speaker>) -> String {
         match &mut self.open {
             Some(open) => {
@@ -176,8 +178,8 @@ impl ResponseEvents {
         }
     }
 
-    /// Takes out what a model call said in vain. What was told of it cannot be taken back; an item that was nothing else ends
-    /// empty, and is none of the response.
+    /// Removes the text of a discarded model call. What was already sent cannot be retracted. An item without any other
+    /// text ends empty and is not part of the response.
     fn take_back(&mut self, call: EffectId, piece: &mut Vec<u8>) -> Written {
         self.done.retain_mut(|done| done.stands_without(call));
         self.held.clear();
@@ -202,7 +204,7 @@ impl ResponseEvents {
         if !self.fills(Kind::Message) {
             let bare = text.trim_start_matches('\n');
             text = match self.done.iter().any(Done::is_answer) {
-                // Clients read all messages as one text.
+                // Clients join all messages to one text.
                 true => format!("{BREAK}{bare}"),
                 false => bare.to_owned(),
             };
@@ -218,7 +220,7 @@ impl ResponseEvents {
         self.event("response.output_text.delta", &delta, piece)
     }
 
-    /// Tells why there is no answer of the form that was asked for.
+    /// Sends why there is no answer of the requested form.
     fn refuse(&mut self, why: &str, piece: &mut Vec<u8>) -> Written {
         self.open_message(Kind::Refusal, None, piece)?;
         let delta = json!({
@@ -281,7 +283,7 @@ impl ResponseEvents {
         self.event("response.reasoning_summary_text.delta", &delta, piece)
     }
 
-    /// Closes the item that is being filled, if there is one.
+    /// Closes the open item, if there is one.
     fn close(&mut self, piece: &mut Vec<u8>) -> Written {
         let Some(open) = self.open.take() else {
             return Ok(());
@@ -291,7 +293,7 @@ impl ResponseEvents {
         Ok(())
     }
 
-    /// Tells that a text is whole.
+    /// Sends that a text is complete.
     fn text_done(&mut self, open: &Text, piece: &mut Vec<u8>) -> Written {
         let (id, text, output_index) = (&open.id, &open.text, self.told);
         match open.kind {
@@ -349,8 +351,8 @@ impl ResponseEvents {
         Ok(())
     }
 
-    /// Returns what was not told while it came: the whole answer of a form, what the run waits for, why nothing came, or why it
-    /// came to a limit.
+    /// Returns what has not been streamed: a whole structured answer, what the run waits for, why there is no answer,
+    /// or why it reached a limit.
     fn untold(&self, ended: &Ended) -> Formed {
         if self.at_once || ended.lacks_call {
             return ended.formed();
@@ -366,7 +368,7 @@ impl ResponseEvents {
         }
     }
 
-    /// Closes what is open, and adds what was not told yet.
+    /// Closes the open item, and adds what has not been sent yet.
     fn finish(
         &mut self,
         ended: &Ended,
@@ -387,7 +389,7 @@ impl ResponseEvents {
             self.hand_over(call, piece)?;
         }
         if ended.is_answered() && !self.done.iter().any(Done::is_answer) {
-            // Clients look for a message, be it an empty one.
+            // Clients expect a message, even an empty one.
             self.open_message(Kind::Message, None, piece)?;
             self.close(piece)?;
         }
@@ -396,7 +398,7 @@ impl ResponseEvents {
         Ok(self.response.clone().ended(ended, items))
     }
 
-    /// Tells a call that the client is to run.
+    /// Sends a call that the client must run.
     fn hand_over(&mut self, call: &ToolCall, piece: &mut Vec<u8>) -> Written {
         let output_index = self.told;
         let id = id_of(call);
@@ -445,12 +447,12 @@ impl Writer for ResponseEvents {
     }
 
     fn fail(&mut self, error: &ErrorBody, piece: &mut Vec<u8>) -> Written {
-        // OpenAI's reference has the fields of the error in the event, and its service an object in there: clients raise only
-        // what is in that.
+        // In OpenAI's reference, the event has the fields of the error; OpenAI's service sends an object within the
+        // event, and its clients raise only what is in that object.
         let mut told = serde_json::to_value(error)?;
         let fields = told.get("error").cloned().unwrap_or_default();
         if let (Value::Object(told), Value::Object(mut fields)) = (&mut told, fields) {
-            // Here it is the event's own.
+            // The event has its own `type`.
             fields.remove("type");
             told.extend(fields);
         }
