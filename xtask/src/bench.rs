@@ -1,11 +1,19 @@
-//! `cargo xtask bench`: what the runtime costs against a hand-written loop. The table is kept in `target/bench.md`.
-//! With `--store`: what a database adds to the store in memory. With `--loop`: what the turn loop itself takes. With
-//! `--wire`: what reading a streamed reply costs, and how late it is heard. With `--tracing`: what tracing costs a run.
-//! `cargo xtask bench server`: what the server adds to a stream, beside a bare axum server; that table is kept in
-//! `target/bench-server.md`. With `--turns`: how many turns it takes a second on each store, kept in `target/bench-turns.md`.
-//! With `--soak`: whether memory and descriptors come back after minutes of load, kept in `target/bench-soak.md`.
-//! `cargo xtask bench fleet`: what a step costs with each driver, kept in `docs/performance.md`.
-//! `cargo xtask bench research`: what researchers that work at the same time cost.
+//! `cargo xtask bench`: what the runtime costs compared to a hand-written loop. The table is stored in `target/bench.md`.
+//!
+//! - `--store`: what a database costs compared to the in-memory store.
+//! - `--loop`: the cost of the turn loop itself.
+//! - `--wire`: the cost of reading a streamed reply, and the delay it adds.
+//! - `--tracing`: what tracing costs a run.
+//!
+//! `cargo xtask bench server`: what the server adds to a stream, compared to a plain axum server. The table is stored in
+//! `target/bench-server.md`.
+//!
+//! - `--turns`: turns per second on each store, stored in `target/bench-turns.md`.
+//! - `--soak`: whether memory and descriptors are released after minutes of load, stored in `target/bench-soak.md`.
+//!
+//! `cargo xtask bench fleet`: the cost of a step with each driver, stored in `docs/performance.md`.
+//!
+//! `cargo xtask bench research`: the cost of researchers that work concurrently.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,60 +23,61 @@ use clap::{Args, ValueEnum};
 use crate::cargo::{cargo, succeed};
 use crate::provision;
 
-/// What to measure: the facade against a loop by hand, unless an option names something else.
+/// What to measure: by default, the facade compared to a hand-written loop.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// What to measure by its name.
+    /// A named measurement to run instead.
     #[arg(conflicts_with_all = ["store", "turn_loop", "wire", "tracing"])]
     what: Option<What>,
-    /// How many streams are open at a time, round by round (server; 1,100,1000 if left out).
+    /// The numbers of streams open at the same time, one per round (server; default 1,100,1000).
     #[arg(long, requires = "what")]
     streams: Option<String>,
-    /// How long each round takes (server; 20 if left out).
+    /// The duration of each round in seconds (server; default 20).
     #[arg(long, requires = "what")]
     seconds: Option<u32>,
-    /// Measure turns a second on each store instead of streams (server).
+    /// Measure turns per second on each store instead of streams (server).
     #[arg(long, requires = "what", conflicts_with = "streams")]
     turns: bool,
-    /// Measure how long it takes until runs go on after a kill (fleet).
+    /// Measure how long runs take to resume after a kill (fleet).
     #[arg(long, requires = "what", conflicts_with_all = ["streams", "turns"])]
     kills: bool,
-    /// Measure how the cost of a Postgres store grows with the sessions in it, up to a million (fleet).
+    /// Measure how the cost of a Postgres store grows with its number of sessions, up to a million (fleet).
     #[arg(long, requires = "what", conflicts_with_all = ["streams", "turns", "kills"])]
     sessions: bool,
-    /// Put load on a server for so many minutes instead, two or more, and look whether memory and descriptors come back (server).
+    /// Put load on a server for this many minutes instead, at least two, and check whether memory and descriptors are
+    /// released (server).
     #[arg(long, requires = "what", value_name = "MINUTES", value_parser = clap::value_parser!(u32).range(2..),
           conflicts_with_all = ["streams", "turns"])]
     soak: Option<u32>,
-    /// Which APIs are measured (server; own,chat,responses,agui if left out).
+    /// The APIs to measure (server; default own,chat,responses,agui).
     #[arg(long, requires = "what", conflicts_with_all = ["turns", "soak"])]
     apis: Option<String>,
-    /// Build without optimizations, to try the program out: what it measures then means little.
+    /// Build without optimizations, to try the benchmark out; the results then mean little.
     #[arg(long, requires = "what")]
     dev: bool,
-    /// Measure the stores instead: SQLite, and Postgres where `cargo xtask test` has provisioned it.
+    /// Measure the stores instead: SQLite, and Postgres if `cargo xtask test` has provisioned it.
     #[arg(long)]
     store: bool,
     /// Measure the turn loop instead: a step, a delta, a waiting run, a long run.
     #[arg(long = "loop", conflicts_with = "store")]
     turn_loop: bool,
-    /// Measure streamed replies instead: what reading one costs beyond reading its bytes, and how late it is heard.
+    /// Measure streamed replies instead: the cost of reading one beyond reading its bytes, and the delay added.
     #[arg(long, conflicts_with_all = ["store", "turn_loop"])]
     wire: bool,
-    /// Measure what tracing costs a run instead: without it, sampled out, and exported.
+    /// Measure the cost of tracing a run instead: disabled, sampled out, and exported.
     #[arg(long, conflicts_with_all = ["store", "turn_loop", "wire"])]
     tracing: bool,
 }
 
-/// What can be measured by its name.
+/// A named measurement.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum What {
     /// What the server adds to a stream.
     Server,
-    /// What a step costs with each driver: one process, several on a Postgres, workers of Restate. With `--kills`: how long it
-    /// takes until runs go on after a kill. Needs what `cargo xtask test` has provisioned.
+    /// The cost of a step with each driver: one process, several on a Postgres, workers of Restate. With `--kills`: how
+    /// long runs take to resume after a kill. Needs what `cargo xtask test` has provisioned.
     Fleet,
-    /// What researchers that work at the same time cost.
+    /// The cost of researchers that work concurrently.
     Research,
 }
 
@@ -148,13 +157,13 @@ impl Options {
     }
 }
 
-/// The parts that `cargo xtask test` has provisioned, as variables.
+/// Returns the provisioned parts, as environment variables.
 fn provided() -> impl Iterator<Item = (&'static str, PathBuf)> {
     let there = provision::variables().into_iter();
     there.filter(|(_, path)| path.exists())
 }
 
-/// Measures it.
+/// Runs the measurement.
 pub(crate) fn measure(options: &Options) -> anyhow::Result<()> {
     succeed(options.command())
 }

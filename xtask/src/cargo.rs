@@ -1,4 +1,4 @@
-//! Starting cargo, and the programs that extend it, in the root of the workspace.
+//! Starts cargo and its extensions in the root of the workspace.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub(crate) fn workspace_root() -> &'static Path {
     xtask.parent().unwrap_or(xtask)
 }
 
-/// Prepares a cargo command, to be run in the root of the workspace by the same cargo that runs this program.
+/// Prepares a cargo command for the root of the workspace, using the same cargo that runs this program.
 pub(crate) fn cargo(arguments: &str) -> Command {
     command(
         std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()),
@@ -20,7 +20,7 @@ pub(crate) fn cargo(arguments: &str) -> Command {
     )
 }
 
-/// Prepares another program, to be run in the root of the workspace.
+/// Prepares another program for the root of the workspace.
 pub(crate) fn program(name: &str, arguments: &str) -> Command {
     command(name.into(), arguments)
 }
@@ -33,7 +33,7 @@ fn command(program: OsString, arguments: &str) -> Command {
     command
 }
 
-/// Runs a command to its end, with its output going where ours goes.
+/// Runs a command to its end, inheriting the output streams.
 pub(crate) fn succeed(mut command: Command) -> anyhow::Result<()> {
     let line = line(&command);
     println!("$ {line}");
@@ -46,7 +46,7 @@ pub(crate) fn succeed(mut command: Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tells whether a command succeeds, without showing its output: for asking whether a program is installed.
+/// Returns whether a command succeeds, without showing its output. Used to check whether a program is installed.
 pub(crate) fn succeeds(mut command: Command) -> bool {
     command
         .stdin(Stdio::null())

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that has to pass before a change may land.
+//! `cargo xtask ci`: every check that must pass before a change may be merged.
 
 use std::process::{Command, ExitCode};
 
@@ -11,18 +11,18 @@ use crate::{comparison, fuzz, layers, packages, readmes, test, words};
 /// How long each parser is fuzzed.
 const FUZZED_SECONDS: u32 = 60;
 
-/// What to run besides, and what to leave out.
+/// What to run in addition, and what to leave out.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Leave out the tests, where `cargo xtask test` has just run them.
+    /// Leave out the tests, because `cargo xtask test` has already run them.
     #[arg(long)]
     skip_tests: bool,
-    /// Fuzz each parser for a minute besides, where a nightly toolchain and cargo-fuzz are installed.
+    /// Also fuzz each parser for a minute, if a nightly toolchain and cargo-fuzz are installed.
     #[arg(long)]
     fuzz: bool,
 }
 
-/// Runs the subcommand. The quick checks come first; all run, whatever an earlier one found.
+/// Runs the subcommand. Quick checks come first. All run, even if an earlier one fails.
 pub(crate) fn run(options: &Options) -> ExitCode {
     let mut stages = Stages::default();
     stages.command("format", cargo("fmt --all --check"));
@@ -63,8 +63,8 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     stages.close()
 }
 
-/// Adds the fuzz targets. Their first build takes minutes, so that they are asked for; tests make the same checks with the
-/// same inputs in any case.
+/// Adds the fuzz targets. They are optional, because their first build takes minutes, and the tests make the same
+/// checks with the same inputs anyway.
 fn fuzz_each(stages: &mut Stages, options: &Options) {
     if !options.fuzz {
         stages.skip("fuzz", "without --fuzz; tests make the same checks");
@@ -82,7 +82,7 @@ fn documentation() -> Command {
     command
 }
 
-/// Adds a stage for a program that a machine may lack.
+/// Adds a stage for a program that may not be installed.
 fn optional(stages: &mut Stages, name: &'static str, probe: Command, command: Command) {
     if succeeds(probe) {
         stages.command(name, command);

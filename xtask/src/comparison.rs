@@ -1,9 +1,10 @@
-//! `cargo xtask comparison`: counts the lines of the programs on the pages for who embeds, and keeps the counts in the table
-//! of `docs/comparison.md`, so that it never says less than what is compiled.
+//! `cargo xtask comparison`: counts the lines of the programs on the embedding pages, and stores the counts in the
+//! table of `docs/comparison.md`, so that they always match the compiled code.
 //!
-//! Counted are the blocks of code that stand behind `<!-- counted -->`. A line counts if a reader has to write it for the job:
-//! it is not blank, no comment, no `use`, not hidden from the page (`# …`: what stands for a provider, and checks), and not of
-//! the frame around every async program (`#[tokio::main]`, `async fn main`, its `Ok(())` and its brace).
+//! Counted are the code blocks that follow `<!-- counted -->`. A line counts if a reader must write it for the task: it
+//! is not blank, not a comment, not a `use`, not hidden from the page (`# …`, which holds stand-ins for a provider, and
+//! checks), and not part of the frame of every async program (`#[tokio::main]`, `async fn main`, its `Ok(())` and its
+//! brace).
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,10 +13,10 @@ use anyhow::{Context, bail, ensure};
 
 use crate::cargo::workspace_root;
 
-/// What stands before a block that is counted.
+/// Precedes each counted block.
 const MARK: &str = "<!-- counted -->";
 
-/// The most characters of a line that is counted: as many as in the peers' programs.
+/// The maximum length of a counted line, in characters: the same as in the programs compared with.
 const MAX_WIDTH: usize = 120;
 
 /// Writes the counts.
@@ -24,7 +25,7 @@ pub(crate) fn write() -> anyhow::Result<()> {
     fs::write(&file, counted).with_context(|| format!("{}", file.display()))
 }
 
-/// Checks that the table says what is counted.
+/// Checks that the table matches the counts.
 pub(crate) fn check() -> anyhow::Result<()> {
     let (file, text, counted) = current()?;
     ensure!(
@@ -35,7 +36,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the page with the table, its text, and what that should be.
+/// Returns the page with the table, its text, and the expected text.
 fn current() -> anyhow::Result<(PathBuf, String, String)> {
     let docs = workspace_root().join("docs");
     let file = docs.join("comparison.md");
@@ -54,7 +55,7 @@ fn current() -> anyhow::Result<(PathBuf, String, String)> {
     Ok((file, text, counted))
 }
 
-/// Puts what `count` says of the page that a row of a table links to into the row's second cell.
+/// In each row of a table that links to a page, replaces the second cell by the result of `count` for that page.
 fn rewrite(
     text: &str,
     mut count: impl FnMut(&str) -> anyhow::Result<String>,
@@ -79,7 +80,7 @@ fn linked_page(cell: &str) -> Option<&str> {
     link.split_once(')').map(|(page, _)| page)
 }
 
-/// Counts the marked blocks of a page; of several, each on its own.
+/// Counts the marked blocks of a page; several blocks are counted separately.
 fn counts(page: &str) -> anyhow::Result<String> {
     let mut lines = page.lines();
     let mut counts = Vec::new();

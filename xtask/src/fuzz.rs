@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: runs the fuzz targets of the parsers, beginning with the inputs that the tests replay.
+//! `cargo xtask fuzz`: runs the fuzz targets of the parsers, starting with the inputs that the tests replay.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,19 +8,19 @@ use clap::{Args, ValueEnum};
 
 use crate::cargo::{program, succeed, succeeds, workspace_root};
 
-/// The package of the targets that read what a model server sends. None of these packages belongs to the workspace.
+/// The package of the targets that parse a model server's output. The fuzz packages are not part of the workspace.
 const WIRE: &str = "crates/adapters/wire/fuzz";
 
-/// The package of the targets that read files, and what models write.
+/// The package of the targets that parse files and model output.
 const APP: &str = "crates/app/fuzz";
 
-/// The longest input that is tried, in bytes: room for the longest of those that the tests replay.
+/// The maximum length of an input, in bytes: enough for the longest one that the tests replay.
 const MAX_LENGTH: usize = 16 * 1024;
 
 /// Which targets to run, and how long.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The target; all of them one after the other, if left out.
+    /// The target. By default, all run in sequence.
     target: Option<Target>,
     /// How long to run each target.
     #[arg(long, default_value_t = 60)]
@@ -28,7 +28,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// All targets, each for so many seconds.
+    /// All targets, each for this many seconds.
     pub(crate) const fn all(seconds: u32) -> Self {
         Self {
             target: None,
@@ -50,7 +50,7 @@ enum Target {
     Messages,
     /// Error bodies.
     Errors,
-    /// Tool calls that a model of DeepSeek wrote into its text.
+    /// Tool calls that a DeepSeek model wrote into its text.
     Markup,
     /// Configuration files.
     Config,
@@ -68,18 +68,18 @@ enum Target {
     Citations,
     /// Command lines.
     Command,
-    /// URLs that a model or a redirect names.
+    /// URLs from a model or a redirect.
     Url,
 }
 
 impl Target {
-    /// The name of the target in its package, which is the one that it is chosen by.
+    /// The name of the target in its package and on the command line.
     fn name(self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// The package of the target, and the folder below `crates` whose tests replay its inputs.
+    /// The package of the target, and the folder beneath `crates` whose tests replay its inputs.
     const fn home(self) -> (&'static str, &'static str) {
         match self {
             Self::Sse | Self::Chat | Self::Errors => (WIRE, "adapters/wire"),
@@ -106,7 +106,7 @@ impl Target {
     }
 }
 
-/// Says what a machine lacks for fuzzing, and how it is installed; nothing if it lacks nothing.
+/// Returns what the machine lacks for fuzzing and how to install it, or `None` if nothing is missing.
 pub(crate) fn missing() -> Option<&'static str> {
     if !succeeds(nightly_cargo("--version")) {
         return Some("a nightly toolchain: rustup toolchain install nightly");
@@ -115,7 +115,7 @@ pub(crate) fn missing() -> Option<&'static str> {
     (!is_there).then_some("cargo-fuzz: cargo install cargo-fuzz")
 }
 
-/// Runs targets one after the other, up to the first that fails.
+/// Runs targets in sequence, stopping at the first failure.
 pub(crate) fn fuzz(options: &Options) -> anyhow::Result<()> {
     if let Some(missing) = missing() {
         bail!("fuzzing needs {missing}");
@@ -132,7 +132,7 @@ fn nightly_cargo(arguments: &str) -> Command {
     program("rustup", &format!("run nightly cargo {arguments}"))
 }
 
-/// Runs a target. What it finds out it keeps in a folder that is not checked in, beside the inputs that are.
+/// Runs a target. New inputs are stored in a folder that is not checked in, next to the ones that are.
 fn run_target(target: Target, seconds: u32) -> anyhow::Result<()> {
     let (name, (package, _)) = (target.name(), target.home());
     let kept = workspace_root().join(package).join("corpus").join(&name);

@@ -1,9 +1,9 @@
 //! `cargo xtask layers`: fails on a dependency between crates that the layers forbid.
 //!
-//! It also fails on a crate in an embedder's build that the chosen features have no need of ([`costs`]).
+//! It also fails on a crate in an embedder's build that the chosen features do not need ([`costs`]).
 //!
-//! The table it enforces is in `docs/architecture.md`; `adr/0001-hexagonal-layers.md` says why. It looks at normal and
-//! build dependencies with all features on. Tests may depend on what they like: which of a crate's test targets uses a
+//! It enforces the table in `docs/architecture.md`; `adr/0001-hexagonal-layers.md` explains why. It examines normal and
+//! build dependencies with all features enabled. Tests may depend on anything: which test target of a crate uses a
 //! development dependency cannot be seen from outside.
 
 mod costs;
@@ -16,7 +16,7 @@ use anyhow::bail;
 use self::graph::Graph;
 use crate::cargo::workspace_root;
 
-/// Checks the workspace and prints what is wrong with it.
+/// Checks the workspace and prints the violations.
 pub(crate) fn check() -> anyhow::Result<()> {
     let graph = Graph::of_workspace(workspace_root())?;
     let violations = rules::violations(&graph);

@@ -1,5 +1,6 @@
-//! Automation of this repository: `cargo xtask test`, `cargo xtask ci` and the checks it is made of, `cargo xtask bench`,
-//! `cargo xtask fuzz`, `cargo xtask semver`, and what helps in trying things by hand, `cargo xtask env` and `cargo xtask serve-llama`.
+//! Automation of this repository: `cargo xtask test`, `cargo xtask ci` and its individual checks, `cargo xtask bench`,
+//! `cargo xtask fuzz`, `cargo xtask semver`, and helpers for manual testing, `cargo xtask env` and `cargo xtask
+//! serve-llama`.
 //!
 //! Not for anything that a user of Neuraxis needs: this crate is never published and nothing depends on it.
 #![expect(
@@ -37,35 +38,36 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Provisions what the tests need and runs them all, the examples in the documentation included.
+    /// Provisions what the tests need and runs them all, including the examples in the documentation.
     Test,
     /// Checks that no crate depends on one that its layer must not know.
     Layers,
-    /// Finds comments that only fill a line, and files too small to hold a thought.
+    /// Finds comments that say nothing, and files that are too small.
     Words,
     /// Writes the README of each crate from the front page of its documentation.
     Readmes,
-    /// Writes how many lines the programs of docs/embedding take into docs/comparison.md.
+    /// Writes the line counts of the programs in docs/embedding into docs/comparison.md.
     Comparison,
     /// Checks that each crate could be published as it is.
     Packages,
-    /// Tells which changes of public interfaces would break other programs; needs cargo-semver-checks, and minutes.
+    /// Reports which changes of public interfaces would break other programs; needs cargo-semver-checks, and takes
+    /// minutes.
     Semver(semver::Options),
-    /// Runs everything that has to pass before a change may land.
+    /// Runs every check that must pass before a change may be merged.
     Ci(ci::Options),
-    /// Measures what the runtime costs against a hand-written loop, and keeps the table in `target/bench.md`.
+    /// Measures what the runtime costs compared to a hand-written loop, and stores the table in `target/bench.md`.
     Bench(bench::Options),
-    /// Fuzzes the parsers of what comes from outside; needs nightly and cargo-fuzz.
+    /// Fuzzes the parsers of external input; needs nightly and cargo-fuzz.
     Fuzz(fuzz::Options),
     /// Prints the variables through which tests find what was provisioned: `eval "$(cargo xtask env)"`.
     Env,
-    /// Starts a real llama-server with the model that the tests use, whose replies are scripted.
+    /// Starts a real llama-server with the scripted model that the tests use.
     ServeLlama(serve_llama::Options),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        // These say themselves how it went.
+        // These report their own outcome.
         Command::Test => return test::run(),
         Command::Ci(options) => return ci::run(&options),
         Command::Env => return provision::print_variables(),

@@ -1,5 +1,5 @@
-//! `cargo xtask packages`: checks that each crate could be published as it is, without publishing anything: what a registry
-//! asks for is said, and what a user has to find in a package is in it.
+//! `cargo xtask packages`: checks, without publishing anything, that each crate could be published as it is: its
+//! manifest has what a registry requires, and its package contains what users need.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -9,17 +9,17 @@ use cargo_metadata::{MetadataCommand, Package};
 
 use crate::cargo::{cargo, workspace_root};
 
-/// The most keywords and categories that a registry takes, and the most characters of a keyword.
+/// The maximum number of keywords and of categories that a registry accepts, and the maximum length of a keyword.
 const MOST: usize = 5;
 const KEYWORD_CHARS: usize = 20;
 
-/// What every package holds.
+/// The files that every package must contain.
 const FILES: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 
-/// What reads a file while a crate is compiled.
+/// Macros that read a file at compile time.
 const INCLUDES: [&str; 3] = ["include!(", "include_bytes!(", "include_str!("];
 
-/// Checks all crates but this one.
+/// Checks all crates except this one.
 pub(crate) fn check() -> anyhow::Result<()> {
     let packages = packages()?;
     let faults = packages.iter().filter_map(|package| {
@@ -33,7 +33,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     }
 }
 
-/// Returns the crates of the workspace that are for others.
+/// Returns the crates of the workspace that are meant for others.
 pub(crate) fn packages() -> anyhow::Result<Vec<Package>> {
     let metadata = MetadataCommand::new()
         .current_dir(workspace_root())
@@ -70,14 +70,14 @@ fn publishable(package: &Package) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that what a source file includes from other folders is among the files of its package, where whoever installs it
-/// compiles it. What tests include is theirs alone.
+/// Checks that files which a source file includes from other folders are in its package, because users compile it
+/// there. Files included by tests do not matter.
 fn holds_what_it_includes(file: &str, text: &str, files: &str) -> anyhow::Result<()> {
     let text = without_tests(text);
     let included = INCLUDES
         .into_iter()
         .flat_map(|name| text.split(name).skip(1));
-    // The first literal leads to the folder; what stands behind it may be the parameter of a macro.
+    // The first literal gives the folder; the rest may be a macro parameter.
     let paths = included.filter_map(|behind| behind.split('"').nth(1));
     for path in paths.filter(|path| path.starts_with("..")) {
         let is_there = resolved(file, path).is_some_and(|place| {
@@ -92,7 +92,7 @@ fn holds_what_it_includes(file: &str, text: &str, files: &str) -> anyhow::Result
     Ok(())
 }
 
-/// Returns the lines of a source file, without the modules that are for tests alone.
+/// Returns the lines of a source file, without test-only modules.
 fn without_tests(text: &str) -> String {
     let mut lines = Vec::new();
     let (mut is_announced, mut is_of_tests) = (false, false);
@@ -101,14 +101,14 @@ fn without_tests(text: &str) -> String {
         if !is_of_tests {
             lines.push(line);
         }
-        // Other attributes may stand in between.
+        // Other attributes may come in between.
         is_announced = announces_tests(line) || (is_announced && line.starts_with("#["));
         is_of_tests &= line != "}";
     }
     lines.join("\n")
 }
 
-/// Tells whether what follows an attribute is compiled for tests alone.
+/// Returns whether what follows an attribute is compiled only for tests.
 fn announces_tests(line: &str) -> bool {
     ["#[cfg(test)]", "#[cfg(doctest)]"].contains(&line) || line.starts_with("#[cfg(all(test, ")
 }
@@ -117,7 +117,7 @@ fn begins_module(line: &str) -> bool {
     line.ends_with('{') && line.split(' ').any(|word| word == "mod")
 }
 
-/// Returns where a path in a file of the package leads, from the package's folder; nothing if it leads out of it.
+/// Returns the target of a path in a file of the package, relative to the package's folder, or `None` if it is outside.
 fn resolved(file: &str, path: &str) -> Option<PathBuf> {
     let mut place = Path::new(file).parent()?.to_owned();
     for part in Path::new(path).components() {

@@ -1,8 +1,7 @@
-//! What the tests need beside the repository: installed on first use, found there afterwards.
+//! What the tests need besides the repository: installed on first use and reused afterward.
 //!
-//! Everything goes into `target/test-env`, so that deleting that folder is all it takes to begin anew. Tests find it
-//! through environment variables, and are marked `#[ignore = "needs …"]`: they run only where all of it is there, but for
-//! what is optional.
+//! Everything is in `target/test-env`, so deleting that folder resets it. Tests find it through environment variables,
+//! and are marked `#[ignore = "needs …"]`: they run only if all of it is installed, except what is optional.
 
 mod debian;
 mod gguf;
@@ -24,28 +23,28 @@ use crate::cargo::workspace_root;
 
 /// Something that tests need.
 struct Provision {
-    /// What it is, for people.
+    /// A name for messages.
     name: &'static str,
-    /// Tells whether it is in the given folder, whole and ready for use.
+    /// Returns whether it is in the given folder, complete and ready for use.
     is_ready: fn(&Path) -> bool,
-    /// Puts it into the given folder, in place of what may be left of an earlier attempt.
+    /// Installs it into the given folder, replacing the remains of an earlier attempt.
     install: fn(&Path) -> anyhow::Result<()>,
-    /// The variables through which tests find it, with the paths they hold as seen from that folder.
+    /// The variables through which tests find it, with paths relative to that folder.
     variables: &'static [(&'static str, &'static str)],
-    /// `None` if no test that needs anything runs without it.
+    /// `None` if no ignored test runs without it.
     optional: Option<Optional>,
 }
 
-/// Something of which its own tests alone are left out where it cannot be had.
+/// A provision whose own tests alone are left out if it is unavailable.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Optional(
-    /// What the names of these tests hold.
+    /// A part of the names of these tests.
     pub(crate) &'static str,
-    /// Tells whether it may be missing on CI, too, where nobody would notice that they are left out.
+    /// Returns whether it may be missing on CI too, where skipped tests would go unnoticed.
     pub(crate) fn() -> bool,
 );
 
-/// In the order in which they are installed; a later one may use what an earlier one brought.
+/// In the order of installation; a later one may use an earlier one.
 const PROVISIONS: &[Provision] = &[
     Provision {
         name: "llama-server",
@@ -174,18 +173,18 @@ const PROVISIONS: &[Provision] = &[
     },
 ];
 
-/// A provision that could not be had.
+/// A provision that could not be installed.
 #[derive(Debug)]
 pub(crate) struct Missing {
-    /// What it is, for people.
+    /// A name for messages.
     pub(crate) name: &'static str,
-    /// Why it is missing: what it takes, and what happened.
+    /// Why it is missing: what it requires, and what happened.
     pub(crate) reason: anyhow::Error,
-    /// Which tests are left out without it, if not all that need anything.
+    /// Which tests are left out without it, if not all ignored ones.
     pub(crate) optional: Option<Optional>,
 }
 
-/// Installs what is not there yet, and returns what could not be installed.
+/// Installs whatever is missing, and returns what could not be installed.
 pub(crate) fn all() -> Vec<Missing> {
     provide(PROVISIONS, &folder())
 }
@@ -198,7 +197,7 @@ pub(crate) fn variables() -> Vec<(&'static str, PathBuf)> {
         .collect()
 }
 
-/// Returns the names of what is not there and cannot be done without, without installing it.
+/// Returns the names of required provisions that are missing, without installing them.
 pub(crate) fn absent() -> Vec<&'static str> {
     let required = PROVISIONS.iter().filter(|it| it.optional.is_none());
     let absent = required.filter(|it| !(it.is_ready)(&folder()));
@@ -211,14 +210,14 @@ pub(crate) fn scripted_llama_server(port: u16) -> Command {
     command
         .arg("--model")
         .arg(folder().join(scripted_model::FILE))
-        // Or it is called by the place of its file.
+        // Otherwise it is named by the path of its file.
         .args(["--alias", "scripted.gguf"])
         .args(["--host", "127.0.0.1", "--port", &port.to_string()])
         .args("--jinja --device none --ctx-size 65536 --parallel 2 --threads 1".split(' '));
     command
 }
 
-/// Removes a folder, if it is there.
+/// Removes a folder, if it exists.
 fn remove(folder: &Path) -> anyhow::Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)
@@ -262,8 +261,8 @@ fn provide_one(provision: &Provision, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs `cargo xtask env`: prints the variables through which tests find what was provisioned, for running one of them by
-/// hand. Only the variables go to the standard output, for a shell to evaluate.
+/// Runs `cargo xtask env`: prints the variables through which tests find what was provisioned, for running one of them
+/// by hand. Only the variables go to standard output, for a shell to evaluate.
 pub(crate) fn print_variables() -> ExitCode {
     let absent = absent();
     if !absent.is_empty() {

@@ -1,7 +1,7 @@
-//! `cargo xtask readmes`: writes the README of each crate that other teams may add, from the front page of its
+//! `cargo xtask readmes`: writes the README of each crate that other teams may add from the front page of its
 //! documentation, so that both say the same.
 //!
-//! A README ends where the front page's first example or heading begins: what follows is for who reads the documentation.
+//! A README ends where the front page's first example or heading begins: the rest is for readers of the documentation.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub(crate) fn write() -> anyhow::Result<()> {
     readmes()?.iter().try_for_each(Readme::write)
 }
 
-/// Checks that each README says what the front page of its crate says.
+/// Checks that each README matches the front page of its crate.
 pub(crate) fn check() -> anyhow::Result<()> {
     let readmes = readmes()?;
     let stale = readmes
@@ -66,14 +66,14 @@ impl Readme {
     }
 }
 
-/// Returns the READMEs of all crates that name one in their manifest.
+/// Returns the READMEs of all crates whose manifest names one.
 fn readmes() -> anyhow::Result<Vec<Readme>> {
     let packages = packages()?;
     let named = packages.iter().map(Readme::of);
     named.filter_map(Result::transpose).collect()
 }
 
-/// Returns the front page up to its first example or heading, as Markdown with a sentence a line.
+/// Returns the front page up to its first example or heading, as Markdown with one sentence per line.
 fn front_page(source: &str) -> String {
     let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
     let lines = lines.map(|line| line.strip_prefix(' ').unwrap_or(line));
@@ -96,7 +96,7 @@ fn front_page(source: &str) -> String {
     format!("{}\n", page.trim_end())
 }
 
-/// Adds a paragraph, or an item of a list, which stays on one line.
+/// Adds a paragraph, or a list item, which stays on one line.
 fn close(paragraph: &mut String, page: &mut String) {
     let text = without_links(&std::mem::take(paragraph));
     if text.is_empty() {
@@ -122,7 +122,7 @@ fn sentence_end(text: &str) -> Option<usize> {
         .find(|end| text.get(end + 1..).is_some_and(begins))
 }
 
-/// Turns links to items of the documentation into their names: outside of it they lead nowhere.
+/// Replaces links to items of the documentation by their names, because outside of it they lead nowhere.
 fn without_links(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;

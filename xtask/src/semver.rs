@@ -1,7 +1,7 @@
-//! `cargo xtask semver`: tells which changes of the public interfaces would break whoever embeds the crates.
+//! `cargo xtask semver`: reports which changes of the public interfaces would break embedding programs.
 //!
-//! Not a part of `cargo xtask ci`: the documentation of every crate is built twice, which takes minutes, and until 1.0 a
-//! minor version may break an interface. Whoever writes the changelog of a version runs it.
+//! Not part of `cargo xtask ci`: it builds the documentation of every crate twice, which takes minutes, and until 1.0 a
+//! minor version may break an interface. Run it when writing the changelog of a version.
 
 use std::process::Command;
 
@@ -12,14 +12,14 @@ use clap::Args;
 use crate::cargo::{cargo, program, succeed, succeeds};
 use crate::packages;
 
-/// What the public interfaces are compared with.
+/// What to compare the public interfaces with.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The commit or tag to compare with. The last tag; without any, the commit before this one.
+    /// The commit or tag to compare with. The default is the last tag, or without tags the previous commit.
     #[arg(long, value_name = "REV")]
     since: Option<String>,
 
-    /// Only these crates; all with an interface, of which each takes minutes.
+    /// Compare only these crates. By default, all crates with an interface; each takes minutes.
     #[arg(long = "package", short = 'p', value_name = "CRATE")]
     packages: Vec<String>,
 }
@@ -45,7 +45,7 @@ pub(crate) fn compare(options: &Options) -> anyhow::Result<()> {
     succeed(comparison(&since, &crates))
 }
 
-/// Prepares the comparison of these crates. Each is named, since crates that are not published are left out otherwise.
+/// Prepares the comparison of these crates. Each is named, because unpublished crates are left out otherwise.
 fn comparison(since: &str, crates: &[String]) -> Command {
     let mut command = cargo("semver-checks check-release");
     command.args(["--baseline-rev", since]);
@@ -70,7 +70,7 @@ fn baseline() -> anyhow::Result<String> {
     found.context("there is nothing to compare with: name a commit with --since")
 }
 
-/// Returns the line that a program writes, if it succeeds.
+/// Returns the line that a program prints, if it succeeds.
 fn said(mut command: Command) -> Option<String> {
     let output = command.output().ok().filter(|it| it.status.success())?;
     let line = String::from_utf8(output.stdout).ok()?;

@@ -11,10 +11,10 @@ use crate::provision;
 /// Where to listen, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The port on 127.0.0.1; a free one, if left out.
+    /// The port on 127.0.0.1; by default, any free one.
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     port: u16,
-    /// More arguments for llama-server, such as `-- --api-key KEY`.
+    /// Further arguments for llama-server, such as `-- --api-key KEY`.
     #[arg(last = true)]
     arguments: Vec<String>,
 }
@@ -31,7 +31,7 @@ pub(crate) fn serve(options: &Options) -> anyhow::Result<()> {
     become_program(server)
 }
 
-/// Turns this process into the program, so that whoever ends the one ends the other.
+/// Replaces this process by the program, so that ending one ends the other.
 #[cfg(unix)]
 fn become_program(mut command: Command) -> anyhow::Result<()> {
     use std::os::unix::process::CommandExt;
@@ -45,7 +45,7 @@ fn become_program(command: Command) -> anyhow::Result<()> {
     crate::cargo::succeed(command)
 }
 
-/// Returns the port if nobody listens there, or any such port for 0.
+/// Returns the port if it is free, or any free port for 0.
 fn available(port: u16) -> anyhow::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .with_context(|| format!("port {port} cannot be had; choose another with --port"))?;

@@ -1,4 +1,4 @@
-//! Stages: named pieces of work that run one after the other, each timed, with a table at the end.
+//! Stages: named pieces of work that run in sequence, each timed, with a table at the end.
 
 use std::fmt;
 use std::process::{Command, ExitCode};
@@ -17,19 +17,19 @@ struct Stage {
     duration: Duration,
 }
 
-/// How a stage went.
+/// The outcome of a stage.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     /// It ended without an error.
     Passed,
-    /// It ended with an error; what went wrong was printed when it happened.
+    /// It ended with an error, which was printed when it occurred.
     Failed,
     /// It did not run.
     Skipped(String),
 }
 
 impl Stages {
-    /// Runs a stage. A failure is printed and kept for the end, so that one run shows all that is wrong.
+    /// Runs a stage. A failure is printed and remembered, so one run shows all problems.
     pub(crate) fn run(&mut self, name: &'static str, work: impl FnOnce() -> anyhow::Result<()>) {
         println!("\n== {name}");
         let started = Instant::now();
@@ -55,7 +55,7 @@ impl Stages {
         self.run(name, || cargo::succeed(command));
     }
 
-    /// Leaves out a stage, saying why.
+    /// Skips a stage and records the reason.
     pub(crate) fn skip(&mut self, name: impl Into<String>, reason: impl Into<String>) {
         let (name, outcome) = (name.into(), Outcome::Skipped(reason.into()));
         println!("\n== {name}: {outcome}");

@@ -1,8 +1,8 @@
 //! `cargo xtask test`: provisions what the tests need, then runs them all.
 //!
-//! Where something cannot be provisioned, the tests marked `#[ignore = "needs …"]` are left out, and the table at the end
-//! says so. On CI that fails the run. Of what is optional the own tests alone are left out, which fails nothing elsewhere, nor on CI
-//! where it could not be had.
+//! If a required provision cannot be installed, the tests marked `#[ignore = "needs …"]` are left out, and the table at
+//! the end says so. On CI this fails the run. If an optional provision is missing, only its own tests are left out;
+//! this fails the run only on CI, and only if the provision was available there.
 
 use std::process::{Command, ExitCode};
 
@@ -38,7 +38,7 @@ pub(crate) fn add_stages(stages: &mut Stages) {
     }
     let mut doc_tests = cargo("test --workspace --doc --no-fail-fast");
     if extent != Extent::NothingIgnored {
-        // Pages about databases then run on a real server, and on a file elsewhere.
+        // Documentation pages about databases then use a real server; otherwise they use a file.
         doc_tests.envs(provision::variables());
     }
     stages.command("doc-tests", doc_tests);
@@ -47,9 +47,9 @@ pub(crate) fn add_stages(stages: &mut Stages) {
 /// Where the tests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// On somebody's machine, which may lack what the tests need.
+    /// On a developer's machine, which may lack what the tests need.
     Workstation,
-    /// Where nobody would notice that tests are left out.
+    /// On CI, where skipped tests would go unnoticed.
     Ci,
 }
 
@@ -62,12 +62,12 @@ impl Place {
     }
 }
 
-/// Which tests run: by what could be provisioned.
+/// Which tests run, depending on what could be provisioned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Extent {
-    /// All whose names hold none of these, and they are told where to find what they need.
+    /// All tests whose names contain none of these, with the variables to find what they need.
     AllBut(Vec<&'static str>),
-    /// Those that need nothing.
+    /// Only tests that need nothing.
     NothingIgnored,
 }
 
@@ -96,11 +96,11 @@ fn suffices(missing: &[Missing], place: Place) -> anyhow::Result<()> {
     }
 }
 
-/// The variable that asks for the tests of real providers.
+/// The variable that enables the tests of real providers.
 const REAL_PROVIDERS: &str = "NEURAXIS_TEST_REAL_PROVIDERS";
 
-/// The tests that only measure something and print it: whoever wants the figures asks for them by name. With their modules, since
-/// cargo's own runner leaves out each test whose name holds one of these.
+/// Tests that only measure and print something, and run only when requested by name. With their modules, because
+/// cargo's own runner skips every test whose name contains one of these.
 const MEASURING: [&str; 2] = ["finding::figures", "fleet_figures::figures"];
 
 fn nextest(extent: &Extent) -> Command {
@@ -110,7 +110,7 @@ fn nextest(extent: &Extent) -> Command {
             .args(["--run-ignored", "all"])
             .envs(provision::variables());
         let mut left_out: Vec<String> = left_out.iter().map(|it| format!("test({it})")).collect();
-        // Tests of real providers need a key and somebody who wants them to: without, they count as skipped.
+        // Tests of real providers need a key and an explicit request; otherwise they are reported as skipped.
         if std::env::var_os(REAL_PROVIDERS).is_none() {
             left_out.push("binary(real_provider)".to_owned());
         }
@@ -156,7 +156,7 @@ mod tests {
         );
         assert!(suffices(&[missing(None)], Place::Workstation).is_ok());
         assert!(suffices(&[missing(excused)], Place::Ci).is_ok());
-        // Its tests alone are left out elsewhere, and on CI nobody would notice.
+        // Only its tests are left out elsewhere; on CI that would go unnoticed.
         assert!(suffices(&[missing(optional)], Place::Ci).is_err());
         assert!(suffices(&[missing(optional)], Place::Workstation).is_ok());
         assert!(suffices(&[], Place::Ci).is_ok());
@@ -187,7 +187,8 @@ mod tests {
         }
     }
 
-    /// What the default profile says of some tests counts for more than what another says of all, unless that is an override, too.
+    /// A test-specific setting of the default profile takes precedence over a general setting of another profile,
+    /// unless that is an override too.
     #[test]
     fn the_profile_of_many_rounds_gives_hours_to_each_test() {
         let file = crate::cargo::workspace_root().join(".config/nextest.toml");

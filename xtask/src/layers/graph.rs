@@ -1,4 +1,4 @@
-//! The dependencies of the workspace, cut down to what the rules look at.
+//! The dependencies of the workspace, reduced to what the rules need.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -11,7 +11,7 @@ use cargo_metadata::{CargoOpt, DependencyKind, Metadata, MetadataCommand, Node, 
 pub(super) struct Graph {
     /// The crates of the workspace.
     pub(super) members: Vec<Member>,
-    /// Every package there is, by an id of its own: two versions of a crate are two packages.
+    /// All packages by id: two versions of a crate are two packages.
     pub(super) packages: BTreeMap<String, Linked>,
 }
 
@@ -22,9 +22,9 @@ pub(super) struct Member {
     pub(super) id: String,
     /// Its name.
     pub(super) name: String,
-    /// Its folder, seen from the root of the workspace, with `/` between the parts.
+    /// Its folder, relative to the root of the workspace, with `/` as the separator.
     pub(super) folder: String,
-    /// The crates that its manifest names, but for development dependencies.
+    /// The crates in its manifest, without development dependencies.
     pub(super) dependencies: BTreeSet<String>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Linked {
 }
 
 impl Graph {
-    /// Asks cargo for the graph of the workspace in a folder.
+    /// Queries cargo for the graph of the workspace in a folder.
     pub(super) fn of_workspace(root: &Path) -> anyhow::Result<Self> {
         let mut command = MetadataCommand::new();
         command.current_dir(root).features(CargoOpt::AllFeatures);
@@ -81,7 +81,7 @@ impl Graph {
         })
     }
 
-    /// Returns the names along the shortest way from a member to a package that `is_target` accepts by its name.
+    /// Returns the names along the shortest path from a member to a package whose name `is_target` accepts.
     pub(super) fn way(
         &self,
         from: &Member,

@@ -1,6 +1,6 @@
-//! The layers, and what each may know: the table of `docs/architecture.md`, as code.
+//! The layers, and what each may depend on: the table of `docs/architecture.md`, as code.
 
-/// Where a crate stands. A crate's folder decides.
+/// The layer of a crate, which depends on its folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layer {
     /// The domain.
@@ -11,13 +11,13 @@ pub(super) enum Layer {
     Ports,
     /// The application: the driver of runs.
     Engine,
-    /// What the adapters of HTTP model servers share.
+    /// The shared code of adapters for HTTP model servers.
     Wire,
     /// An implementation of a port.
     Adapter,
-    /// Another way to have runs driven than the engine's own.
+    /// An alternative to the engine's own way of driving runs.
     Driver,
-    /// The attribute that makes a tool of a function.
+    /// The attribute that turns a function into a tool.
     ToolMacro,
     /// The built-in tools.
     Tools,
@@ -25,20 +25,20 @@ pub(super) enum Layer {
     Testkit,
     /// The engine as a server of the Model Context Protocol.
     McpServer,
-    /// Checks on what runs of the engine did.
+    /// Checks on the engine's runs.
     Evals,
-    /// What an embedding team adds first.
+    /// The crate that an embedding team adds first.
     Facade,
-    /// The composition of all.
+    /// The composition of all layers.
     App,
-    /// A program that people start.
+    /// A program that users run.
     Binary,
     /// Automation of the repository.
     Automation,
 }
 
 impl Layer {
-    /// Returns the layer of the crate in a folder, or `None` if the table has no place for it.
+    /// Returns the layer of the crate in a folder, or `None` if the table does not contain it.
     pub(super) fn of(folder: &str) -> Option<Self> {
         Some(match folder {
             "crates/core" => Self::Core,
@@ -63,7 +63,7 @@ impl Layer {
         })
     }
 
-    /// Returns the layers of the workspace that a crate of this one may depend on.
+    /// Returns the workspace layers that a crate of this layer may depend on.
     pub(super) const fn may_know(self) -> &'static [Self] {
         match self {
             Self::Core | Self::ToolMacro | Self::Automation => &[],
@@ -103,7 +103,7 @@ impl Layer {
         }
     }
 
-    /// Tells whether a crate of this layer may name a crate from outside the workspace.
+    /// Returns whether a crate of this layer may depend on a crate from outside the workspace.
     pub(super) fn may_use(self, external: &str) -> bool {
         match self {
             Self::Core => [
@@ -133,12 +133,12 @@ impl Layer {
         }
     }
 
-    /// Tells whether nothing that does I/O or needs a runtime may be linked into a crate of this layer, at any depth.
+    /// Returns whether crates of this layer must not link, at any depth, anything that does I/O or needs a runtime.
     pub(super) const fn is_pure(self) -> bool {
         matches!(self, Self::Core | Self::Brainstem)
     }
 
-    /// Returns what the layer is called in messages.
+    /// Returns the name of the layer in messages.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Core => "core",
@@ -160,7 +160,7 @@ impl Layer {
         }
     }
 
-    /// Returns what to do with code of this layer that wants to know more than it may.
+    /// Returns what to do with code of this layer that needs a forbidden dependency.
     pub(super) const fn remedy(self) -> &'static str {
         match self {
             Self::Core => "Describe what is needed as an effect and perform it in crates/engine.",

@@ -6,9 +6,9 @@ use std::fmt;
 use super::graph::{Graph, Member};
 use super::layer::Layer;
 
-/// Runtimes and crates that do I/O: none may be linked into a pure crate. Crates that make randomness are missing on
-/// purpose: cargo tells the features of a package for the whole workspace at once, so that one of the engine's crates
-/// that makes ids would make core look random.
+/// Runtimes and crates that do I/O: none may be linked into a pure crate. Crates that generate randomness are
+/// deliberately not listed: cargo unifies a package's features across the workspace, so one of the engine's crates that
+/// generates ids would make core appear to use randomness.
 const IMPURE: [&str; 16] = [
     "async-std",
     "cap-std",
@@ -31,41 +31,41 @@ const IMPURE: [&str; 16] = [
 /// A dependency that breaks a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Violation {
-    /// A crate stands in a folder that belongs to no layer.
+    /// A crate is in a folder that belongs to no layer.
     Homeless {
         /// The crate.
         name: String,
-        /// The folder, from the root of the workspace.
+        /// Its folder, relative to the root of the workspace.
         folder: String,
     },
-    /// A crate depends on one of the workspace that its layer must not know.
+    /// A crate depends on a workspace crate that its layer must not know.
     Arrow {
         /// The crate.
         from: String,
-        /// The layer that its folder makes it one of.
+        /// The layer of its folder.
         layer: Layer,
-        /// What it depends on.
+        /// The forbidden dependency.
         to: String,
     },
-    /// A crate depends on one from outside that its layer must not use.
+    /// A crate depends on an external crate that its layer must not use.
     External {
         /// The crate.
         from: String,
-        /// The layer that its folder makes it one of.
+        /// The layer of its folder.
         layer: Layer,
-        /// What it depends on.
+        /// The forbidden dependency.
         to: String,
     },
     /// Something impure is linked into a pure crate.
     Impure {
-        /// Where the crate stands.
+        /// The layer of the crate.
         layer: Layer,
-        /// From the crate, over its dependencies, to what is impure.
+        /// The dependency path from the crate to the impure one.
         way: Vec<String>,
     },
 }
 
-/// Returns everything that is wrong with a graph.
+/// Returns all violations in a graph.
 pub(super) fn violations(graph: &Graph) -> Vec<Violation> {
     let layers = graph
         .members
@@ -95,7 +95,7 @@ fn of_member(
         .dependencies
         .iter()
         .filter_map(|to| match layers.get(to.as_str()) {
-            // A crate without a layer is reported for itself: no rule can judge an arrow to it.
+            // A crate without a layer is reported separately; no rule applies to dependencies on it.
             Some(None) => None,
             Some(Some(other)) if layer.may_know().contains(other) => None,
             Some(Some(_)) => Some(Violation::Arrow {

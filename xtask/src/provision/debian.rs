@@ -1,4 +1,4 @@
-//! Programs of Debian's packages, installed where they are missing: each is found by a link in the folder of what tests need.
+//! Programs from Debian packages, installed if missing: each is linked from the folder of the provisions.
 
 use std::fs;
 use std::path::Path;
@@ -7,31 +7,31 @@ use anyhow::Context;
 
 use crate::cargo::{program, succeed};
 
-/// A program of a package.
+/// A program from a package.
 pub(super) struct Packaged {
-    /// Where the link to the program is, from the folder of what tests need.
+    /// The path of the link to the program, relative to the folder of the provisions.
     pub(super) link: &'static str,
-    /// Where Debian puts the program.
+    /// The path where Debian installs the program.
     installed: &'static str,
     package: &'static str,
 }
 
-/// A search engine of this machine, for the tests of `web_search`: searx, from which SearXNG was forked, and which answers the
-/// same question in the same form. Not every release of Debian has it. Tests bring their own settings.
+/// A local search engine for the tests of `web_search`: searx, from which SearXNG was forked, and which gives the same
+/// answers in the same format. Not every Debian release has it. Tests supply their own settings.
 pub(super) const SEARX: Packaged = Packaged {
     link: "searxng/searx-run",
     installed: "/usr/bin/searx-run",
     package: "searx",
 };
 
-/// What tells whether a unit of systemd is one.
+/// Checks whether a systemd unit is valid.
 pub(super) const SYSTEMD_ANALYZE: Packaged = Packaged {
     link: "systemd/systemd-analyze",
     installed: "/usr/bin/systemd-analyze",
     package: "systemd",
 };
 
-/// What makes the clock of a program jump, for the tests of those that share work.
+/// Makes a program's clock jump, for the tests of processes that share work.
 pub(super) const FAKETIME: Packaged = Packaged {
     link: "faketime/libfaketimeMT.so.1",
     installed: "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -39,7 +39,7 @@ pub(super) const FAKETIME: Packaged = Packaged {
 };
 
 impl Packaged {
-    /// Tells whether the program is there.
+    /// Returns whether the program is installed.
     pub(super) fn is_ready(&self, folder: &Path) -> bool {
         folder.join(self.link).exists()
     }
@@ -58,7 +58,7 @@ impl Packaged {
         let link = folder.join(self.link);
         let home = link.parent().context("the link stands in no folder")?;
         fs::create_dir_all(home).with_context(|| format!("{} cannot be made", home.display()))?;
-        // One that leads nowhere any more is in the way.
+        // A dangling link would block the new one.
         if link.is_symlink() {
             fs::remove_file(&link).with_context(|| format!("{} stays", link.display()))?;
         }

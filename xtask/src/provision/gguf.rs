@@ -1,11 +1,11 @@
-//! Writes GGUF files, version 3: the format in which llama.cpp takes a model.
+//! Writes GGUF files, version 3: the format in which llama.cpp reads a model.
 //!
-//! Not for reading them, and only with what the scripted model needs: tensors of `f32`, of one dimension or two.
+//! Not for reading them, and only with what the scripted model needs: tensors of `f32`, of one or two dimensions.
 
-/// Where the values of a tensor may begin: at multiples of this. It is the format's default.
+/// The alignment of a tensor's values, in bytes. It is the format's default.
 const ALIGNMENT: usize = 32;
 
-/// A model file in the making.
+/// A model file that is being built.
 #[derive(Debug, Default)]
 pub(super) struct Gguf {
     metadata: Vec<(&'static str, Value)>,
@@ -48,7 +48,8 @@ impl Gguf {
         self
     }
 
-    /// Adds a matrix that makes `outputs` values of `inputs` values. `weight` is told the output, then the input.
+    /// Adds a matrix that maps `inputs` values to `outputs` values. `weight` receives the output index, then the input
+    /// index.
     pub(super) fn matrix(
         mut self,
         name: &'static str,
@@ -126,7 +127,7 @@ impl Value {
 }
 
 impl Tensor {
-    /// `offset` counts from where the first tensor's values begin.
+    /// `offset` is relative to the first tensor's values.
     fn put_description(&self, file: &mut Vec<u8>, offset: usize) {
         /// The format's number for `f32`.
         const F32: u32 = 0;
@@ -153,7 +154,7 @@ fn put_count(file: &mut Vec<u8>, count: usize) {
 mod tests {
     use super::*;
 
-    /// Just enough of a reader to take a file apart again.
+    /// A minimal reader that parses a file again.
     struct Reader<'a>(&'a [u8]);
 
     impl Reader<'_> {

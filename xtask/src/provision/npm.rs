@@ -1,4 +1,4 @@
-//! Packages of the npm registry, pinned with their hashes. Nothing of them is run while they are installed.
+//! Packages of the npm registry, pinned with their hashes. None of their code runs during installation.
 
 use std::fs;
 use std::path::Path;
@@ -10,11 +10,11 @@ use crate::cargo::{program, succeed, succeeds};
 
 /// Packages that are installed together.
 pub(super) struct Packages {
-    /// Where they go, seen from the folder of the provisions.
+    /// Where they are installed, relative to the folder of the provisions.
     pub(super) folder: &'static str,
     /// The `package.json` that names them.
     pub(super) package: &'static str,
-    /// The `package-lock.json` with the versions and hashes of all that they need.
+    /// The `package-lock.json` with the versions and hashes of all dependencies.
     pub(super) lock: &'static str,
 }
 
@@ -32,22 +32,22 @@ pub(super) const MCP_CLIENT: Packages = Packages {
     lock: include_str!("mcp_client/package-lock.json"),
 };
 
-/// What says that all of them are there.
+/// Marks a complete installation.
 const DONE: &str = "installed-package-lock.json";
 
-/// Tells whether there is no npm here, so that nothing of it can be had.
+/// Returns whether npm is missing, so that no npm package can be installed.
 pub(super) fn is_absent() -> bool {
     !succeeds(program("npm", "--version"))
 }
 
 impl Packages {
-    /// Tells whether the pinned versions are there, and what runs them.
+    /// Returns whether the pinned versions and the program that runs them are installed.
     pub(super) fn are_ready(&self, folder: &Path) -> bool {
         let installed = fs::read_to_string(folder.join(self.folder).join(DONE));
         installed.is_ok_and(|it| it == self.lock) && succeeds(program("node", "--version"))
     }
 
-    /// Installs the pinned versions, in place of whatever is there.
+    /// Installs the pinned versions, replacing any others.
     pub(super) fn install(&self, folder: &Path) -> anyhow::Result<()> {
         let packages = folder.join(self.folder);
         remove(&packages)?;
@@ -61,7 +61,7 @@ impl Packages {
         );
         npm.current_dir(&packages);
         succeed(npm).context("it takes node, npm and a registry that npm can reach")?;
-        // Only what was installed whole counts.
+        // Only a complete installation counts.
         let done = packages.join(DONE);
         fs::write(&done, self.lock).with_context(|| format!("{} cannot be written", done.display()))
     }

@@ -1,5 +1,5 @@
-//! What drives the server's page as a person does: the Chromium of the machine, and from the npm registry what drives it and what
-//! looks for barriers to people with disabilities.
+//! Drives the server's page as a user does: the machine's Chromium, and npm packages that control it and check
+//! accessibility.
 
 use std::path::Path;
 
@@ -8,10 +8,11 @@ use anyhow::Context;
 use super::npm;
 use crate::cargo::{program, succeed, succeeds};
 
-/// Where programs find the packages, seen from the folder of the provisions.
+/// Where the packages are, relative to the folder of the provisions.
 pub(super) const PACKAGES: &str = "page-driver/node_modules";
 
-/// The browser. It belongs to the machine: of those that packages download there is none for every registry.
+/// The browser, which must be installed on the machine: npm packages download theirs from places that not every
+/// registry mirrors.
 pub(super) const CHROMIUM: &str = "/usr/bin/chromium";
 
 const DRIVER: npm::Packages = npm::Packages {
@@ -20,12 +21,12 @@ const DRIVER: npm::Packages = npm::Packages {
     lock: include_str!("page_driver/package-lock.json"),
 };
 
-/// Tells whether the pinned versions and a browser are there.
+/// Returns whether the pinned versions and a browser are installed.
 pub(super) fn is_ready(folder: &Path) -> bool {
     DRIVER.are_ready(folder) && has_browser()
 }
 
-/// Installs the pinned versions, in place of whatever is there.
+/// Installs the pinned versions, replacing any others.
 pub(super) fn install(folder: &Path) -> anyhow::Result<()> {
     if !has_browser() {
         succeed(program("apt-get", "update")).context(NEEDS)?;

@@ -1,7 +1,7 @@
-//! A Postgres server of this machine, and an empty cluster that tests copy.
+//! The machine's Postgres server, and an empty cluster that tests copy.
 //!
-//! The programs are those of Debian's package, installed if they are missing. They refuse to run as root: then the
-//! cluster belongs to the user `postgres`, whom the package makes.
+//! The programs are those of Debian's package, installed if missing. They refuse to run as root; in that case the
+//! cluster belongs to the user `postgres`, whom the package creates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,20 +17,20 @@ pub(super) const PROGRAMS: &str = "postgres/bin";
 /// The cluster.
 pub(super) const TEMPLATE: &str = "postgres/template";
 
-/// Where Debian puts the programs, a folder for each version.
+/// Where Debian installs the programs, with a folder for each version.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
-/// The user as whom the programs run where we are root.
+/// The user that runs the programs if we are root.
 const USER: &str = "postgres";
 
-/// Tells whether programs and cluster are there.
+/// Returns whether programs and cluster are installed.
 pub(super) fn is_ready(folder: &Path) -> bool {
     let mut version = Command::new(folder.join(PROGRAMS).join("postgres"));
     version.arg("--version");
     folder.join(TEMPLATE).join("PG_VERSION").exists() && succeeds(version)
 }
 
-/// Finds or installs the programs, and makes the cluster.
+/// Finds or installs the programs, and creates the cluster.
 pub(super) fn install(folder: &Path) -> anyhow::Result<()> {
     let programs = match programs() {
         Some(programs) => programs,
@@ -52,14 +52,14 @@ pub(super) fn install(folder: &Path) -> anyhow::Result<()> {
 const NEEDS: &str =
     "it takes PostgreSQL (Debian: `apt-get install postgresql`), and root to install it";
 
-/// Returns the folder of the newest version there is.
+/// Returns the folder of the newest installed version.
 fn programs() -> Option<PathBuf> {
     let versions = fs::read_dir(VERSIONS).ok()?.filter_map(Result::ok);
     let programs = versions.map(|version| version.path().join("bin"));
     programs.filter(|it| it.join("initdb").exists()).max()
 }
 
-/// Makes a cluster where the user may write, and moves it into place, whole.
+/// Creates a cluster where the user may write, and moves it into place as a whole.
 fn make_cluster(programs: &Path, place: &Path) -> anyhow::Result<()> {
     let scratch = tempfile_name();
     let mut initdb = as_user(&programs.join("initdb"));

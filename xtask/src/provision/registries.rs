@@ -1,6 +1,6 @@
-//! Packages of other people, from the registries of Node and Python, in folders of their own.
+//! Third-party packages from the registries of Node and Python, each in a separate folder.
 //!
-//! Their versions are pinned; what they depend on is what the registries have.
+//! Their versions are pinned; their dependencies are resolved by the registries.
 
 use std::fs;
 use std::path::Path;
@@ -11,27 +11,27 @@ use anyhow::Context;
 use super::remove;
 use crate::cargo::{program, succeed};
 
-/// Says which versions are in a folder, once all of them are.
+/// Lists the versions in a folder, once all of them are installed.
 const PINNED: &str = "pinned.txt";
 
-/// Packages of one registry, and the folder they go to, seen from that of the provisions.
+/// Packages of one registry, and the folder they go to, relative to that of the provisions.
 #[derive(Debug)]
 pub(super) enum Packages {
-    /// Of Node: their programs are in `node_modules/.bin`.
+    /// From Node's registry: their programs are in `node_modules/.bin`.
     Node(&'static str, &'static [&'static str]),
-    /// Of Python: their programs are in `bin`.
+    /// From Python's registry: their programs are in `bin`.
     Python(&'static str, &'static [&'static str]),
 }
 
 impl Packages {
-    /// Tells whether the pinned versions are there.
+    /// Returns whether the pinned versions are installed.
     fn are_ready(&self, folder: &Path) -> bool {
         let (place, packages) = self.parts();
         let pinned = fs::read_to_string(folder.join(place).join(PINNED));
         pinned.is_ok_and(|pinned| pinned == packages.join("\n"))
     }
 
-    /// Installs the pinned versions, in place of whatever is there.
+    /// Installs the pinned versions, replacing any others.
     fn install(&self, folder: &Path) -> anyhow::Result<()> {
         let (place, packages) = self.parts();
         let place = folder.join(place);
@@ -53,7 +53,7 @@ impl Packages {
     }
 }
 
-/// MCP servers of other people: the reference servers of the protocol.
+/// Third-party MCP servers: the reference servers of the protocol.
 pub(super) const MCP_SERVERS: [Packages; 2] = [
     Packages::Node(
         "mcp/node",
@@ -73,7 +73,7 @@ pub(super) const MCP_SERVERS: [Packages; 2] = [
     ),
 ];
 
-/// Clients of OpenAI's API that other people wrote: the official ones for Python and JavaScript, and the AI SDK's.
+/// Third-party clients of OpenAI's API: the official ones for Python and JavaScript, and the AI SDK's.
 pub(super) const OPENAI_CLIENTS: [Packages; 2] = [
     Packages::Node(
         "openai/node",
@@ -86,11 +86,11 @@ pub(super) const OPENAI_CLIENTS: [Packages; 2] = [
     Packages::Python("openai/python", &["openai==3.54.0"]),
 ];
 
-/// Schemathesis: it makes requests out of an OpenAPI document and looks at the answers.
+/// Schemathesis: generates requests from an OpenAPI document and checks the answers.
 pub(super) const SCHEMATHESIS: [Packages; 1] =
     [Packages::Python("schemathesis", &["schemathesis==4.32.5"])];
 
-/// What knows the files of compose, of Kubernetes and of containers.
+/// Linters for the files of Compose, Kubernetes and containers.
 pub(super) const DEPLOY_LINTERS: [Packages; 2] = [
     Packages::Python(
         "deploy-linters",
@@ -99,7 +99,7 @@ pub(super) const DEPLOY_LINTERS: [Packages; 2] = [
     Packages::Node("container-linter", &["dockerfile-utils@0.16.3"]),
 ];
 
-/// Tells whether the pinned versions of all are there.
+/// Returns whether the pinned versions of all are installed.
 pub(super) fn are_ready(all: &[Packages], folder: &Path) -> bool {
     all.iter().all(|packages| packages.are_ready(folder))
 }

@@ -4,13 +4,13 @@
 //! # How it works
 //!
 //! The template (`scripted_model/template.jinja`) looks at the conversation, writes the wanted reply into the prompt,
-//! and fills up with dots to a fixed width. The network is one attention head that always looks back over exactly that
-//! width: the token it finds there is the next one, until it finds the end of the text. Neither training nor chance has
-//! a part in it, so a failing test means the same on every machine.
+//! and pads it with dots to a fixed width. The network is one attention head that always looks back over exactly that
+//! width: the token it finds there is the next one, until it finds the end of the text. Neither training nor chance is
+//! involved, so a failing test means the same on every machine.
 //!
 //! A token is a byte. An answer of sixty letters is a stream of sixty tokens, and a prompt has about a thousand tokens
-//! more than the conversation has bytes: a server needs `-c 65536 -np 2`, say. With `-t 1` it makes a token in 0.1 ms;
-//! several threads wait for each other longer than they work.
+//! more than the conversation has bytes: a server needs, for example, `-c 65536 -np 2`. With `-t 1` it generates a
+//! token in 0.1 ms; several threads spend more time waiting for each other than working.
 //!
 //! # What it says
 //!
@@ -20,8 +20,8 @@
 //! | tool results are there | `This is the final answer. Tool results read: N.` |
 //! | neither | `This is a plain answer.` |
 //!
-//! "There" means: since the last user message. An argument's value is the first of its `enum`, or `"x"`, `1`, `true`, `[]`
-//! or `{}` by its type. Words in the last user message change the script, and go together:
+//! "There" means since the last user message. An argument's value is the first of its `enum`, or else `"x"`, `1`,
+//! `true`, `[]` or `{}` depending on its type. Words in the last user message change the script, and can be combined:
 //!
 //! | word | effect |
 //! | --- | --- |
@@ -31,9 +31,9 @@
 //! | `think` | the reasoning `This is some thinking.` first, unless the request has thinking turned off |
 //! | `reticent` | nothing: the text ends at once |
 //!
-//! The template cannot see `tool_choice`. With `none` a call comes out as the text `<tool_call>…</tool_call>`, which is
-//! what real models do now and then. With `required` while an answer is due, what comes is nonsense, up to the limit of
-//! tokens.
+//! The template cannot see `tool_choice`. With `none`, a call appears as the text `<tool_call>…</tool_call>`, which
+//! real models also produce now and then. With `required` when an answer would be next, the output is nonsense, up to
+//! the token limit.
 
 use std::fs;
 use std::path::Path;
@@ -42,45 +42,45 @@ use anyhow::Context;
 
 use super::gguf::{Gguf, Value};
 
-/// Where the file goes, seen from the folder of the provisions.
+/// Where the file goes, relative to the folder of the provisions.
 pub(super) const FILE: &str = "llama/scripted.gguf";
 
 const TEMPLATE: &str = include_str!("scripted_model/template.jinja");
 
-/// How many tokens the template has for a script, the end of the text included.
+/// How many tokens the template reserves for a script, including the end of the text.
 const ROOM: usize = 1024;
 
-/// What comes after that in the prompt, before the reply begins: a token that opens the message, then this text.
+/// What follows it in the prompt before the reply begins: a token that opens the message, then this text.
 const OPENING: &str = "assistant\n";
 
-/// How far before the last token the next one stands: room and opening are one token more.
+/// The distance from the last token back to the next one: room and opening are one token more.
 const DISTANCE: usize = ROOM + OPENING.len();
 
-/// The length of the vectors that go through the network.
+/// The length of the network's vectors.
 const WIDTH: usize = 64;
 
-/// A token stands in a vector as the bits of its number, each as 1 or -1. This many are enough for the vocabulary.
+/// A token is represented in a vector by the bits of its number, each as 1 or -1. This many bits cover the vocabulary.
 const BITS: usize = 9;
 
-/// Where a vector holds the token it came from.
+/// The position of the vector's own token.
 const OWN: usize = 0;
 
-/// Where it holds 1, whatever the token.
+/// The position that holds 1 for every token.
 const ONE: usize = OWN + BITS;
 
-/// Where it holds the token that attention found.
+/// The position of the token that attention found.
 const FOUND: usize = 16;
 
-/// What no layer needs, but the architecture has.
+/// Required by the architecture, though no layer needs it.
 const FEED_FORWARD: usize = 32;
 
-/// How steep attention is, and how far ahead of all others the token that it found.
+/// The sharpness of attention, and the lead of the found token over all others.
 const SHARPNESS: f32 = 8.0;
 
-/// What the frequencies are made of by which llama.cpp turns queries and keys with their position.
+/// The base of the frequencies by which llama.cpp rotates queries and keys depending on their position.
 const FREQUENCY_BASE: f32 = 10_000.0;
 
-/// Tells whether the file is there, just as it would be written now.
+/// Returns whether the file exists, exactly as it would be written now.
 pub(super) fn is_ready(folder: &Path) -> bool {
     fs::read(folder.join(FILE)).is_ok_and(|bytes| bytes == file())
 }
@@ -150,10 +150,10 @@ fn vocabulary(model: Gguf, tokens: Vec<String>) -> Gguf {
 const MESSAGE_START: &str = "<|im_start|>";
 const MESSAGE_END: &str = "<|im_end|>";
 
-/// llama.cpp wants at least one merge: this is of two zero bytes, which no text has.
+/// llama.cpp requires at least one merge: this one is of two zero bytes, which occur in no text.
 const MERGE: &str = "Ā Ā";
 
-/// All bytes, as the symbols that GPT-2 has for them, and then the rest.
+/// All bytes, as GPT-2's symbols for them, followed by the special tokens.
 fn tokens() -> Vec<String> {
     let mut stand_ins = (256..).filter_map(char::from_u32);
     let symbol = |byte: u8| match byte {
@@ -197,7 +197,7 @@ fn network(model: Gguf, tokens: usize) -> Gguf {
         })
 }
 
-/// The weight at a place of a vector in which a token's bits begin at `first`.
+/// The weight at a position of a vector in which a token's bits begin at `first`.
 fn bit(token: usize, place: usize, first: usize) -> f32 {
     match place.checked_sub(first) {
         Some(bit) if bit < BITS && token >> bit & 1 == 1 => 1.0,
@@ -206,13 +206,13 @@ fn bit(token: usize, place: usize, first: usize) -> f32 {
     }
 }
 
-/// Every key is the same: each pair of places points along its first. What tells keys apart is that llama.cpp turns
-/// each pair by the position times the pair's frequency.
+/// Every key is the same: each pair of positions points along its first. Keys differ because llama.cpp rotates each
+/// pair by the position times the pair's frequency.
 fn key(place: usize) -> f32 {
     if place.is_multiple_of(2) { 1.0 } else { 0.0 }
 }
 
-/// Every query, too: it is what a key looks like from [`DISTANCE`] positions further on.
+/// Every query is the same too: it equals a key seen from [`DISTANCE`] positions later.
 fn query(place: usize) -> f32 {
     let angle = DISTANCE as f32 * frequency(place / 2);
     if place.is_multiple_of(2) {

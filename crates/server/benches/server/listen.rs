@@ -1,4 +1,4 @@
-//! One client: asks for a stream by one of the server's APIs, and notes how late each delta is.
+//! A client that requests a stream through one of the server's APIs and records how late each delta is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,20 +6,20 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What stands before the time in a delta, and how many digits follow.
+/// The character before the time in a delta, and the number of digits that follow.
 const MARK: u8 = b't';
 const DIGITS: usize = 16;
 
-/// Returns the time on the wall, which all processes share, in microseconds.
+/// Returns the wall-clock time, which all processes share, in microseconds.
 pub(crate) fn micros() -> u64 {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     u64::try_from(time.as_micros()).unwrap()
 }
 
-/// How a stream is asked for, and which of its lines are deltas.
+/// How a stream is requested, and which of its lines are deltas.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Api {
-    /// The server's own. The server to compare with answers to it, too.
+    /// The server's own API, which the reference server answers too.
     Own,
     /// `/v1/chat/completions`.
     Chat,
@@ -30,7 +30,7 @@ pub(crate) enum Api {
 }
 
 impl Api {
-    /// Finds one by its name.
+    /// Finds an API by name.
     pub(crate) fn named(name: &str) -> Self {
         match name {
             "own" => Self::Own,
@@ -41,7 +41,7 @@ impl Api {
         }
     }
 
-    /// Returns what it is called in the table.
+    /// Returns its name in the table.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Own => "neuraxis-server",
@@ -74,12 +74,12 @@ impl Api {
         body.to_string()
     }
 
-    /// Tells whether a line of data is a delta. `event` is the line before it that names the event, if any does; what is told
-    /// again at the end, in whole texts, was heard before.
+    /// Returns whether a line of data is a delta. `event` is the preceding line that names the event, if there is one.
+    /// Complete texts repeated at the end are not counted.
     fn is_delta(self, event: &[u8], line: &[u8]) -> bool {
         let holds = |part: &[u8]| line.windows(part.len()).any(|window| window == part);
         match self {
-            // The server to compare with names no events.
+            // The reference server names no events.
             Self::Own => event.is_empty() || event.starts_with(b"event: text_delta"),
             Self::Chat => holds(b"\"delta\":{\"content\""),
             Self::Responses => event.starts_with(b"event: response.output_text.delta"),
@@ -88,7 +88,7 @@ impl Api {
     }
 }
 
-/// Asks for a stream, and returns the connection before any of the answer was read.
+/// Requests a stream, and returns the connection before any of the answer is read.
 pub(crate) async fn ask(address: &str, api: Api, session: usize) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let (path, body) = (api.path(session), api.body(session));
@@ -129,7 +129,7 @@ pub(crate) async fn listen(address: &str, api: Api, session: usize, heard: &Atom
     }
 }
 
-/// Finds the times in a line.
+/// Extracts the times from a line.
 fn times(line: &[u8]) -> impl Iterator<Item = u64> {
     let marked = line.windows(DIGITS + 1).filter(|word| {
         let is_number = word[1..].iter().all(u8::is_ascii_digit);

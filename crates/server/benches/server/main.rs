@@ -1,8 +1,8 @@
-//! What the server adds to a stream: latency of a delta, processor time and memory, beside a bare axum server that passes on
-//! the same stream of the same model server. `cargo xtask bench server` runs it; the table is kept in
-//! `target/bench-server.md`. Everything runs on loopback, in processes of its own, and ends by itself.
+//! What the server adds to a stream: latency per delta, processor time and memory, compared to a plain axum server that
+//! passes on the same stream from the same model server. `cargo xtask bench server` runs it; the table is stored in
+//! `target/bench-server.md`. Everything runs on loopback, in separate processes, and ends automatically.
 //!
-//! It reads `/proc`: elsewhere than on Linux there is nothing to measure.
+//! It reads `/proc`, so it works only on Linux.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -29,16 +29,16 @@ use process::Measured;
 use report::Row;
 use round::Round;
 
-/// How many streams are open at a time, round by round, unless `NEURAXIS_BENCH_STREAMS` says otherwise.
+/// The numbers of streams open at the same time, one per round, unless `NEURAXIS_BENCH_STREAMS` is set.
 const STREAMS: &str = "1,100,1000";
 
-/// How long each round takes, in seconds, unless `NEURAXIS_BENCH_SECONDS` says otherwise.
+/// The duration of each round in seconds, unless `NEURAXIS_BENCH_SECONDS` is set.
 const SECONDS: &str = "20";
 
-/// Which APIs are measured, unless `NEURAXIS_BENCH_APIS` says otherwise.
+/// The APIs to measure, unless `NEURAXIS_BENCH_APIS` is set.
 const APIS: &str = "own,chat,responses,agui";
 
-/// Deltas of each stream in a second.
+/// Deltas per second in each stream.
 pub(crate) const RATE: u64 = 20;
 
 fn main() {
@@ -102,7 +102,7 @@ async fn measure() {
     keep("bench-server.md", &table);
 }
 
-/// Keeps a table beneath `target`.
+/// Stores a table beneath `target`.
 fn keep(name: &str, table: &str) {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     std::fs::write(target.join(name), table).unwrap();

@@ -1,4 +1,4 @@
-//! The server to compare with: axum, which asks the model server and passes on what comes, byte for byte.
+//! The reference server: axum, which forwards a request to the model server and passes the answer on, byte for byte.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) async fn serve(url: &str) {
     let url: Arc<str> = format!("{url}/v1/chat/completions").into();
     let answer = move |body: String| answer(client, url, body);
     let router = Router::new().fallback(post(answer));
-    // Otherwise the end of an answer waits for the delayed acknowledgment of what came before it, 40 milliseconds.
+    // Otherwise the end of an answer waits 40 milliseconds for the delayed acknowledgment of the preceding data.
     let listener = announce()
         .await
         .tap_io(|stream| stream.set_nodelay(true).unwrap());

@@ -1,4 +1,4 @@
-//! The processes that take part, and what they use.
+//! The processes that take part, and their resource usage.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -8,35 +8,35 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 
-/// What a process says once it listens.
+/// What a process prints once it listens.
 const LISTENING: &str = "listening on ";
 
-/// Ticks of the processor's clock in a second, as Linux tells them to programs.
+/// Processor clock ticks per second, as Linux reports them to programs.
 const TICKS: u64 = 100;
 
-/// Bytes of a page of memory.
+/// The size of a memory page in bytes.
 const PAGE: u64 = 4_096;
 
-/// Listens on a free port, and says so.
+/// Listens on a free port, and prints it.
 pub(crate) async fn announce() -> TcpListener {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("{LISTENING}http://{}", listener.local_addr().unwrap());
     listener
 }
 
-/// A process that takes part. It ends with this.
+/// A process that takes part. It is killed on drop.
 pub(crate) struct Measured {
     child: Child,
     pub(crate) url: String,
     _folder: TempDir,
 }
 
-/// What a process has used so far.
+/// A process's resource usage so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Used {
     pub(crate) processor: Duration,
     pub(crate) bytes: u64,
-    /// Descriptors that are open now.
+    /// Descriptors that are currently open.
     pub(crate) descriptors: usize,
 }
 
@@ -48,7 +48,7 @@ impl Measured {
         Self::start(command).await
     }
 
-    /// Starts the server to compare with.
+    /// Starts the reference server.
     pub(crate) async fn pass_through(upstream: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["pass-through", upstream]);
@@ -69,7 +69,7 @@ impl Measured {
             ("OPENAI_API_KEY", "none"),
             ("NEURAXIS_STORE__URL", store),
             ("NEURAXIS_SERVER__MAX_RUNS", "100000"),
-            // Rounds may be longer than a run may be otherwise.
+            // Rounds may last longer than the default limit on a run.
             ("NEURAXIS_MODES__MODERATE__DEADLINE", "1h"),
             ("NEURAXIS_LOG", "error"),
         ]);
@@ -101,12 +101,12 @@ impl Measured {
         }
     }
 
-    /// Returns what it has used so far.
+    /// Returns its resource usage so far.
     pub(crate) fn used(&self) -> Used {
         let id = self.child.id().unwrap();
         let read = |name: &str| std::fs::read_to_string(format!("/proc/{id}/{name}")).unwrap();
         let stat = read("stat");
-        // The name of the program, which may hold anything, ends with the last parenthesis.
+        // The program name may contain anything, but ends at the last parenthesis.
         let (_, fields) = stat.rsplit_once(')').unwrap();
         let fields: Vec<&str> = fields.split_whitespace().collect();
         let ticks = |field: usize| fields[field].parse::<u64>().unwrap();

@@ -17,14 +17,14 @@ pub(crate) struct Row {
     server: &'static str,
     lost: u64,
     latency: [f64; 2],
-    /// What the server to compare with took less.
+    /// The difference to the reference server.
     added: Option<[f64; 2]>,
     processor: f64,
     kib: u64,
 }
 
 impl Row {
-    /// Tells of a round, beside what a server to compare with made of it.
+    /// Describes a round, compared to the reference server's result.
     pub(crate) fn of(
         server: &'static str,
         round: &Round,
@@ -42,7 +42,7 @@ impl Row {
             lost: outcome.lost,
             latency,
             added,
-            // Seconds for one are thousands of milliseconds for a thousand.
+            // Seconds per delta times 1e6 are milliseconds per thousand deltas.
             processor: outcome.per_delta.as_secs_f64() * 1e6,
             kib: outcome.bytes / 1_024,
         }
@@ -70,7 +70,7 @@ impl fmt::Display for Row {
     }
 }
 
-/// Returns a percentile of times in microseconds, the shortest first, in milliseconds.
+/// Returns a percentile, in milliseconds, of times in microseconds sorted in ascending order.
 pub(crate) fn millis(late: &[u64], percent: usize) -> f64 {
     let place = (late.len() * percent / 100).min(late.len().saturating_sub(1));
     #[expect(clippy::cast_precision_loss, reason = "hours are exact")]

@@ -1,4 +1,4 @@
-//! One round: so many streams at a time of one server, from the first delta to the last.
+//! One round: a number of concurrent streams from one server, from the first delta to the last.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use crate::RATE;
 use crate::listen::{Api, listen};
 use crate::process::{Measured, Used};
 
-/// How much longer than it should a round may take, for what is behind to come.
+/// How much longer than planned a round may take, so that late data can arrive.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One round.
@@ -20,16 +20,16 @@ pub(crate) struct Round {
     pub(crate) duration: Duration,
 }
 
-/// What came of a round.
+/// The result of a round.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// How late each delta was, in microseconds, the quickest first.
+    /// How late each delta was, in microseconds, in ascending order.
     pub(crate) late: Vec<u64>,
-    /// How many deltas never came.
+    /// How many deltas never arrived.
     pub(crate) lost: u64,
-    /// Processor time for each delta while all streams were open.
+    /// Processor time per delta while all streams were open.
     pub(crate) per_delta: Duration,
-    /// Memory that each open stream takes.
+    /// Memory per open stream, in bytes.
     pub(crate) bytes: u64,
 }
 
@@ -37,7 +37,7 @@ impl Round {
     /// Listens to all streams of one server.
     pub(crate) async fn run(&self, server: &Measured, api: Api) -> Outcome {
         let address = server.url.strip_prefix("http://").unwrap().to_owned();
-        // What is needed once is there before anything is measured.
+        // One-time initialization must happen before the measurement.
         self.warm_up(&address, api).await;
         let heard = Arc::new(AtomicU64::new(0));
         let idle = server.used();
@@ -65,7 +65,7 @@ impl Round {
         }
     }
 
-    /// Returns what was used and heard once all streams are open, and shortly before they end.
+    /// Returns the usage and the number of deltas received once all streams are open, and shortly before they end.
     async fn amid(&self, server: &Measured, heard: &AtomicU64) -> ((Used, u64), (Used, u64)) {
         let now = || (server.used(), heard.load(Ordering::Relaxed));
         sleep(self.duration * 3 / 10).await;
@@ -74,7 +74,7 @@ impl Round {
         (begin, now())
     }
 
-    /// Listens to one stream to its end: one that is left may go on without its listener, and would be measured along.
+    /// Listens to one stream to its end: an abandoned one might continue without its listener and be measured too.
     async fn warm_up(&self, address: &str, api: Api) {
         let heard = AtomicU64::new(0);
         let one = listen(address, api, usize::MAX, &heard);

@@ -1,5 +1,6 @@
-//! Load for some minutes, of which nothing may be left: turns, streams that are read and streams that are left, on SQLite. Once
-//! nobody asks any more, memory and descriptors have to be what they were after the first minute.
+//! Load for some minutes that must leave nothing behind: turns, streams that are read and streams that are abandoned,
+//! on SQLite. Once no requests arrive any more, memory and descriptors must be back to the level after the first
+//! minute.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,27 +20,28 @@ pub(crate) const HEAD: &str = "\
 | ---: | ---: | ---: | ---: |
 ";
 
-/// How long an answer is streamed, in seconds.
+/// The duration of a streamed answer, in seconds.
 pub(crate) const SECONDS: u64 = 2;
 
-/// Streams of one wave: so many by each API are read, and as many are left in the middle.
+/// Streams per wave: this many per API are read, and as many are abandoned halfway.
 const STREAMS: usize = 10;
 
-/// Turns of one wave that are answered in one piece.
+/// Turns per wave that are answered in one piece.
 const TURNS: usize = 20;
 
-/// How long nobody asks before it is looked at: connections that are kept are closed after 30 seconds.
+/// How long to stay idle before measuring: kept connections are closed after 30 seconds.
 const IDLE: Duration = Duration::from_secs(40);
 
-/// How much more may be left than after the first minute: what a database and an allocator keep for the next time.
+/// How much more memory than after the first minute may remain: what a database and an allocator keep for reuse.
 const MOST_BYTES: u64 = 24 * 1024 * 1024;
 const MOST_DESCRIPTORS: usize = 6;
 
-/// Loads a server for so many minutes, and returns the rows.
+/// Loads a server for this many minutes, and returns the rows.
 ///
 /// # Panics
 ///
-/// If memory or descriptors do not come back, something was refused or lost, or there are too few minutes to compare.
+/// Panics if memory or descriptors are not released, if something was refused or lost, or if there are too few minutes
+/// to compare.
 pub(crate) async fn rows(upstream: &Measured, minutes: u64) -> Vec<String> {
     assert!(
         minutes >= 2,
@@ -56,7 +58,7 @@ pub(crate) async fn rows(upstream: &Measured, minutes: u64) -> Vec<String> {
         while Instant::now() < end {
             turns += wave(&client, turns).await;
         }
-        // What is needed once is there after the first minute.
+        // One-time allocations have happened by the end of the first minute.
         if minute == 1 || minute == minutes {
             sleep(IDLE).await;
         }
@@ -82,14 +84,14 @@ pub(crate) async fn rows(upstream: &Measured, minutes: u64) -> Vec<String> {
     rows
 }
 
-/// Asks for all there is at once, waits for what is read, and returns how many turns that were.
+/// Sends all requests of a wave at the same time, waits for those that are read, and returns the number of turns.
 async fn wave(client: &Client, begun: usize) -> usize {
     let address = client.server.url.strip_prefix("http://").unwrap();
     let apis = [Api::Own, Api::Chat, Api::Responses, Api::AgUi];
     let mut asking = JoinSet::new();
     for number in 0..STREAMS * apis.len() {
         let (api, address) = (apis[number % apis.len()], address.to_owned());
-        // Beside those of the turns, which count from 0.
+        // Apart from the sessions of the turns, which count from 0.
         let session = 1_000_000 + begun + number;
         asking.spawn(async move {
             let heard = listen(&address, api, session, &AtomicU64::new(0)).await;
@@ -106,7 +108,7 @@ async fn wave(client: &Client, begun: usize) -> usize {
             let mut stream = ask(&address, api, 2_000_000 + session).await;
             let mut some = [0; 256];
             let size = stream.read(&mut some).await.unwrap();
-            // It has begun, and is left.
+            // The stream has started, and is now abandoned.
             assert!(some[..size].starts_with(b"HTTP/1.1 200 "), "{api:?}");
         });
     }

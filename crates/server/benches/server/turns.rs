@@ -1,5 +1,5 @@
-//! Turns: how many a second the server takes on each store, and how long one takes at a steady rate, when the model answers
-//! at once.
+//! Turns: how many per second the server handles on each store, and how long one takes at a steady rate, when the model
+//! answers immediately.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,19 +20,19 @@ pub(crate) const HEAD: &str = "\
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
 ";
 
-/// How many clients ask one turn after another, as quickly as they are answered.
+/// How many clients send turns back to back.
 const CLIENTS: usize = 32;
 
-/// How many turns are asked for in a second where the rate is steady.
+/// How many turns per second are requested at a steady rate.
 const RATE: u32 = 500;
 
-/// How many turns a conversation takes that goes on.
+/// How many turns a continued conversation has.
 const CONVERSATION: usize = 8;
 
-/// How often each part is done before anything is measured.
+/// How often each part runs before anything is measured.
 const WARM_UP: usize = 200;
 
-/// Measures the stores, and returns a row for each of them and each way of asking.
+/// Measures the stores, and returns a row for each store and each way of requesting.
 pub(crate) async fn rows(upstream: &Measured, duration: Duration) -> Vec<String> {
     let mut rows = Vec::new();
     let folder = tempfile::tempdir().unwrap();
@@ -60,13 +60,13 @@ fn stores(folder: &TempDir, postgres: Option<&Postgres>) -> Vec<(&'static str, S
     stores
 }
 
-/// Who asks one server.
+/// A client of one server.
 #[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
     pub(crate) server: Arc<Measured>,
     sessions: Arc<AtomicUsize>,
-    /// How many turns were refused, since more came than can be done.
+    /// How many turns were refused because there were too many.
     pub(crate) refused: Arc<AtomicUsize>,
 }
 
@@ -80,7 +80,7 @@ impl Client {
         }
     }
 
-    /// Takes turns one after another.
+    /// Takes turns back to back.
     pub(crate) async fn at_once(&self, count: usize) {
         for _ in 0..count {
             self.turn(self.new_session()).await;
@@ -91,7 +91,7 @@ impl Client {
         self.sessions.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Takes a turn in a session and returns how long it took, in microseconds; `None` if it was refused.
+    /// Takes a turn in a session. Returns how long it took, in microseconds, or `None` if it was refused.
     async fn turn(&self, session: usize) -> Option<u64> {
         let url = format!("{}/api/v1/sessions/s{session}/turns", self.server.url);
         let asked = self
@@ -109,7 +109,7 @@ impl Client {
         Some(u64::try_from(began.elapsed().as_micros()).unwrap())
     }
 
-    /// Each client asks as soon as it is answered, so many times in each of its sessions.
+    /// Each client sends a turn as soon as the previous one is answered, this many times in each of its sessions.
     async fn closed(&self, duration: Duration, conversation: usize) -> Vec<u64> {
         let end = Instant::now() + duration;
         let mut clients = JoinSet::new();
@@ -129,7 +129,7 @@ impl Client {
         clients.join_all().await.concat()
     }
 
-    /// Turns are asked for at a steady rate, however long the last one took.
+    /// Turns are requested at a steady rate, however long the last one took.
     async fn steady(&self, duration: Duration) -> Vec<u64> {
         let began = Instant::now();
         let mut turns = JoinSet::new();
@@ -150,7 +150,7 @@ impl Client {
         let turns = u32::try_from(took.len()).unwrap();
         let refused = self.refused.swap(0, Ordering::Relaxed);
         let processor = (after.processor - before.processor).as_secs_f64() * 1e3;
-        // What was begun here is left behind, and nobody uses it.
+        // Sessions created here stay behind unused.
         let sessions = self.sessions.load(Ordering::Relaxed) - sessions;
         let sessions = u64::try_from(sessions).unwrap().max(1);
         let kept = after.bytes.saturating_sub(before.bytes) / sessions;

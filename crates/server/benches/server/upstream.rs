@@ -1,4 +1,4 @@
-//! A model server: each request gets deltas at a steady rate, and each delta says when it was sent.
+//! A model server: each request receives deltas at a steady rate, and each delta contains the time it was sent.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::RATE;
 use crate::listen::micros;
 use crate::process::announce;
 
-/// Serves until it is killed; each answer takes so many seconds, or comes at once if there are none.
+/// Serves until it is killed. Each answer takes this many seconds, or is sent at once for 0.
 pub(crate) async fn serve(seconds: u64) {
     let deltas = seconds * RATE;
     let answer = move || async move { answer(deltas) };
     let router = Router::new().route("/v1/chat/completions", post(answer));
-    // Otherwise the end of an answer waits for the delayed acknowledgment of what came before it, 40 milliseconds.
+    // Otherwise the end of an answer waits 40 milliseconds for the delayed acknowledgment of the preceding data.
     let listener = announce()
         .await
         .tap_io(|stream| stream.set_nodelay(true).unwrap());

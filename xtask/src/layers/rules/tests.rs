@@ -1,4 +1,4 @@
-//! The rules against small graphs made by hand.
+//! The rules applied to small handmade graphs.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::layers::graph::Linked;
 
 impl Graph {
-    /// Adds a crate of the workspace whose manifest names the given crates.
+    /// Adds a workspace crate whose manifest names the given crates.
     fn member(mut self, name: &str, folder: &str, dependencies: &[&str]) -> Self {
         self.members.push(Member {
             id: name.to_owned(),
@@ -104,7 +104,7 @@ fn sound() -> Graph {
         .package("tokio", &["mio"])
 }
 
-/// What the sound workspace with one more crate breaks.
+/// Returns the violations in the sound workspace with one more crate.
 fn broken_by(name: &str, folder: &str, dependencies: &[&str]) -> Vec<Violation> {
     let mut graph = sound();
     graph.members.retain(|member| member.name != name);

@@ -1,4 +1,5 @@
-//! What can be known of the model without a server: that it loads and speaks is for the tests that need llama-server.
+//! What can be checked without a server. That the model loads and replies is covered by the tests that need
+//! llama-server.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +32,7 @@ fn attention_sees_one_distance_and_no_other_in_the_whole_context() {
         .filter(|distance| *distance != DISTANCE)
         .map(agreement)
         .fold(f32::MIN, f32::max);
-    // What is this much lower has next to no weight, all positions taken together.
+    // At this distance, the weight is negligible, even summed over all positions.
     assert!(
         best - scale * next > 30.0,
         "{best} against {}",
