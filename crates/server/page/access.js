@@ -1,25 +1,25 @@
-// The token or key that the server is shown: read once from the address, kept for this tab alone, asked for when it is needed.
+// The token or key sent to the server: read once from the address, kept for this tab only, and asked for when needed.
 
 import { button, el, openDialog } from "./dom.js";
 import { inTab } from "./kept.js";
 
 const PLACE = "neuraxis.key";
 
-/** Why a session that can be read takes no turn: to an admin who is not its owner, the server says that it is not there. */
+/** Why a session that can be read accepts no turn: to an admin who is not its owner, the server says that it does not exist. */
 export const NOT_OWN = {
   type: "/errors/no-such-session", title: "This session is somebody else's",
   detail: "Its owner alone says something in it, or goes on with what stands here.",
 };
 
-/** What the server said that the key which is shown may do; nothing before it did. */
+/** The scopes of the current key, as reported by the server; undefined until then. */
 let scopes;
 
-/** What is shown to the server, if there is something. */
+/** Returns the token or key sent to the server, if there is one. */
 export function key() {
   return inTab.get(PLACE) ?? undefined;
 }
 
-/** Keeps what is shown from now on; another one takes its place. */
+/** Stores the token or key to send from now on, replacing any other. */
 export function keep(text) {
   scopes = undefined;
   const trimmed = (text ?? "").trim();
@@ -28,27 +28,28 @@ export function keep(text) {
   window.dispatchEvent(new Event("access"));
 }
 
-/** Notes what the server says that whoever shows this may do. */
+/** Stores the scopes that the server reports for the current key. */
 export function noteScopes(said) {
   scopes = said;
 }
 
-/** Whether a decision may be taken; whoever shows nothing is asked for the token. */
+/** Whether decisions may be made. A user without a token or key is asked for the token. */
 export function mayDecide() {
   return !key() || !scopes || scopes.includes("approve");
 }
 
-/** Whom a run waits for that waits for a decision, or for an answer to what a tool asks. */
+/** Who must act when a run waits for a decision or for an answer to a tool's question. */
 export function whoDecides() {
   return mayDecide() ? "you" : "somebody who may decide";
 }
 
-/** Whether a run, as the server tells of it, waits for a decision, or for an answer to what a tool asks, and not for a client's tool alone. */
+/** Whether a run, as reported by the server, waits for a decision or for an answer to a tool's question, and not only for a client's
+ *  tool. */
 export function isAsked({ questions, result }) {
   return questions?.length > 0 || Boolean(result?.pending?.some(({ kind }) => kind === "approval"));
 }
 
-/** Whom a run waits for. */
+/** Who must act for a waiting run to continue. */
 export function whomFor(asked) {
   return asked ? whoDecides() : "a client";
 }
@@ -61,11 +62,11 @@ export function takeFromAddress() {
   try {
     keep(decodeURIComponent(found[1]));
   } catch {
-    // What is no token is asked for.
+    // An invalid token is treated as missing.
   }
 }
 
-/** Says where the token is, for who does not have it. */
+/** Explains where to find the token. */
 export function whereItIs() {
   return el("p", { class: "hint" }, "It stands in the file ", el("code", { text: "server.token" }), " in the data folder of the user that runs the server, by default ",
     el("code", { text: "~/.local/share/neuraxis/server.token" }), "; the server's log names the file. At a terminal, the server prints an address of this page that holds it.");
@@ -73,13 +74,13 @@ export function whereItIs() {
 
 let asking;
 
-/** Asks for a key or a token in the place of the one that is shown. The page begins anew with it: nothing stays that was another's. */
+/** Asks for a key or token to replace the current one. The page then reloads, so nothing of another user's data remains. */
 export async function changeKey() {
   const detail = key() ? "This tab shows a key or token. Another one takes its place." : "This tab shows neither a key nor a token.";
   if (await askForKey(detail, "Key of this tab")) location.reload();
 }
 
-/** Asks for a key or a token and resolves with whether there is one now. Who asks meanwhile waits for the same answer. */
+/** Asks for a key or token and resolves with whether there is one now. Concurrent callers wait for the same answer. */
 export function askForKey(detail, title = "This server asks who you are") {
   asking ??= new Promise((resolve) => {
     const field = el("input", { type: "password", id: "key-field", autocomplete: "off", spellcheck: "false", class: "field", "aria-describedby": "key-detail" });

@@ -1,4 +1,4 @@
-// What one agent says and does in a run: its replies with their reasoning, and its tool calls, in their order.
+// The output and actions of one agent in a run: its replies with their reasoning, and its tool calls, in order.
 
 import { whoDecides } from "./access.js";
 import { appendInOrder, appendVisible, el, fill, icon } from "./dom.js";
@@ -7,16 +7,16 @@ import { codeBlock, Growing } from "./markdown.js";
 import { beyond } from "./stream.js";
 import { ToolView } from "./tool.js";
 
-/** What a reply is for, where it is not for the reader. */
+/** The labels of replies that are not meant for the reader. */
 const ASIDE = { compaction: "Summed up the work so far", self_check: "Checked its draft", routing: "Chose a model", gather: "Looked at what it needs" };
 
-/** What several calls add up to, in this order. */
+/** The states that several calls are summed up by, in this order. */
 const COUNTED = [["asks", ""], ["client", "waiting for a client"], ["running", "running"], ["queued", "queued"], ["done", "done"], ["ill", "ended with an error"], ["error", "failed"], ["refused", "not allowed"]];
 
-/** States of calls that have no result yet. */
+/** The states of calls without a result. */
 const OPEN = new Set(["queued", "asks", "client", "running"]);
 
-/** The tool calls of one reply. Several stand in one box, which can be folded away. */
+/** The tool calls of one reply. Several are shown in one collapsible box. */
 class Calls {
   constructor() {
     this.node = el("div", { class: "calls" });
@@ -43,7 +43,7 @@ class Calls {
     const parts = COUNTED.map(([state, word]) => [counts[state] ?? 0, word || `waiting for ${whoDecides()}`]).filter(([count]) => count > 0);
     const isOne = parts.length === 1 && parts[0][1] === "done";
     this.word.textContent = [`${this.views.length} tool calls`, ...(isOne ? ["all done"] : parts.map(([count, word]) => `${count} ${word}`))].join(" · ");
-    // Nobody overlooks a question.
+    // A question must not be overlooked.
     if (this.views.some((view) => view.state === "asks")) this.group.open = true;
   }
 }
@@ -66,11 +66,11 @@ class ReplyView {
 
   begin(attempt) {
     this.attempt = attempt;
-    /** What came live, by its block. */
+    /** Live content, by block. */
     this.blocks = new Map();
   }
 
-  /** A piece that comes at once: it counts until the record says the same. */
+  /** Adds a live piece, which is shown until the record arrives. */
   grow(event) {
     if (this.isRecorded || event.attempt < this.attempt) return;
     if (event.attempt > this.attempt) this.begin(event.attempt);
@@ -79,7 +79,7 @@ class ReplyView {
     this.blocks.set(event.block, block);
     const { text, known } = beyond(event, block.known);
     if (!text) return;
-    // What was missed stands in the record.
+    // The record contains what was missed.
     if (event.offset > block.known) block.text += block.text ? " … " : "… ";
     block.text += text;
     block.known = known;
@@ -114,7 +114,7 @@ class ReplyView {
     const aside = ASIDE[record.purpose];
     if (!aside) return this.say(reasoning, text);
     this.say(reasoning, "");
-    // A summary without a word is none.
+    // An empty summary is not shown.
     if (record.purpose === "compaction" && !text.trim()) return undefined;
     this.aside(`${aside} · ${duration(record.duration_ms)}`, text);
     return undefined;
@@ -137,18 +137,19 @@ export class AgentView {
     this.replies = new Map();
     this.calls = new Map();
     this.asked = [];
-    /** What the person said in the middle of it, and of that what came too late for the model call under way: its reply goes before. */
+    /** The user's messages added during the run, and those of them that came too late for the current model call, whose reply goes
+     *  before them. */
     this.said = [];
     this.waiting = [];
     this.node = el("div", { class: "agent" });
   }
 
-  /** How many of these messages a model was sent. */
+  /** How many of these messages a model has received. */
   get heard() {
     return this.said.length - this.waiting.length;
   }
 
-  /** The reply to one model call. */
+  /** Returns the reply to one model call. */
   reply(index) {
     let reply = this.replies.get(index);
     if (!reply) {
@@ -171,7 +172,7 @@ export class AgentView {
     return call;
   }
 
-  /** Leaves out what came live and was never recorded. */
+  /** Removes live content that was never recorded. */
   dropUnrecorded() {
     for (const [index, reply] of this.replies) {
       if (reply.isRecorded || reply.blocks.size === 0) continue;
@@ -182,10 +183,10 @@ export class AgentView {
     }
   }
 
-  /** A recorded reply: its calls get their places before any of them runs. */
+  /** Shows a recorded reply: its calls get their places before any of them runs. */
   replied(record) {
     const reply = this.reply(record.content_index);
-    // A message may have come since it began.
+    // A message may have been added since the reply began.
     this.newest = reply;
     reply.record(record);
     const calls = partsOf(record.reply, "tool_call");
@@ -197,7 +198,7 @@ export class AgentView {
     calls.forEach((part, at) => this.call(this.asked[at], part.name, part.arguments));
   }
 
-  /** What was found about the calls of the last reply. Whatever is found after that is about some of them, anew. */
+  /** Shows the verdicts on the calls of the last reply. Later verdicts concern only some of them again. */
   judged(record) {
     record.calls.forEach((found, at) => {
       const call = this.calls.get(this.asked[at]);
@@ -208,7 +209,7 @@ export class AgentView {
     this.asked = [];
   }
 
-  /** A line in the conversation that is nobody's words. */
+  /** Adds a line to the conversation that neither the user nor a model wrote. */
   note(kind, text) {
     const line = appendVisible(el("p", { class: `line-note ${kind}` }), text);
     this.node.append(line);
@@ -216,7 +217,7 @@ export class AgentView {
     return line;
   }
 
-  /** What the person said in the middle of it. The model hears it after its calls, or after what it is about to say. */
+  /** Adds a user's message during the run. The model receives it after its calls, or after the reply in progress. */
   steered(text) {
     const node = el("div", { class: "said steered" }, appendInOrder(el("div", { class: "bubble" }), text));
     this.node.append(node);
@@ -226,25 +227,25 @@ export class AgentView {
     this.newest = undefined;
   }
 
-  /** A model call is over. The next one hears what was said meanwhile, unless this one was only to prepare it. */
+  /** A model call has ended. The next one receives the messages added meanwhile, unless this one was only preparatory. */
   callIsOver(purpose) {
     if (purpose !== "compaction" && purpose !== "routing") this.waiting = [];
   }
 
-  /** What the model had said of a reply that was stopped: that has no record. */
+  /** Shows the text of a reply that was stopped, which has no record. */
   cut(text) {
     this.dropUnrecorded();
     this.reply(-2).growing.set(text);
   }
 
-  /** The agent has ended, and no model heard so many of the last messages: they follow all that it said. */
+  /** The agent has ended, and no model received the last `unheard` messages: they go after all of its output. */
   leave(unheard) {
     this.waiting = unheard > 0 ? this.said.slice(-unheard) : [];
     const last = [...this.node.children].findLast((node) => node.classList.contains("reply"));
     if (last && this.waiting[0]?.compareDocumentPosition(last) & Node.DOCUMENT_POSITION_FOLLOWING) last.after(...this.waiting);
   }
 
-  /** The reply that the answer stands in: another one if a model heard something since. */
+  /** Returns the reply that holds the answer: a new one if a model has received a message since the last. */
   lastReply() {
     return this.answer && this.answered >= this.heard ? this.answer : this.reply(-2);
   }

@@ -1,6 +1,7 @@
-// Where in a conversation somebody reads, to go on from there when its lines break elsewhere: a phone is turned, a window made wider.
+// The reading position in a conversation, restored when lines wrap differently, as when a phone is turned or a window resized.
 
-/** How far beneath the upper edge what is read is looked for, in pixels: between two paragraphs stands what holds them all. */
+/** The distances below the upper edge at which to look for the current element, in pixels: a gap between paragraphs belongs to their
+ *  container. */
 const BENEATH = [8, 24, 48, 96];
 
 export class Anchor {
@@ -8,7 +9,7 @@ export class Anchor {
     this.scroller = scroller;
   }
 
-  /** Notes what is at the top, and how much of it is above the edge. */
+  /** Records the element at the top, and how much of it is above the edge. */
   note() {
     const { left, top } = this.scroller.getBoundingClientRect();
     const { clientWidth, clientHeight } = this.scroller;
@@ -23,12 +24,12 @@ export class Anchor {
     }
   }
 
-  /** Forgets what was at the top: nobody reads there. */
+  /** Forgets the element at the top, which is not being read. */
   forget() {
     this.read = undefined;
   }
 
-  /** Goes back to what was at the top where the width is another one since then, and says whether it is. */
+  /** Restores the recorded position if the width has changed since, and returns whether it has. */
   turns() {
     const { clientWidth } = this.scroller;
     if (clientWidth === this.width) return false;

@@ -1,15 +1,15 @@
-// Requests to the server's own API, and what goes wrong with them.
+// Requests to the server's own API, and their failures.
 
 import { askForKey, key } from "./access.js";
 
 const BASE = "/api/v1";
 
-/** How long an answer may take to begin, and how long nothing more of it may come, in milliseconds: a connection that is dead does not
- *  say so. And how slowly what is sent with a request may go, in characters a millisecond. */
+/** How long an answer may take to begin, and how long it may then be silent, in milliseconds, because a dead connection is not reported.
+ *  Also the minimum speed for sending a request, in characters per millisecond. */
 const PATIENCE = 30_000;
 const SLOWEST = 4;
 
-/** A problem document of the server, or that it could not be reached at all (status 0). */
+/** A problem document of the server, or a server that could not be reached (status 0). */
 export class Problem extends Error {
   constructor(status, document = {}) {
     super(document.detail || document.title || `the server answered with status ${status}`);
@@ -19,27 +19,28 @@ export class Problem extends Error {
     this.document = document;
   }
 
-  /** Whether the same request may do better in a moment. */
+  /** Whether the same request may succeed in a moment. */
   get isPassing() {
     return this.status === 0 || this.status === 429 || this.status >= 502 || this.kind === "store-failed";
   }
 }
 
-/** What answered in the place of the server. */
+/** The problem when something other than the server answered. */
 function strange(status) {
   return new Problem(0, { title: "No connection", detail: `Something between this page and the server answered (status ${status}), such as the sign-in page of a network.` });
 }
 
-/** An address with ids or values in it, whatever signs they hold. */
+/** Builds an address from ids or values with arbitrary characters. */
 export function path(strings, ...ids) {
   return strings.reduce((all, text, at) => all + encodeURIComponent(ids[at - 1]) + text);
 }
 
-/** How far the server's clock is ahead of this machine's, in milliseconds; less than what a header says in whole seconds is nothing. */
+/** How far the server's clock is ahead of this machine's, in milliseconds. Differences within the precision of the header, which has
+ *  whole seconds, are ignored. */
 let ahead = 0;
 const EXACT = 2_000;
 
-/** The time by the server's clock, from which the times of its records are. */
+/** Returns the time by the server's clock, which its records use. */
 export function now() {
   return Date.now() + ahead;
 }
@@ -49,7 +50,8 @@ function noteClock(response) {
   if (Math.abs(found - ahead) > EXACT) ahead = Math.abs(found) > EXACT ? found : 0;
 }
 
-/** Sends a request and returns the response, if it is a good one. `text` is a body that is JSON already; `asks: false` leaves it to the caller to ask for a key. */
+/** Sends a request and returns the response if it succeeded. `text` is a body that is already JSON; with `asks: false`, the caller
+ *  handles a missing key. */
 export async function send(method, where, { body, text, headers = {}, signal, asks = true } = {}) {
   const content = text ?? (body === undefined ? undefined : JSON.stringify(body));
   const shown = key();
@@ -71,13 +73,13 @@ export async function send(method, where, { body, text, headers = {}, signal, as
   noteClock(response);
   if (response.ok) return response;
   const told = await textOf(response).then(JSON.parse).catch(() => undefined);
-  // The server says why, but for a key that something before it may ask for, too.
+  // The server always gives a reason, except for status 401, which a proxy in front of it may also send.
   if (!told && response.status < 500 && response.status !== 401) throw strange(response.status);
   const problem = new Problem(response.status, told ?? {});
-  // The server tells a program what to send.
+  // The server's own message is meant for programs.
   if (problem.kind === "key-needed") problem.message = shown ? "The server does not accept the key or token of this tab: it is unknown, expired or revoked." : "This server takes requests with a key alone.";
   if (problem.status !== 401 || !asks) throw problem;
-  // Somebody may have given one meanwhile.
+  // The user may have supplied one meanwhile.
   const isNew = key() !== shown || (await askForKey(problem.message));
   if (!isNew) throw problem;
   return send(method, where, { text: content, headers, signal, asks });
@@ -93,7 +95,7 @@ async function json(response) {
   }
 }
 
-/** Reads an answer to its end. It may take as long as it does, as long as something comes. */
+/** Reads an answer to its end. It may take any time as long as data keeps arriving. */
 async function textOf(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let isLate = false;

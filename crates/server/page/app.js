@@ -1,4 +1,4 @@
-// The page: which view is shown, the list at the side, and the theme. The address says where one is.
+// The page: the current view, the list at the side, and the theme. The address determines the view.
 
 import { changeKey, takeFromAddress } from "./access.js";
 import { path, remove } from "./api.js";
@@ -25,13 +25,13 @@ class App {
     this.veil.addEventListener("click", () => this.fold());
     this.unfolder = document.getElementById("unfold");
     this.unfolder.addEventListener("click", () => this.unfold());
-    // Where one is already, nothing else closes it.
+    // A link to the current view does not change the address, so close the list here.
     this.side.addEventListener("click", (event) => event.target.closest("a, .new") && this.fold());
-    // Where there is room beside it, nothing is covered.
+    // On a wide window, the list covers nothing.
     matchMedia("(max-width: 47.5em)").addEventListener("change", () => this.fold());
-    // A dialog above it is closed first.
+    // A dialog above the list is closed first.
     addEventListener("keydown", (event) => event.key === "Escape" && !event.target.closest?.("dialog") && this.fold());
-    // The address says which view is shown, so that the link may not change it.
+    // The address selects the view, so this link must not change it.
     document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); this.fold(); this.main.focus(); });
     addEventListener("titles", async () => {
       if (this.view instanceof Chat) await this.view.peek().catch(() => {});
@@ -42,31 +42,31 @@ class App {
     const back = eachFrame(() => this.comeBack());
     addEventListener("focus", back);
     document.addEventListener("visibilitychange", back);
-    // A file that is dropped beside its place would be opened instead of the page.
+    // Otherwise a file dropped outside its target would replace the page.
     for (const kind of ["dragover", "drop"]) addEventListener(kind, keepOut);
   }
 
-  /** Says above the view, where that is narrow, what is shown. */
+  /** Shows the title of the view above it, for narrow windows. */
   name() {
     const isChat = this.view instanceof Chat;
     const session = isChat ? this.view.sessionId : undefined;
     const title = !isChat ? this.view.title : (session && this.sessions.titles.get(session)) || (session ? "Session" : "New session");
     for (const place of [document.getElementById("where"), isChat && this.view.heading]) if (place) appendInOrder(fill(place), title);
-    // It is all that one sees from another tab.
+    // The title is all that is visible from another tab.
     document.title = `${isChat && this.view.state === "waiting" ? `Waiting for ${this.view.awaited} · ` : ""}${inOrder(title)} · Neuraxis`;
   }
 
-  /** Whoever comes back sees what went on elsewhere meanwhile. */
+  /** Loads what happened elsewhere while the user was away. */
   comeBack() {
     if (document.hidden) return;
     this.sessions.refresh({ asks: false });
-    // What fails is told once the person says something.
+    // A failure is reported when the user sends a message.
     if (this.view instanceof Chat) this.view.catchUp({ asks: false }).catch(() => {});
   }
 
   unfold() {
     this.setUnfolded(true);
-    // A field would bring up a keyboard over the list.
+    // Focusing a field would open a keyboard over the list.
     (isByFinger() ? this.closer : this.sessions.search).focus();
   }
 
@@ -76,7 +76,7 @@ class App {
     this.unfolder.focus();
   }
 
-  /** Shows the list above the page, of which what it covers is out of reach meanwhile, or no more. */
+  /** Opens or closes the list above the page, and disables what it covers while it is open. */
   setUnfolded(is) {
     document.body.classList.toggle("unfolded", is);
     document.getElementById("stage").inert = is;
@@ -92,9 +92,9 @@ class App {
     } catch {
       name = id;
     }
-    // A session that was just made is on the screen already.
+    // A session that was just created is already shown.
     if (kind === "sessions" && this.view instanceof Chat && this.view.sessionId === name) return;
-    // Who looks at runs in between comes back to where the conversation was read.
+    // After looking at runs, the user returns to the same place in the conversation.
     if (this.view instanceof Chat) this.left = { session: this.view.sessionId, place: this.view.whereRead };
     this.view?.close();
     this.setUnfolded(false);
@@ -103,7 +103,7 @@ class App {
       this.sessions.select(undefined);
     } else {
       const session = kind === "sessions" ? name : undefined;
-      // Who went elsewhere while a session was made stays there, and finds it in the list.
+      // A user who went elsewhere while a session was created stays there, and finds it in the list.
       const chat = new Chat(session, {
         made: (made, text) => {
           this.sessions.call(made, text);
@@ -114,7 +114,7 @@ class App {
           this.sessions.refresh();
         },
         unmade: (made) => {
-          // From here, the link to a new session leads to another one.
+          // From here, the link to a new session must change the address.
           history.replaceState(null, "", location.pathname + location.search);
           this.sessions.current = undefined;
           this.name();
@@ -125,11 +125,11 @@ class App {
           this.sessions.show();
           this.name();
         },
-        // Who gave no key to the run that ended is not asked a second time.
+        // A user who gave no key for the ended run is not asked again.
         changed: () => this.sessions.refresh({ asks: false }),
         atWork: (state) => {
           if (this.view === chat) this.name();
-          // That it is over, the list hears once nothing follows it.
+          // The end of a run is reported to the list by `changed`, once the run is no longer followed.
           if (state) this.sessions.refresh({ asks: false });
         },
         go: (other) => {

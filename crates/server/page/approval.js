@@ -1,4 +1,4 @@
-// A question to a person about one call: exactly what would run, why it asks, and the answer.
+// A question to the user about one call: exactly what would run, why a decision is needed, and the answer.
 
 import { mayDecide } from "./access.js";
 import { path, post } from "./api.js";
@@ -11,18 +11,18 @@ const CAUSES = {
   untrusted_content: "The conversation holds what strangers wrote: look twice.",
 };
 
-/** How many lines of a file are laid out at once: what somebody decides about is there as a whole, unless that would stop the page. */
+/** How many lines of a file are rendered at once: the content to decide about is shown in full, unless that would block the page. */
 const MOST = 5_000;
 
 export class ApprovalView extends Card {
-  /** `approval` is a question of the server; `plan` names the plan limits of its run, if it has any; `reload` asks for it anew once it
-   *  is another one. */
+  /** `approval` is a question from the server; `plan` names the plan limits of its run, if any; `reload` loads the question again after
+   *  it has changed. */
   constructor(approval, { plan, reload }) {
     super(() => this.approve?.focus());
     Object.assign(this, { approval, reload });
     const { request, altered } = approval;
     const title = el("h3", { id: `${this.id}-title` }, icon("hand"), altered ? "Cannot be approved: " : "Allow ", appendVisible(el("code"), request.name), altered ? "" : " to run?",
-      // Another question may be about the same tool: what is pressed is told apart by this.
+      // Distinguishes the buttons from those of another question about the same tool.
       appendVisible(el("span", { class: "hidden" }), ` ${briefOf(request.name, request.arguments)}`));
     const why = [appendVisible(el("p", { class: "why" }), request.reason)];
     for (const cause of request.causes ?? []) if (CAUSES[cause]) why.push(el("p", { class: "line-note warn", text: CAUSES[cause] }));
@@ -35,7 +35,7 @@ export class ApprovalView extends Card {
 
   what({ name, arguments: args }) {
     const changes = changesOf(name, args, MOST);
-    // It goes once nothing is left to be shown.
+    // Removed once everything has been shown.
     const unseen = el("p", { class: "line-note warn unseen", text: "Not all of it is shown yet: look at the rest before you decide." });
     const label = "Arguments, whole";
     if (!changes) return el("div", { class: "what" }, shownArguments(args, { label, exact: "exact", whole: "whole" }), unseen);
@@ -43,9 +43,9 @@ export class ApprovalView extends Card {
     return el("div", { class: "what" }, changes, unseen, el("details", {}, el("summary", { text: "All arguments" }), whole));
   }
 
-  /** Other arguments with which the call would run instead. */
+  /** Other arguments to run the call with instead. */
   editor({ arguments: args }) {
-    // Filled from the beginning: a browser tells that the field was unfolded only after somebody can write in it.
+    // Filled from the start: a browser reports that the field was opened only after the user can type in it.
     this.other = el("textarea", { class: "field mono", rows: "6", spellcheck: "false", value: spread(args), id: `${this.id}-args`, "aria-describedby": `${this.id}-args-hint` });
     this.editing = el("details", { class: "edit", on: { toggle: () => {
       if (this.remember) this.remember.disabled = this.editing.open;
@@ -89,7 +89,7 @@ export class ApprovalView extends Card {
     return undefined;
   }
 
-  /** The decision as JSON; other arguments go as they were written, to the last digit. */
+  /** Returns the decision as JSON. Edited arguments are sent exactly as written, to the last digit. */
   said(body) {
     const json = JSON.stringify(body);
     if (body.decision === "deny" || !this.editing?.open) return json;

@@ -1,4 +1,4 @@
-// A card on which a person decides: how an answer is sent, the token where that needs it, and what goes wrong.
+// A card for a user's decision: sending an answer, asking for the token if needed, and reporting failures.
 
 import { keep, key, mayDecide, whereItIs } from "./access.js";
 import { alertLine, announce, el, setAlert } from "./dom.js";
@@ -6,39 +6,39 @@ import { alertLine, announce, el, setAlert } from "./dom.js";
 let count = 0;
 
 export class Card {
-  /** `next` is called once somebody entered the token. */
+  /** `next` is called once the user has entered the token. */
   constructor(next) {
     this.id = `ask-${(count += 1)}`;
     this.problem = alertLine();
     this.secret = el("input", { class: "field", type: "password", id: `${this.id}-token`, autocomplete: "off", spellcheck: "false", on: { input: () => setAlert(this.problem, "") } });
-    /** There while nothing is kept, or once the server did not take what was. */
+    /** Shown while no token is stored, or after the server rejected it. */
     this.token = el("form", { class: "token", hidden: true, on: { submit: (event) => { event.preventDefault(); next(); } } },
       el("label", { for: this.secret.id, text: "Deciding needs the server's token" }), this.secret, whereItIs());
     this.onKept = () => { this.token.hidden = this.problem.hidden = true; };
-    /** What sends an answer. */
+    /** The controls that send an answer. */
     this.controls = [];
     this.node = el("section", { class: "ask", role: "group", tabindex: "-1", "aria-labelledby": `${this.id}-title` });
     if (!key()) this.askForToken();
   }
 
-  /** The row of what sends an answer, or why nothing would be taken. */
+  /** Returns the row of controls that send an answer, or the reason why none would be accepted. */
   answerRow(...parts) {
     if (mayDecide()) return el("div", { class: "row answers" }, ...parts);
     return el("p", { class: "line-note warn", text: "The key of this page may not decide: somebody has to whose key has the scope approve." });
   }
 
-  /** Asks for the token until another one is kept, which may be entered on another card. */
+  /** Asks for the token until a new one is stored, possibly through another card. */
   askForToken() {
     this.token.hidden = false;
     addEventListener("access", this.onKept, { once: true });
   }
 
-  /** Sends an answer and says whether the server took it. What it did not take for another reason than the token goes to `refused`.
-   *  `doing` is what needs the token. */
+  /** Sends an answer and returns whether the server accepted it. A rejection for another reason than the token is passed to `refused`.
+   *  `doing` names the action that needs the token. */
   async answer(doing, request) {
     if (!this.token.hidden && this.secret.value.trim()) keep(this.secret.value);
     if (!key()) return this.complain(`${doing} needs the token.`, this.secret);
-    // The focus is lost with what has it.
+    // Disabling the focused control loses the focus.
     const focused = this.node.querySelector(":focus");
     const scroller = focused && this.node.closest(".scroller");
     this.setBusy(true);
@@ -56,13 +56,13 @@ export class Card {
     }
   }
 
-  /** Says that nothing is asked any more: the server took the answer and what it said of that was lost, or somebody was faster. */
+  /** Reports that nothing is asked any more: the server accepted the answer but its response was lost, or another client answered first. */
   tellSettled(scroller) {
     if (scroller) this.leave(scroller);
     announce("It is decided by now");
   }
 
-  /** Takes the card away: what it asks is settled. */
+  /** Removes the card, because its question is settled. */
   remove() {
     const scroller = this.node.contains(document.activeElement) && this.node.closest(".scroller");
     this.node.remove();
@@ -70,14 +70,14 @@ export class Card {
     if (scroller) this.leave(scroller);
   }
 
-  /** Gives the focus to the next card that is open, whose buttons are further on, or to the conversation. Whoever went elsewhere
-   *  meanwhile stays there. */
+  /** Moves the focus to the next open card, whose buttons come later, or to the conversation. If the user has moved the focus elsewhere
+   *  meanwhile, it stays there. */
   leave(scroller) {
     const { activeElement } = document;
     if (activeElement !== document.body && !this.node.contains(activeElement)) return;
     const next = [...scroller.querySelectorAll(".ask:has(.answers)")].find((node) => node !== this.node);
     (next ?? scroller).focus({ preventScroll: true });
-    // A pointer may be on its way to something: nothing moves beneath it.
+    // A pointer may be moving toward something, so nothing scrolls beneath it.
     if (next?.matches(":focus-visible")) next.scrollIntoView({ block: "nearest" });
   }
 
@@ -86,7 +86,7 @@ export class Card {
     field?.focus();
   }
 
-  /** Whether an answer of this page is on its way, or was taken. */
+  /** Whether an answer from this page is being sent, or was accepted. */
   get isBusy() {
     return this.node.getAttribute("aria-busy") === "true";
   }

@@ -1,4 +1,4 @@
-// The conversation of one session: its turns, the one at work, and where the person goes on.
+// The conversation of one session: its turns, the run in progress, and the composer.
 
 import { NOT_OWN, changeKey, isAsked, whomFor } from "./access.js";
 import { Anchor } from "./anchor.js";
@@ -14,22 +14,22 @@ import { ENDED } from "./runs.js";
 import { Follower, LET_GO, newKey } from "./stream.js";
 import { TurnView } from "./turn.js";
 
-/** How many turns are shown before somebody asks for earlier ones. */
+/** How many turns are shown until the user asks for earlier ones. */
 const SHOWN = 12;
 
-/** How many of a session's newest runs are looked at to find those that were begun elsewhere. */
+/** How many of a session's newest runs are checked for ones that were started elsewhere. */
 const NEWEST = 50;
 
-/** How much of the end of what is seen the button that leads to the newest takes, in pixels. */
+/** How much of the visible end the button that scrolls to the newest covers, in pixels. */
 const BUTTON = 48;
 
 export class Chat {
-  /** `sessionId` is left out for a session that is yet to be made. `hooks`: `made`, `unmade`, `opened`, `changed`, `atWork`, `go`.
-   *  `place` is where an earlier view of the session was left, to come back to. */
+  /** `sessionId` is omitted for a session that does not exist yet. `hooks`: `made`, `unmade`, `opened`, `changed`, `atWork`, `go`.
+   *  `place` is the position at which an earlier view of the session was left. */
   constructor(sessionId, hooks, place) {
     Object.assign(this, { sessionId, hooks, place });
     this.followers = new Set();
-    /** The turns that are shown, in their order, and the runs before them that are not. */
+    /** The turns that are shown, in order, and the earlier runs that are not. */
     Object.assign(this, { views: [], runs: [] });
     this.turns = el("div", { class: "turns" });
     this.earlier = el("div", { class: "earlier" });
@@ -40,21 +40,21 @@ export class Chat {
     this.down = button({ name: "down", label: "To the newest", className: "round to-end", hidden: true, onClick: () => { passFocus(this.down, this.scroller); this.toEnd(); } });
     this.plan = new PlanPanel();
     this.composer = new Composer({ send: (text, files) => this.say(text, files), stop: () => this.stop() });
-    /** What the session is called. */
+    /** The name of the session. */
     this.heading = el("h1", { class: "hidden" });
     this.node = el("div", { class: "chat" }, this.heading, this.scroller, el("div", { class: "dock" }, this.down, el("div", { class: "column" }, this.plan.node, this.composer.node)));
     Object.assign(this, { joined: 0, isAtEnd: true, top: 0, height: 0 });
     this.scroller.addEventListener("scroll", () => this.look(), { passive: true });
     this.stick = eachFrame(() => this.settle());
-    // What grew has not been seen yet: a frame later it would have been, without what follows it.
+    // Not in the next frame, in which the growth would already be visible without scrolling.
     const resized = new ResizeObserver(() => { this.keep(); this.settle(); });
     resized.observe(this.turns);
     resized.observe(this.scroller);
   }
 
-  /** Goes to where the conversation is followed: to its end, or to what is asked. */
+  /** Scrolls to the position to follow: the end, or an open question. */
   settle() {
-    // The end was left for what was to be decided, which it is.
+    // The view left the end for a question that is now decided.
     if (this.isAsked && !this.turns.querySelector(".ask")) Object.assign(this, { isAsked: false, isAtEnd: true });
     if (this.isAtEnd) this.scroller.scrollTop = this.scroller.scrollHeight;
     if (this.isAtEnd && this.asksNow) this.showQuestion();
@@ -62,15 +62,15 @@ export class Chat {
     this.look();
   }
 
-  /** Follows the end, unless the person went back from it: what grows or shrinks meanwhile is nobody's wish. */
+  /** Follows the end unless the user scrolled back. Growth and shrinkage do not count as scrolling. */
   look() {
     const isTurned = this.anchor.turns();
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
     if (this.held) Object.assign(this.held, { top: this.held.top + this.held.at - scrollTop, at: scrollTop });
     const below = scrollHeight - scrollTop - clientHeight;
-    // Somebody who goes back begins with a few pixels, and is near the end for a while.
+    // A user who scrolls back starts with a few pixels, and is near the end for a while.
     if (this.held?.isBack) this.isAtEnd = false;
-    // Lines that break elsewhere move it, and nobody does.
+    // A change of line wrapping moves the position without the user scrolling.
     else if (!isTurned && (below < 2 || (below < 40 && scrollTop > this.top))) this.isAtEnd = true;
     else if (!isTurned && scrollTop < this.top - 2 && scrollHeight >= this.height) Object.assign(this, { isAtEnd: false, isAsked: false });
     Object.assign(this, { top: scrollTop, height: scrollHeight });
@@ -79,14 +79,14 @@ export class Chat {
     else this.anchor.note();
   }
 
-  /** Whether what leads to the end would stand over what somebody decides about. */
+  /** Whether the button that scrolls to the end would cover a question. */
   get coversQuestion() {
     const edge = this.scroller.getBoundingClientRect().bottom;
     const over = ({ top, bottom }) => top < edge && bottom > edge - BUTTON;
     return [...this.turns.getElementsByClassName("ask")].some((node) => over(node.getBoundingClientRect()));
   }
 
-  /** Keeps what was read where it is while earlier turns before it grow. A browser by itself keeps the one that grows. */
+  /** Keeps the reading position while earlier turns grow. A browser would keep the growing one in place. */
   keep() {
     if (!this.held) return;
     const { node, top, views } = this.held;
@@ -96,7 +96,7 @@ export class Chat {
     this.scroller.classList.toggle("holds", Boolean(this.held));
   }
 
-  /** Where the conversation is read; nothing where its end is followed. */
+  /** Returns the reading position, or undefined if the end is followed. */
   get whereRead() {
     const edge = this.scroller.getBoundingClientRect().top;
     const view = !this.isAtEnd && this.views.find(({ runId, node }) => runId && node.getBoundingClientRect().bottom > edge);
@@ -109,7 +109,7 @@ export class Chat {
     this.stick();
   }
 
-  /** Shows the first question from its beginning, where the end would hide that: what is decided about stands above what decides. */
+  /** Shows the first question from its start if the end would hide that: the content to decide about is above the buttons. */
   showQuestion() {
     const first = this.turns.querySelector(".ask");
     if (!first || first.getBoundingClientRect().top >= this.scroller.getBoundingClientRect().top) return;
@@ -117,7 +117,7 @@ export class Chat {
     Object.assign(this, { isAtEnd: false, isAsked: true, top: this.scroller.scrollTop });
   }
 
-  /** Shows what there is, and takes up the run that is at work. */
+  /** Shows the session, and follows the run in progress. */
   async open() {
     const unchosen = this.composer.choices.load().then(() => undefined, (problem) => problem);
     const tell = () => unchosen.then((problem) => problem && this.complain(problem));
@@ -138,7 +138,7 @@ export class Chat {
       return this.complain(problem);
     }
     this.tools.hidden = false;
-    // Nobody would stop what a view that was left meanwhile follows.
+    // If the view was left meanwhile, nothing would stop its followers.
     if (this.isClosed) return undefined;
     fill(this.notice);
     tell();
@@ -150,7 +150,7 @@ export class Chat {
     return undefined;
   }
 
-  /** Shows runs that were not shown yet, the newest of them first taken. */
+  /** Shows runs that have not been shown yet, the newest of them first. */
   async showMore() {
     const first = this.views[0]?.node;
     const top = first?.getBoundingClientRect().top;
@@ -170,12 +170,12 @@ export class Chat {
     if (hadFocus) (this.earlier.querySelector("button") ?? this.scroller).focus({ preventScroll: true });
     const jobs = shown.map((run, at) => this.follow(views[at], (follower) => follower.follow(), !ENDED.has(run.status)));
     if (this.runs.length === 0) this.showBefore(views[0]);
-    // What went wrong with one stands in its turn.
+    // A failure is shown in its turn.
     const settled = jobs.map((job) => job.catch(() => {}));
     await Promise.all(settled.filter((_, at) => ENDED.has(shown[at].status)));
   }
 
-  /** What a session goes on from that is no run of its own: it was branched off or brought in. */
+  /** Shows the part of the conversation that precedes the session's own runs: it was forked or imported. */
   showBefore(first) {
     const show = (count) => {
       const before = shownBefore(this.history.slice(0, count));
@@ -194,9 +194,9 @@ export class Chat {
     this.composer.focus();
   }
 
-  /** The view of a run that is there. What came of one that was over when the session was opened is known. */
+  /** Creates the view of an existing run. `isKnown`: the run had already ended when the session was opened. */
   viewOf(run, isKnown = false) {
-    // A longer text is not whole.
+    // A longer text is truncated.
     return this.view({ runId: run.run_id, text: run.text && run.text.length < 120 ? run.text : "", at: run.started_at }, isKnown);
   }
 
@@ -212,27 +212,27 @@ export class Chat {
 
   sendAgain(turn) {
     if (this.working && turn.status !== "refused") return this.complain({ title: "A run is at work", message: "The message can be sent again once that is over." });
-    // It may stand in the field as well, from where it would be sent once more.
+    // The message may also be in the input field, from where it would be sent again.
     this.composer.drop(turn.message, turn.files);
     return this.say(turn.message, turn.files, turn.status === "refused" ? turn : undefined);
   }
 
-  /** What the run at work does, as the list of sessions calls it; nothing if none is at work that the server knows. */
+  /** The state of the run in progress, in the list's terms; undefined if no run known to the server is in progress. */
   get state() {
     const { runId, status, isWaiting } = this.working?.view ?? {};
     if (!runId || status !== "running") return undefined;
-    // Its view has stood still since.
+    // The view has not been updated since.
     if (document.hidden && this.peeked?.run === runId) return this.peeked.state;
     return isWaiting ? "waiting" : "running";
   }
 
-  /** Whom the run at work waits for. */
+  /** Who must act for the run in progress to continue. */
   get awaited() {
     const { view } = this.working;
     return document.hidden && this.peeked?.run === view.runId ? this.peeked.awaited : view.awaited;
   }
 
-  /** Asks what the run at work does while nobody sees the page, which has given its events back. */
+  /** Asks for the state of the run in progress while the page is hidden and receives no events. */
   async peek() {
     const run = this.working?.view.runId;
     if (!document.hidden || !run) return;
@@ -244,7 +244,7 @@ export class Chat {
 
   changed(turn, node) {
     this.stick();
-    // What comes to who looks is newer.
+    // The events of a visible page are newer.
     if (!document.hidden) this.peeked = undefined;
     const { state } = this;
     if (state !== this.toldState) this.hooks.atWork(state);
@@ -256,11 +256,11 @@ export class Chat {
     turn.whenBegun = undefined;
   }
 
-  /** Makes what brings the events of a run to its view. */
+  /** Creates the follower that delivers a run's events to its view. */
   followerOf(view) {
     const hear = (event) => {
       if (!view.runId) this.composer.carry("");
-      // It was taken before, when the answer was lost.
+      // The run already exists: an earlier request was accepted, but its answer was lost.
       view.isTwin ||= !view.runId && this.views.some(({ runId }) => runId === event.run_id);
       if (this.isClosed || view.isTwin) follower.stop();
       else view.hear(event);
@@ -272,10 +272,10 @@ export class Chat {
     return follower;
   }
 
-  /** Follows a run with a view, and makes it the one at work if it is. */
+  /** Follows a run with a view, and records it as the run in progress if it is. */
   async follow(view, begin, isAtWork, follower = this.followerOf(view)) {
     this.followers.add(follower);
-    // One that is followed again may have ended since: then the run of a later turn is the one at work.
+    // A run that is followed again may have ended since, and a later turn's run may be the one in progress.
     const isPast = this.working?.follower && this.views.indexOf(this.working.view) > this.views.indexOf(view);
     if (isAtWork && !isPast) {
       this.working = { view, follower };
@@ -284,7 +284,7 @@ export class Chat {
     try {
       await begin(follower);
     } catch (problem) {
-      // A run that was begun goes on, whoever looks.
+      // A run that was started continues without being followed.
       if (view.runId) view.lose(problem, () => this.follow(view, (again) => again.follow(), isAtWork, follower).catch(() => {}));
       else view.fail(problem.kind === "no-such-session" ? new Problem(404, NOT_OWN) : problem);
       throw problem;
@@ -298,15 +298,15 @@ export class Chat {
     }
   }
 
-  /** What the person says, with the files that go with it: it joins the run at work, or begins one. `again` is the turn that could not
-   *  be taken, if it is sent again. */
+  /** Sends the user's message with its files: it is added to the run in progress, or starts a run. `again` is the turn that could not be
+   *  taken, if it is sent again. */
   async say(text, files = [], again = undefined) {
     passFocus(this.notice, this.scroller);
     fill(this.notice);
-    // The same words are said anew once others were answered since.
+    // The same text is a new message if others were answered since.
     const answered = this.views.findLastIndex((it) => it.runId && it.message && it.message !== text);
     const before = again ?? this.views.find((it, at) => at > answered && it.status === "refused" && it.message === text && areSame(it.files, files));
-    // The run at work may be that of a message whose answer was lost: the server takes it once under its key.
+    // The run in progress may be that of a message whose answer was lost. With the same key, the server accepts the message only once.
     if (this.working && !(before && this.working.view.runId)) return this.steer(text, files);
     const { chosen } = this.composer.choices;
     if (before) this.leaveOut(before);
@@ -322,7 +322,7 @@ export class Chat {
     this.composer.setBusy(true);
     this.composer.carry(text);
     try {
-      // What cannot be read leaves no session behind.
+      // Before creating a session, so that an unreadable file leaves none behind.
       const attachments = files.length > 0 ? await encoded(files) : undefined;
       signal.throwIfAborted();
       if (!this.sessionId) {
@@ -346,7 +346,7 @@ export class Chat {
       }
     } catch (error) {
       const problem = error.name === "AbortError" ? new Problem(0, LET_GO) : error;
-      // What was taken is not to be sent again.
+      // An accepted message must not be sent again.
       if (view.again) return undefined;
       if (this.working?.view === view) this.working = undefined;
       this.composer.setBusy(Boolean(this.working));
@@ -354,7 +354,7 @@ export class Chat {
       if (this.working) return this.giveWay(view, text, files);
       if (view.status !== "refused") view.fail(problem);
       if (view.made && !view.runId && !this.isClosed && problem.status >= 400 && problem.status < 500 && !problem.isPassing) this.unmake(view.made);
-      // It stands in its turn, too, and can be sent again from there.
+      // The message is also in its turn, from where it can be sent again.
       if (!this.composer.isInUse) this.composer.restore(text, files);
     } finally {
       this.composer.carry("");
@@ -362,7 +362,7 @@ export class Chat {
     return undefined;
   }
 
-  /** Goes on without the session that was made for a message which the server refused: there is nothing in it. */
+  /** Drops the session that was created for a message which the server refused: it is empty. */
   unmake(made) {
     this.sessionId = undefined;
     this.tools.hidden = true;
@@ -370,23 +370,23 @@ export class Chat {
     this.hooks.unmade(made);
   }
 
-  /** Takes a turn away that has no run. */
+  /** Removes a turn without a run. */
   leaveOut(view) {
     if (view.node.contains(document.activeElement)) this.composer.focus(this.scroller);
     view.node.remove();
     this.views.splice(this.views.indexOf(view), 1);
   }
 
-  /** Takes up the runs that were begun in this session elsewhere, such as in another tab, and those that were not followed any
-   *  more. `own` is a turn of this page that is about to be taken: they stand before it. Returns the newest runs there are. */
+  /** Follows the runs that were started in this session elsewhere, such as in another tab, and those that are no longer followed. `own`
+   *  is a turn of this page that is about to be taken; the others go before it. Returns the newest runs. */
   async catchUp({ own, asks = true, signal } = {}) {
     if (!this.composer.choices.isLoaded) this.composer.choices.load({ asks }).catch(() => {});
-    // What was said since stands there already.
+    // Messages sent since are already shown.
     if (this.isUnread && this.views.length === 0) await this.open();
     if (!this.sessionId || !this.isLoaded) return [];
     const { runs } = await get(path`/runs?limit=${NEWEST}&session=${this.sessionId}`, { asks, signal });
     this.unreached?.remove();
-    // One of these may be that of a turn that is on its way, which does not know it yet.
+    // One of these runs may belong to a turn that is being sent and does not know its run yet.
     const isOnItsWay = this.working && this.working.view !== own && !this.working.view.runId;
     if (this.isClosed || isOnItsWay) return runs;
     const known = new Set([...this.views.map((view) => view.runId), ...this.runs.map((run) => run.run_id)]);
@@ -401,7 +401,7 @@ export class Chat {
     return runs;
   }
 
-  /** Takes back a turn for which there is no room: another run is at work. */
+  /** Takes back a turn because another run is in progress. */
   giveWay(view, text, files) {
     this.leaveOut(view);
     this.composer.restore(text, files);
@@ -409,7 +409,7 @@ export class Chat {
     this.complain({ title: "Your message was not sent", message: "A run that this page did not follow is at work in this session. Your message is in the field again: send it to add it there, or once that run has ended to begin another." });
   }
 
-  /** Refuses to go on in a session that was deleted elsewhere: it would begin anew, without what stands here. */
+  /** Refuses to continue in a session that was deleted elsewhere: it would start again without the content shown here. */
   async checkThere(own, signal) {
     const known = this.views.findLast((view) => view.runId);
     const runs = await this.catchUp({ own, signal });
@@ -437,7 +437,7 @@ export class Chat {
     try {
       await post(path`/runs/${view.runId}/steer`, { message: text });
       announce("Your message joins the run");
-      // The run may have taken it in before the answer to this came.
+      // The run may have received the message before this answer arrived.
       if (this.joined > joined) return undefined;
       this.pending?.remove();
       this.pending = el("p", { class: "line-note", text: `Joins the run: ${text}` });
@@ -454,7 +454,7 @@ export class Chat {
   async stop() {
     const { view, follower, beginning = follower } = this.working ?? {};
     const run = view?.runId;
-    // What is on its way is let go of.
+    // A request in progress is dropped.
     if (!run) return beginning?.stop();
     try {
       await post(path`/runs/${run}/cancel`, { reason: "stopped on the page" });
@@ -463,11 +463,10 @@ export class Chat {
     }
   }
 
-  /** Asks with another message in the place of a turn's: in a new session with what was said before it. */
+  /** Asks again with another message in place of a turn's, in a new session with the preceding conversation. */
   async askAgain(turn, text) {
     const at = this.views.indexOf(turn);
-    // A turn that was refused has no run, and left nothing to go on from. What is before the first one is where its session was
-    // branched off from.
+    // A refused turn has no run to continue from. Before the first turn, continue from where the session was forked.
     const own = this.views.slice(0, at).findLast((view) => view.runId)?.runId ?? this.runs.at(-1)?.run_id;
     const before = own ? { run_id: own } : turn.forkedFrom;
     if (before) {
@@ -480,18 +479,18 @@ export class Chat {
     return this.hooks.begin(text, turn.files);
   }
 
-  /** Says what went wrong beneath the conversation. */
+  /** Shows a failure beneath the conversation. */
   complain(problem) {
-    // What is not there or not allowed is not a moment later either.
+    // Something missing or forbidden stays so.
     const mayHelp = this.turns.childNodes.length === 0 && ![403, 404].includes(problem.status);
     const node = failure(problem, problem.kind === "scope-needed" && button({ name: "key", text: "Use another key", className: "small", onClick: changeKey }), mayHelp && button({ name: "retry", text: "Try again", className: "small", onClick: () => this.open() }));
-    // It holds for as long as the server cannot be reached.
+    // Shown for as long as the server cannot be reached.
     if (problem.status === 0) this.unreached = node;
     fill(this.notice, node);
     this.toEnd();
   }
 
-  /** Stops following. What was said and is still on its way is sent all the same, and followed no further than to its run. */
+  /** Stops following. A message being sent is still sent, and followed only until it has a run. */
   close() {
     this.isClosed = true;
     for (const follower of this.followers) if (follower.runId) follower.stop();

@@ -1,4 +1,4 @@
-// What a turn is taken with: agent, channel and mode, and what the policy makes of the choice.
+// The settings for a turn: agent, channel and mode, and what the policy decides for them.
 
 import { noteScopes } from "./access.js";
 import { get, path, post } from "./api.js";
@@ -10,19 +10,19 @@ const PLACE = "neuraxis.choices";
 
 const NAMES = ["agent", "channel", "mode"];
 
-/** The agent that answers where neither the turn nor its channel names one. */
+/** The agent that answers if neither the turn nor its channel names one. */
 const USUAL = "main_thread";
 
 export class Choices {
-  /** `draft` returns what the user is about to say. */
+  /** `draft` returns the message being written. */
   constructor({ draft }) {
     this.draft = draft;
-    // What another tab chooses from now on is not the choice of this one, where a turn might then do more than its person allows.
+    // Another tab's later choice must not apply here, where a turn might then have more freedom than its user intended.
     if (inTab.get(PLACE) === null) inTab.set(PLACE, inBrowser.get(PLACE) ?? "{}");
     this.fields = Object.fromEntries(NAMES.map((name) => [name, el("select", { class: "choice", hidden: true, "aria-label": name[0].toUpperCase() + name.slice(1), on: { change: () => this.changed() } })]));
     this.panel = el("section", { class: "explained", hidden: true, id: "explained", "aria-label": "What the policy decides", "aria-live": "polite" });
     this.toggle = button({ name: "shield", text: "Why?", label: "What the policy decides about this choice", className: "quiet small", "aria-expanded": "false", "aria-controls": "explained", onClick: () => this.open(this.panel.hidden) });
-    /** Where there is no room for all of them: what is chosen in a word, and behind it the fields. */
+    /** For narrow windows: a summary of the choice, which opens the fields. */
     this.word = el("span");
     this.unfold = el("button", { type: "button", class: "button quiet small choices-word", "aria-expanded": "false", "aria-controls": "choices", on: { click: () => this.fold(this.node.classList.contains("unfolded")) } }, el("span", { class: "hidden", text: "Choices: " }), this.word, icon("chevron", "chevron"));
     const labeled = NAMES.map((name) => el("div", { class: "choice-field" }, el("span", { class: "choice-name", "aria-hidden": "true", text: this.fields[name].ariaLabel }), this.fields[name]));
@@ -34,7 +34,7 @@ export class Choices {
     this.unfold.setAttribute("aria-expanded", String(!isFolded));
   }
 
-  /** Loads what there is to choose from. One that is being loaded is not loaded twice. */
+  /** Loads the available choices. A concurrent call shares the load. */
   load({ asks = true } = {}) {
     this.loading ??= this.offer(asks).finally(() => { this.loading = undefined; });
     return this.loading;
@@ -48,10 +48,10 @@ export class Choices {
     const usual = { channel: "chat", mode: "moderate" };
     for (const name of NAMES) {
       const field = this.fields[name];
-      // A key for other agents alone may not leave it out.
+      // A key for specific agents must name one.
       const first = name === "agent" && lists.agent.includes(USUAL) ? [el("option", { value: "", text: "Usual agent" })] : [];
       fill(field, first, lists[name].map((it) => el("option", { value: it, text: it.replaceAll("_", " ") })));
-      // What was kept may be gone by now.
+      // The stored choice may no longer be available.
       const wanted = [kept[name], usual[name]].find((it) => lists[name].includes(it));
       if (wanted) field.value = wanted;
       field.hidden = false;
@@ -60,18 +60,18 @@ export class Choices {
     this.tell();
   }
 
-  /** Says what is chosen. The usual agent goes without saying. */
+  /** Shows the choice. The usual agent is not mentioned. */
   tell() {
     this.word.textContent = Object.values(this.chosen).map((it) => it.replaceAll("_", " ")).join(" · ");
   }
 
-  /** What was chosen the last time in this tab. A new one begins with what was chosen last in any. */
+  /** The last choice in this tab. A new tab starts with the last choice in any tab. */
   get kept() {
     return parsed(inTab.get(PLACE)) ?? {};
   }
 
-  /** What is chosen, as a turn names it. Until the fields are there that is what was kept: without it, a turn would have more
-   *  freedom than somebody gave it. */
+  /** The choice in a turn's terms. Until the fields are loaded, this is the stored choice: without it, a turn would have more freedom
+   *  than the user gave it. */
   get chosen() {
     const { kept } = this;
     const entries = NAMES.map((name) => [name, this.isLoaded ? this.fields[name].value : kept[name]]).filter(([, value]) => value);
@@ -105,7 +105,7 @@ export class Choices {
   }
 }
 
-/** A decision of the policy, for people. */
+/** Renders a decision of the policy. */
 export function shownDecision(decision) {
   const limits = decision.limits ?? {};
   const facts = [

@@ -1,18 +1,18 @@
-// Where the person writes: sends, steers while a run works, and stops it.
+// The input for messages: sends them, adds them to a run in progress, and stops it.
 
 import { alertLine, button, el, isByFinger, isComposing, isSending, setAlert } from "./dom.js";
 import { Choices } from "./choices.js";
 import { Files, areSame } from "./files.js";
 import { inTab } from "./kept.js";
 
-/** How many characters a message may have: more fit no model. A field that held no more would leave out the rest of what is pasted
- *  without a word. */
+/** The maximum length of a message, in characters: no model accepts more. A smaller limit on the field would silently truncate pasted
+ *  text. */
 const MOST = 4_000_000;
 
-/** Where what is on its way is kept. What stands elsewhere was on its way when the tab went. */
+/** The storage keys of messages being sent. Any other stored message was being sent when its tab closed. */
 const onItsWay = new Set();
 
-/** What is told of the keys. Where fingers write there is none to be told of. */
+/** Returns the keyboard hint. Touch keyboards need none. */
 function hintOf(isBusy) {
   const joins = "your message to the run at work; it joins after the current tool calls";
   if (isByFinger()) return isBusy ? `Adds ${joins}` : "";
@@ -20,7 +20,7 @@ function hintOf(isBusy) {
 }
 
 export class Composer {
-  /** `send` gets the text and the files that go with it, `stop` nothing. */
+  /** `send` receives the text and its files, `stop` nothing. */
   constructor({ send, stop }) {
     this.send = send;
     this.input = el("textarea", { id: "message", rows: "1", class: "message", placeholder: "Ask something…", "aria-label": "Message", "aria-describedby": "message-hint", autocomplete: "off", on: {
@@ -32,7 +32,7 @@ export class Composer {
     this.stopButton = button({ name: "stop", label: "Stop the run", className: "round danger", hidden: true, onClick: stop });
     this.problem = alertLine();
     this.hint = el("p", { class: "hint", id: "message-hint", text: hintOf(false) });
-    // Stopping comes first: it goes away once it is pressed, and what came beneath the pointer then would be pressed by a double click.
+    // Stop comes first: it disappears when pressed, and a double click would press the button that moved beneath the pointer.
     this.node = el("form", { class: "composer", "aria-label": "Message", on: { submit: (event) => { event.preventDefault(); this.submit(); }, keydown: (event) => this.leave(event) } },
       this.choices.panel,
       el("div", { class: "composer-box" }, this.files.node, this.input, this.problem, el("div", { class: "composer-row" }, this.choices.node, el("div", { class: "row" }, this.stopButton, this.files.button, this.sendButton))),
@@ -48,7 +48,7 @@ export class Composer {
     }
   }
 
-  /** Closes what was opened about the choices, wherever in here the focus is. */
+  /** Closes the panel of the choices, wherever in here the focus is. */
   leave(event) {
     if (event.key !== "Escape" || isComposing(event)) return;
     const { activeElement } = document;
@@ -82,17 +82,17 @@ export class Composer {
     this.send(text, this.files.take());
   }
 
-  /** Says why nothing was sent. */
+  /** Shows why nothing was sent. */
   complain(text) {
     setAlert(this.problem, text);
   }
 
-  /** Whether something else is being written by now. */
+  /** Whether something else is being written. */
   get isInUse() {
     return Boolean(this.input.value) || this.files.files.length > 0;
   }
 
-  /** Puts back what could not be sent, before what is being written by now. */
+  /** Restores what could not be sent, before anything being written. */
   restore(text, files = []) {
     this.files.restore(files);
     const isFirst = !this.input.value;
@@ -100,7 +100,7 @@ export class Composer {
     this.fit();
   }
 
-  /** Takes out of the field what was put back there, unless it was changed since. */
+  /** Removes what was restored to the field, unless it was changed since. */
   drop(text, files) {
     if (this.input.value !== text || !areSame(this.files.files, files)) return;
     this.input.value = "";
@@ -108,7 +108,7 @@ export class Composer {
     this.fit();
   }
 
-  /** Keeps what is being written under a name, for this tab alone, and takes up what was written there before. */
+  /** Saves the draft under a name, for this tab only, and restores what was written there before. */
   keep(name) {
     const { carried } = this;
     this.carry("");
@@ -122,7 +122,8 @@ export class Composer {
     this.carry(carried);
   }
 
-  /** Keeps a message that is on its way, until an empty one takes its place: should the tab go meanwhile, it is in the field again. */
+  /** Keeps a message that is being sent until it is replaced by an empty one. If the tab closes meanwhile, the message is in the field
+   *  again. */
   carry(text) {
     if (this.carried) {
       inTab.remove(this.way);
@@ -146,9 +147,9 @@ export class Composer {
     else inTab.remove(this.place);
   }
 
-  /** Whether a run is at work: then what is written joins it. */
+  /** Sets whether a run is in progress, to which a message is then added. */
   setBusy(isBusy) {
-    // The focus would be lost with it.
+    // Hiding the button would lose the focus.
     const hadFocus = document.activeElement === this.stopButton;
     this.stopButton.hidden = !isBusy;
     if (hadFocus && !isBusy) this.focus(this.sendButton);
@@ -158,7 +159,7 @@ export class Composer {
     this.hint.textContent = hintOf(isBusy);
   }
 
-  /** Whether the run at work waits for the person: what is written here decides nothing. */
+  /** Sets whether the run in progress waits for the user: a message here decides nothing. */
   setAsked(isAsked) {
     if (isAsked === this.isAsked) return;
     this.isAsked = isAsked;
@@ -170,7 +171,7 @@ export class Composer {
     this.input.placeholder = this.isBusy ? busy : "Ask something…";
   }
 
-  /** Where fingers write, this would bring up a keyboard that nobody asked for: `instead`, if it is given, has the focus there. */
+  /** On touch devices, focusing the input would open a keyboard. The focus then goes to `instead`, if given. */
   focus(instead) {
     (isByFinger() ? instead : this.input)?.focus({ preventScroll: true });
   }

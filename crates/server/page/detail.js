@@ -1,14 +1,14 @@
-// What one bar of a waterfall stands for, beside it: what a model was sent and gave, what a tool was called with and gave, what
-// was decided about it, what it took and cost.
+// The details of one bar of a waterfall, shown beside it: what a model was sent and returned, what a tool was called with and returned, the
+// decisions about it, its usage and cost.
 
 import { appendVisible, button, codeBox, el, factList } from "./dom.js";
 import { clock, costOf, decisionOf, duration, partsOf, pretty, reasoningOf, reasonOf, spread, textOf, tokensOf } from "./format.js";
 import { render } from "./markdown.js";
 import { changesOf, messageOf, ruleOf, shownArguments, shownResult, taskOf } from "./tool.js";
 
-/** Lays out what a record is about. `close` and `reveal` are what the person can do from there. */
+/** Renders what a record is about. `close` and `reveal` are the actions offered there. */
 export function detailOf(records, seq, { close, reveal }) {
-  // A pause stands before the record that ended it.
+  // A pause has a position just before the record that ended it.
   const record = records.find((it) => it.seq === Math.ceil(seq));
   if (!record) return undefined;
   const isPause = seq !== record.seq;
@@ -36,7 +36,7 @@ const failure = (text) => appendVisible(el("p", { class: "line-note error" }), S
 
 const head = (text) => el("h3", { text });
 
-/** How long after the beginning of the run something was at a time, in milliseconds. */
+/** Returns the time from the start of the run, in milliseconds. */
 const after = (at, records) => duration(Math.max(0, at - new Date(records[0].at)));
 
 function modelFacts(record, records) {
@@ -51,13 +51,13 @@ function modelFacts(record, records) {
   ]);
 }
 
-/** What a model call adds to the conversation before it is made. */
+/** Returns what a model call adds to the conversation before it is made. */
 function added(record, records) {
   const results = (record.results ?? []).map((id) => records.find((it) => it.type === "tool_result" && it.tool_call_id === id)).filter(Boolean);
   return [...results.map((it) => ({ role: "tool", name: it.name, content: it.status === "done" ? it.value : messageOf(it.value) })), ...(record.messages ?? [])];
 }
 
-/** What the model was sent: what is new, and folded away what it had been sent before. */
+/** Shows what the model was sent: the new part, and collapsed what it had been sent before. */
 function sent(record, records) {
   const before = records.filter((it) => it.type === "llm_call" && it.agent === record.agent && it.seq < record.seq);
   const earlier = before.flatMap((it) => [...added(it, records), { role: "assistant", parts: it.reply?.parts ?? [] }]);
@@ -95,7 +95,7 @@ function shownMessage(message) {
     other.map((part) => el("p", { class: "hint", text: part.type.replaceAll("_", " ") })));
 }
 
-/** Something that is laid out once it is unfolded. */
+/** Returns a collapsed section that is rendered when it is opened. */
 function folded(title, make) {
   const body = el("div", { class: "stack" });
   return el("details", { class: "folded", on: { toggle: () => body.childNodes.length || body.append(...make().filter(Boolean)) } }, el("summary", { text: title }), body);
@@ -122,7 +122,7 @@ function toolParts(id, records) {
   ].filter(Boolean);
 }
 
-/** What was found about a call: the verdicts of its reply stand in the order of its calls. Later ones are about some of them. */
+/** Returns the verdict on a call. The verdicts of a reply are in the order of its calls; later ones concern some of them. */
 function verdictOf(id, records) {
   const [, agent, index, place] = /_(a\d+)_(\d+)_(\d+)$/.exec(id) ?? [];
   const reply = records.find((it) => it.type === "llm_call" && it.agent === agent && String(it.content_index) === index);

@@ -1,17 +1,17 @@
-// Changes of files as people read them: a unified diff, or the whole of a file that is written.
+// Changes of files in readable form: a unified diff, or the full content of a file that is written.
 
 import { appendVisible, button, el, passFocus } from "./dom.js";
 
-/** How many lines are shown before somebody asks for more. */
+/** How many lines are shown until the user asks for more. */
 const MOST = 400;
 
-/** What names a file in a patch of the form V4A. */
+/** Names a file in a V4A patch. */
 const V4A_FILE = /^\*\*\* (Add|Update|Delete) File: (.*)$/;
 
-/** What names the place that such a file gets. */
+/** Names the new path of such a file. */
 const V4A_MOVE = /^\*\*\* Move to: (.*)$/;
 
-/** Shows a unified diff or a patch of the form V4A, a file at a time, with so many lines of each at first. */
+/** Shows a unified diff or a V4A patch, file by file, with at most this many lines of each at first. */
 export function showDiff(text, most = MOST) {
   const files = /^\*\*\* Begin Patch\s*$/m.test(text) ? filesOfV4a(text) : filesOf(text);
   return el("div", { class: "diffs" }, files.map((file) => shown(file.name || "Changes", file.lines.filter((line, at) => line || at < file.lines.length - 1).map(kindOf), most, file.isDeleted)));
@@ -52,15 +52,15 @@ function kindOf(line) {
   return ["", line];
 }
 
-/** Shows the content that a file gets. */
+/** Shows the new content of a file. */
 export function showContent(path, content, most = MOST) {
   return el("div", { class: "diffs" }, shown(path, content.split("\n").filter((line, at, all) => line || at < all.length - 1).map((line) => ["added", `+${line}`]), most));
 }
 
-/** Shows the changes of a file. How many lines one has that is deleted, a patch of the form V4A does not say. */
+/** Shows the changes of a file. A V4A patch does not say how many lines a deleted file has. */
 function shown(name, lines, most, isDeleted = false) {
   const count = (kind) => lines.filter(([it]) => it === kind).length;
-  // Where all is new, nothing has to be told apart.
+  // If all lines are new, they need no markers.
   const line = lines.every(([kind]) => kind === "added") ? plainLine : toldLine;
   const body = el("pre", { tabindex: "0", "aria-label": `Changes of ${name}` }, lines.slice(0, most).map(line));
   const figure = el("figure", { class: "diff" },
@@ -77,7 +77,7 @@ function plainLine([kind, text]) {
   return appendVisible(el("span", { class: `line ${kind}` }), text || " ");
 }
 
-/** What a line is for who does not see its color: a hyphen is seldom spoken. */
+/** The roles of lines for users who do not see the color: a hyphen is seldom spoken. */
 const ROLES = { added: "insertion", removed: "deletion" };
 
 function toldLine(line) {

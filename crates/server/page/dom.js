@@ -1,10 +1,10 @@
-// Makes elements. Texts become text nodes and nothing else: nothing that a model or a tool wrote is ever read as HTML.
+// Creates elements. Strings become text nodes and nothing else: text from models and tools is never parsed as HTML.
 
 import { clock, exactly } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Makes an element. `props`: `class`, `text`, `on` (listeners by event), `data`, and other attributes or properties. */
+/** Creates an element. `props`: `class`, `text`, `on` (listeners by event), `data`, and other attributes or properties. */
 export function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -21,12 +21,12 @@ export function el(tag, props = {}, ...children) {
   return node;
 }
 
-/** What is told of an element to people. */
+/** The attributes that users see or hear. */
 const TOLD = new Set(["title", "aria-label"]);
 
 const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "open", "selected", "max", "min", "step"]);
 
-/** An icon of the sheet in the page; decoration alone. */
+/** Creates an icon from the page's sheet; decorative only. */
 export function icon(name, className = "") {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("class", `icon ${className}`);
@@ -37,14 +37,14 @@ export function icon(name, className = "") {
   return svg;
 }
 
-/** A button with an icon, a text, or both. `label` is what it is called where no text is shown. */
+/** Creates a button with an icon, a text, or both. `label` is its accessible name if no text is shown. */
 export function button({ name, text, label, className = "", onClick, ...rest }) {
   const props = { type: "button", class: `button ${className}`, "aria-label": text ? undefined : label, title: label, ...rest };
   return el("button", { ...props, on: { click: onClick } }, name && icon(name), text && el("span", { text }));
 }
 
-/** A button that copies what `read` returns, and says so. `shown` returns the element in which that is laid out, if it is: for an
- *  office, whose tables are no text. */
+/** Creates a button that copies what `read` returns, and confirms it. `shown` returns the element that displays it, if any, which is
+ *  copied too, for office programs whose tables are not text. */
 export function copyButton(read, label = "Copy", shown = () => undefined) {
   const node = button({ name: "copy", label, className: "quiet small" });
   const show = (isDone) => {
@@ -66,74 +66,74 @@ export function copyButton(read, label = "Copy", shown = () => undefined) {
   return node;
 }
 
-/** What an element holds as HTML, but for what is there for this page alone. */
+/** Returns an element's content as HTML, without the parts that only this page needs. */
 function htmlOf(node) {
   const copy = node.cloneNode(true);
   for (const part of copy.querySelectorAll("button, figcaption")) part.remove();
   return new XMLSerializer().serializeToString(copy);
 }
 
-/** Hands the focus on before what has it is taken away or hidden: the browser would begin at the top of the page again. */
+/** Moves the focus before its element is removed or hidden. Otherwise the browser would restart at the top of the page. */
 export function passFocus(from, to) {
   if (from.contains(document.activeElement)) to?.focus({ preventScroll: true });
 }
 
-/** What is to be said in the next frame. */
+/** What to announce in the next frame. */
 let said = [];
 
-/** Says something to who cannot see the page. What is said at once is heard as a whole, and once: another text in the same place would
- *  take the place of the one before. */
+/** Announces something to screen readers. Announcements of the same frame are joined and spoken once, because a second text would
+ *  replace the first. */
 export function announce(text) {
   document.getElementById("announcements").textContent = "";
   if (!said.includes(text)) said.push(text);
   if (said.length === 1) requestAnimationFrame(speak);
 }
 
-/** Says it, but not behind a dialog, where nothing is heard: it is said once that is closed. */
+/** Speaks the announcements. Behind an open dialog they would not be heard, so they wait until it is closed. */
 function speak() {
   if (said.length === 0 || document.querySelector("dialog[open]")) return;
   document.getElementById("announcements").textContent = said.join(". ");
   said = [];
 }
 
-/** A line for what goes wrong, there once something does. */
+/** Creates a line for errors, hidden until there is one. */
 export function alertLine(text = "") {
   return el("p", { class: "line-note error", role: "alert", hidden: !text, text });
 }
 
-/** Says in such a line what went wrong; nothing if the text is empty. */
+/** Shows an error in such a line, or hides the line if the text is empty. */
 export function setAlert(line, text) {
   line.hidden = !text;
   line.textContent = text;
 }
 
-/** What went wrong, where it takes the place of what was asked for. `more` stands beneath. */
+/** Shows a failure in place of the requested content. `more` goes beneath. */
 export function failure({ title, message }, ...more) {
   return el("div", { class: "failure", role: "alert" }, el("strong", { text: title || "This did not work" }), appendVisible(el("p"), message), more);
 }
 
-/** A time for people, as short as it can be; pointed at, as a whole, with `more` before it. */
+/** Shows a time in its shortest form. The tooltip has the full time, with `more` before it. */
 export function timeOf(at, more = "") {
   return el("time", { datetime: at, title: `${more}${exactly(at)}`, text: clock(at) });
 }
 
-/** What stands where something will be that is on its way. */
+/** A placeholder for content that is being loaded. */
 export function loading() {
   return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, el("i"), el("i"), el("i"));
 }
 
-/** What is known of something, each by its name. */
+/** A list of facts, each with its name. */
 export function factList(facts, className = "") {
   const known = facts.filter(([, value]) => value !== undefined && value !== null && value !== "");
   return el("dl", { class: `facts-list ${className}` }, known.map(([name, value]) => el("div", {}, el("dt", { text: name }), appendVisible(el("dd"), String(value)))));
 }
 
-/** Asks for something before the page goes on: opens a form under a title. `name` begins the id of the title. */
+/** Opens a dialog with a form under a title. `name` is the prefix of the title's id. */
 export function openDialog(name, title, form) {
   form.prepend(el("h2", { id: `${name}-title`, text: title }));
   const dialog = el("dialog", { class: "dialog", "aria-labelledby": `${name}-title`, on: { close: () => {
     dialog.remove();
-    // What stood behind it is heard again a frame later.
+    // The page behind the dialog is accessible again one frame later.
     requestAnimationFrame(() => requestAnimationFrame(speak));
   } } }, form);
   document.body.append(dialog);
@@ -141,11 +141,11 @@ export function openDialog(name, title, form) {
   return dialog;
 }
 
-/** Does the work that a form asks for, which nobody can change or send again meanwhile, and says in a line what went wrong. */
+/** Runs a form's action, disables the form meanwhile, and shows a failure in `line`. */
 export function submitOnce(form, line, work) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    // A key may still reach a field that was just disabled.
+    // A key may still reach a field that has just been disabled.
     if (form.getAttribute("aria-busy") === "true") return;
     const focused = form.querySelector("textarea") ?? document.activeElement;
     setBusy(form, true);
@@ -160,23 +160,23 @@ function setBusy(form, busy) {
   form.setAttribute("aria-busy", String(busy));
 }
 
-/** Whether a key belongs to an input method, such as an Enter that takes its word: it is not meant for the page. Safari tells the
- *  last one of a word by its code alone. */
+/** Whether a key belongs to an input method, such as an Enter that accepts its suggestion, and is not meant for the page. Safari marks
+ *  the last one of a word only by its key code. */
 export function isComposing(event) {
   return event.isComposing || event.keyCode === 229;
 }
 
-/** Whether this page is used with fingers, whose keyboards have no key that begins a line but Enter. */
+/** Whether the page is used by touch, with a keyboard whose only key for a new line is Enter. */
 export function isByFinger() {
   return matchMedia("(pointer: coarse)").matches;
 }
 
-/** Whether a key sends what is written: Enter, but with Shift. Where fingers write, it does so with Ctrl or Cmd alone. */
+/** Whether a key sends the message: Enter without Shift. On touch devices, only with Ctrl or Cmd. */
 export function isSending(event) {
   return event.key === "Enter" && !event.shiftKey && (!isByFinger() || event.ctrlKey || event.metaKey);
 }
 
-/** Replaces what an element holds. */
+/** Replaces the content of an element. */
 export function fill(node, ...children) {
   node.replaceChildren(...children.flat().filter(Boolean));
   return node;
@@ -184,28 +184,28 @@ export function fill(node, ...children) {
 
 const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}]/gu;
 
-/** Those of them that change the order of others. Joiners and marks, which words and faces are made of, are none, and neither are the
- *  marks of direction that Hebrew and Arabic are written with (U+061C, U+200E, U+200F): they turn no letter around. */
+/** Those that change the order of other characters. Joiners and marks, which are parts of words and emoji, do not, and neither do the
+ *  direction marks used in Hebrew and Arabic (U+061C, U+200E, U+200F): they reverse no letters. */
 const TURNING = /[\u202a-\u202e\u2066-\u2069]/gu;
 
-/** A text in which the signs that change the order of others stand by their numbers, where there is no room for more than text. */
+/** Replaces characters that change the order of others by their code points, for places that can hold only text. */
 export function inOrder(text) {
   return String(text).replace(TURNING, numberOf);
 }
 
-/** Whether a text has any sign that can be seen. */
+/** Whether a text has any visible character. */
 export function isSeen(text) {
   return text.replace(ODD, "").trim() !== "";
 }
 
 const numberOf = (sign) => `U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
 
-/** Appends a text of which only the signs that change the order of others are shown by their numbers. */
+/** Appends a text. Only characters that change the order of others are shown as code points. */
 export function appendInOrder(node, text) {
   return appendVisible(node, text, TURNING);
 }
 
-/** Appends a text in which signs that cannot be seen, or that change the order of others, are shown by their numbers. */
+/** Appends a text. Characters that are invisible or change the order of others are shown as code points. */
 export function appendVisible(node, text, signs = ODD) {
   let from = 0;
   for (const match of text.matchAll(signs)) {
@@ -216,7 +216,7 @@ export function appendVisible(node, text, signs = ODD) {
   return node;
 }
 
-/** A text as it is, in a box that scrolls, with a button that copies it. */
+/** Shows a text verbatim, in a scrolling box with a copy button. */
 export function codeBox(text, { label = "", className = "" } = {}) {
   const pre = el("pre", { tabindex: "0", "aria-label": label || "Text" });
   appendVisible(pre, text.length > MOST ? text.slice(0, MOST) : text);
@@ -230,10 +230,10 @@ export function codeBox(text, { label = "", className = "" } = {}) {
   return el("div", { class: `box ${className}` }, copyButton(() => text), pre);
 }
 
-/** How much of a text is laid out before somebody asks for more. */
+/** How many characters of a text are rendered until the user asks for more. */
 const MOST = 50_000;
 
-/** Runs `work` with the newest arguments at most once in each frame. */
+/** Runs `work` with the latest arguments at most once per frame. */
 export function eachFrame(work) {
   let waits = false;
   return () => {

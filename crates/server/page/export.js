@@ -1,31 +1,31 @@
-// A conversation as Markdown and a run as JSON Lines, for the person to keep. The browser makes the file; nothing is sent.
+// Exports a conversation as Markdown and a run as JSON Lines. The browser creates the file; nothing is sent.
 
 import { get, path } from "./api.js";
 import { partsOf, pretty, textOf } from "./format.js";
 
-/** Hands a text to the person as a file. */
+/** Offers a text as a file to download. */
 function save(name, type, text) {
   const address = URL.createObjectURL(new Blob([text], { type }));
   const link = document.createElement("a");
   link.href = address;
   link.download = name.replace(/[^\p{L}\p{M}\p{N} ._-]+/gu, "-").slice(0, 120);
   link.click();
-  // The browser has begun to read it by then.
+  // The browser has started to read it by then.
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** The records of a run, one a line, as the server sends them. */
+/** Saves the records of a run, one per line, as the server sends them. */
 export function saveRecords(runId, records) {
   save(`run-${runId}.jsonl`, "application/jsonl", records.map((record) => `${JSON.stringify(record)}\n`).join(""));
 }
 
-/** The conversation of a session, with what was called and what came of it. */
+/** Saves the conversation of a session, with its tool calls and results. */
 export async function saveConversation(sessionId, title) {
   const { history } = await get(path`/sessions/${sessionId}`);
   save(`${title}.md`, "text/markdown", asMarkdown(title, history ?? []));
 }
 
-/** Writes messages as Markdown. Instructions, which are the deployment's, are left out. */
+/** Renders messages as Markdown. Instructions, which belong to the deployment, are left out. */
 function asMarkdown(title, messages) {
   const parts = [`# ${title.replaceAll("\n", " ")}`];
   for (const message of messages) {
@@ -40,7 +40,7 @@ function asMarkdown(title, messages) {
   return `${parts.filter(Boolean).join("\n\n")}\n`;
 }
 
-/** A text in a fence that nothing in it ends. */
+/** Puts a text in a fence that nothing in the text closes. */
 function fenced(text, language = "") {
   const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length));
   const fence = "`".repeat(longest + 1);

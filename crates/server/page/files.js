@@ -1,28 +1,28 @@
-// The files that go with a message: chosen, dropped or pasted, and shown until it is sent; and those of messages that were.
+// The files of a message: chosen, dropped or pasted, and shown until it is sent; also the files of sent messages.
 
 import { alertLine, announce, appendVisible, button, codeBox, el, fill, icon } from "./dom.js";
 import { bytes, partsOf } from "./format.js";
 
-/** What the server takes of one message. */
+/** The server's limits for one message. */
 const MOST = 20;
 const MOST_BYTES = 7 * 1024 * 1024;
 const MOST_BYTES_IN_ALL = 15 * 1024 * 1024;
 const MOST_BYTES_OF_TEXT = 1024 * 1024;
 
-/** How many lines say which of them cannot be sent. */
+/** How many lines of reasons are shown for files that cannot be sent. */
 const MOST_LINES = 6;
 
-/** How an archive begins, of which documents of an office are made, and how older ones of these do. */
+/** The first bytes of an archive, which newer office documents are, and of older office documents. */
 const ARCHIVE = "PK\u0003\u0004";
 const OLDER = "\u00d0\u00cf\u0011\u00e0";
 
-/** What begins so, by the ends of the names. */
+/** Descriptions of such documents, by file name extension. */
 const DOCUMENTS = { docx: "a document of Word", doc: "a document of Word", xlsx: "a workbook of Excel", xls: "a workbook of Excel", pptx: "a presentation of PowerPoint", ppt: "a presentation of PowerPoint", msg: "a message of Outlook", odt: "a document of an office", ods: "a spreadsheet of an office", odp: "a presentation of an office" };
 
 export class Files {
   constructor() {
     this.files = [];
-    /** Why the server would refuse one of them. */
+    /** The reasons for which the server would refuse files. */
     this.whys = new WeakMap();
     this.picker = el("input", { type: "file", multiple: true, hidden: true, id: "files", "aria-label": "Files to attach", on: { change: () => { this.add(this.picker.files); this.picker.value = ""; } } });
     this.button = button({ name: "clip", label: "Attach files", className: "quiet round", onClick: () => this.picker.click() });
@@ -32,12 +32,12 @@ export class Files {
     this.node = el("div", { class: "attaching" }, this.problem, this.leaveOutAll, this.list, this.picker);
   }
 
-  /** Takes what is dropped on or pasted into an element. */
+  /** Accepts files dropped on or pasted into an element. */
   takeFrom(node) {
     node.addEventListener("dragover", (event) => { if (event.dataTransfer.types.includes("Files")) event.preventDefault(); });
     node.addEventListener("drop", (event) => this.taken(event, event.dataTransfer.files));
     node.addEventListener("paste", (event) => {
-      // Cells and passages of a document come with a picture of themselves.
+      // Copied cells and passages of a document include a picture of themselves.
       const isText = ["text/plain", "text/html"].every((type) => event.clipboardData.types.includes(type));
       if (!isText) this.taken(event, event.clipboardData.files);
     });
@@ -49,16 +49,16 @@ export class Files {
     this.add(files);
   }
 
-  /** What cannot be sent stays among the files until it is left out: the message would go without it else. */
+  /** Adds files. One that cannot be sent stays in the list until the user removes it, because the message would otherwise go without it. */
   add(files) {
     this.files.push(...files);
     this.show();
-    // The line of what is refused is heard of itself.
+    // The line with the reason is announced automatically.
     if (!this.isRefused) announce("Attached");
     this.check([...files]);
   }
 
-  /** Finds what the server would refuse for its content. What is sent before that is known, the server refuses itself. */
+  /** Finds files that the server would refuse because of their content. If the message is sent before this ends, the server refuses it. */
   async check(files) {
     const whys = await Promise.all(files.map((file) => whyNot(file).catch(() => "")));
     const found = files.filter((file, at) => whys[at] && this.files.includes(file));
@@ -67,7 +67,7 @@ export class Files {
     this.show();
   }
 
-  /** Those that cannot be sent, each with why. */
+  /** The files that cannot be sent, each with the reason. */
   get refused() {
     let [count, all] = [0, 0];
     return this.files.map((file) => {
@@ -106,12 +106,12 @@ export class Files {
     (buttons[at] ?? buttons[at - 1] ?? this.button).focus();
   }
 
-  /** Whether one of them cannot be sent. */
+  /** Whether any file cannot be sent. */
   get isRefused() {
     return this.refused.length > 0;
   }
 
-  /** Hands the files over: they go with the message that is sent now. */
+  /** Returns the files for the message that is being sent, and clears the list. */
   take() {
     const { files } = this;
     this.files = [];
@@ -119,24 +119,24 @@ export class Files {
     return files;
   }
 
-  /** Puts files back that could not be sent, before those that were added meanwhile. */
+  /** Restores files that could not be sent, before those added meanwhile. */
   restore(files) {
     this.files = [...files, ...this.files];
     this.show();
   }
 }
 
-/** Whether the same files are chosen, in the same order. */
+/** Whether two lists contain the same files in the same order. */
 export function areSame(files, others) {
   return files.length === others.length && files.every((file, at) => file === others[at]);
 }
 
-/** What a file is called, and its size if it is known. */
+/** Shows a file's name, and its size if known. */
 function named(name, size) {
   return [icon("clip"), appendVisible(el("span"), name), size === undefined ? null : el("span", { class: "hint", text: bytes(size) })];
 }
 
-/** Why a file cannot be sent, whatever else it is; nothing where that is for the server to say. */
+/** Returns why a file cannot be sent, or an empty string if only the server can tell. */
 async function whyNot(file) {
   if (file.size === 0) return "it is empty";
   const head = String.fromCharCode(...new Uint8Array(await file.slice(0, 5).arrayBuffer()));
@@ -151,7 +151,7 @@ async function whyNot(file) {
   return isText ? "" : "it is a text that is not in UTF-8: save it as UTF-8, and attach it again";
 }
 
-/** Files as a turn names them. */
+/** Encodes files for a turn. */
 export async function encoded(files) {
   return Promise.all(files.map(async (file) => {
     const data = await base64(file).catch(() => {
@@ -162,7 +162,7 @@ export async function encoded(files) {
   }));
 }
 
-/** Lets what the server says about a file by its number name it. */
+/** Replaces a file's number by its name in the server's message. */
 export function namingFiles(problem, files) {
   problem.message = String(problem.message).replace(/^attachment (\d+)\b/, (all, at) => {
     problem.title = "A file cannot be sent";
@@ -180,27 +180,27 @@ function base64(file) {
   });
 }
 
-/** What a file is called that no record names. */
+/** The name of a file that no record names. */
 const UNNAMED = "attachment";
 
-/** Images that are shown as such; every other kind is named. */
+/** The images that are displayed; for other types, only the name is shown. */
 const SHOWN = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
-/** How a text that is attached stands among what the person says: in a part of its own. */
+/** The form of an attached text within a user's message: a part of its own. */
 const TEXT = /^\n\n\[file (?<name>[^\n]*)\]\n(?<text>[^]*)\n\[end of file \k<name>\]$/;
 
-/** What a part of a message is as a file; nothing if it is none. */
+/** Returns the file in a part of a message, or undefined if there is none. */
 function fileOf(part) {
   if (part.type === "media") return { type: part.media_type, data: part.source?.base64 };
   return part.type === "text" ? TEXT.exec(part.text)?.groups : undefined;
 }
 
-/** What a run is about, without the texts that are attached: of a run one text is told, with all of them behind the words. */
+/** Removes attached texts from the text of a run, in which they follow the user's message. */
 export const withoutTexts = (text) => text?.split(/\n\n\[file [^\n]*\]\n/, 1)[0];
 
 const filesIn = (message) => (message?.parts ?? []).map(fileOf).filter(Boolean);
 
-/** What a person said in a message, without the files. */
+/** Returns the text of a user's message without files. */
 export function wordsOf(message) {
   if (typeof message?.text === "string") return message.text;
   return partsOf(message, "text").filter((part) => !fileOf(part)).map((part) => part.text).join("\n\n");
@@ -208,8 +208,8 @@ export function wordsOf(message) {
 
 const nameOf = (file) => (file.name === UNNAMED ? undefined : file.name);
 
-/** What is attached to messages that were sent. `files` are the same where this page sent them: no record tells what a picture is
- *  called. */
+/** Shows the files of sent messages. `files` are the same files if this page sent them, because records do not contain the names of
+ *  images. */
 export function shownFiles(messages, files = []) {
   const all = messages.flatMap(filesIn);
   return all.map(({ name, text, type, data }, at) => {
@@ -220,19 +220,19 @@ export function shownFiles(messages, files = []) {
   });
 }
 
-/** A text that can be unfolded: it may be long. */
+/** Shows a text collapsed, because it may be long. */
 function shownText(name, text) {
   const show = () => { if (node.open && node.childNodes.length === 1) node.append(codeBox(text, { label: name })); };
   const node = el("details", { class: "attached-text", on: { toggle: show } }, el("summary", { class: "file" }, named(name, new Blob([text]).size), icon("chevron", "chevron")));
   return node;
 }
 
-/** What is attached to a message that is on its way. */
+/** Shows the files of a message that is being sent. */
 export function shownOnTheWay(files) {
   return files.map((file) => el("span", { class: "file" }, named(nameOf(file) ?? file.type, file.size)));
 }
 
-/** The files of a message that was sent, to be sent again. */
+/** Returns the files of a sent message, so they can be sent again. */
 export function filesOf(message) {
   const all = filesIn(message).filter(({ text, data }) => text !== undefined || data);
   return all.map(({ name, text, type, data }) => (text === undefined ? new File([Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0))], UNNAMED, { type }) : new File([text], name, { type: "text/plain" })));

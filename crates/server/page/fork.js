@@ -1,4 +1,4 @@
-// Going on from the end of a run in a session of its own, and what stands there from before it.
+// Continuing from the end of a run in a new session, and showing the conversation that precedes such a session.
 
 import { path, post } from "./api.js";
 import { alertLine, appendInOrder, button, el, openDialog, submitOnce } from "./dom.js";
@@ -6,7 +6,7 @@ import { shownFiles, wordsOf } from "./files.js";
 import { textOf } from "./format.js";
 import { render } from "./markdown.js";
 
-/** Asks what is said there. `chosen` returns what the turn is taken with, `go` opens the session that is made. */
+/** Asks for the first message. `chosen` returns the settings for the turn, `go` opens the new session. */
 export function askToFork(runId, chosen, go) {
   const field = el("textarea", { class: "field", rows: "3", id: "fork-text" });
   const line = alertLine();
@@ -21,7 +21,7 @@ export function askToFork(runId, chosen, go) {
   const dialog = openDialog("fork", "Continue in a new session", form);
 }
 
-/** What was said before a session was branched off or brought in; nothing where nothing was. */
+/** Shows the conversation before a session was forked or imported, or nothing if there was none. */
 export function shownBefore(history) {
   const messages = history.filter((message) => textOf(message) && ["user", "assistant"].includes(message.role));
   if (messages.length === 0) return undefined;

@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Numbers and times in readable form.
 
 /** A duration in milliseconds. */
 export function duration(ms) {
@@ -23,7 +23,7 @@ function tokens(count) {
   return count < 1_000_000 ? `${(count / 1000).toFixed(1)}k` : `${(count / 1_000_000).toFixed(2)}M`;
 }
 
-/** Money in millionths of a US dollar. */
+/** An amount in millionths of a US dollar. */
 function money(micro) {
   if (micro === undefined || micro === null) return "";
   const dollars = micro / 1_000_000;
@@ -31,32 +31,32 @@ function money(micro) {
   return dollars < 0.01 ? `$${dollars.toFixed(5)}` : `$${dollars.toFixed(dollars < 1 ? 4 : 2)}`;
 }
 
-/** A number with how sure it is: ~ for an estimate, + for at least so much. */
+/** A number with its certainty: ~ for an estimate, + for a lower bound. */
 function sure(text, label) {
   if (label === "estimated") return `~${text}`;
   return label === "unknown" ? `${text}+` : text;
 }
 
-/** How many tokens of a kind were used, with how sure that is. */
+/** The number of tokens of a kind, with its certainty. */
 export function tokensOf(usage, kind) {
   return sure(tokens(usage?.[kind] ?? 0), usage?.labels?.[kind]);
 }
 
-/** What something cost, with how sure that is; nothing where nothing is known. */
+/** A cost with its certainty, or nothing if it is unknown. */
 export function costOf({ cost_micro_usd: micro, cost_label: label }) {
   return micro === undefined || (micro === 0 && label === "unknown") ? "" : sure(money(micro), label);
 }
 
-/** From the surest to the least sure. */
+/** In order of decreasing certainty. */
 const LABELS = ["measured", "estimated", "unknown"];
 
-/** What two costs add up to: it is no surer than the less sure of them. */
+/** The sum of two costs, which is only as certain as the less certain one. */
 export function sumOf(one, other) {
   const [a, b] = [one, other].map(({ cost_label: label }) => LABELS.indexOf(label ?? "measured"));
   return { cost_micro_usd: (one.cost_micro_usd ?? 0) + (other.cost_micro_usd ?? 0), cost_label: LABELS[Math.max(a, b)] };
 }
 
-/** A time of day, with the day if it is another one, and the year if that is. */
+/** A time of day, with the day if it is not today, and the year if it is not this year. */
 export function clock(at) {
   const date = new Date(at);
   const isToday = date.toDateString() === new Date().toDateString();
@@ -65,7 +65,7 @@ export function clock(at) {
   return isToday ? time : `${date.toLocaleDateString([], { day: "numeric", month: "short", year })}, ${time}`;
 }
 
-/** The same with nothing left out. */
+/** The full time. */
 export function exactly(at) {
   return new Date(at).toLocaleString([], { dateStyle: "full", timeStyle: "medium" });
 }
@@ -83,7 +83,7 @@ function startOfDay(date) {
   return new Date(date.getFullYear(), date.getMonth(), date.getDate()).getTime();
 }
 
-/** JSON as people read it, or the text itself if it is none. */
+/** Formatted JSON, or the text itself if it is not JSON. */
 export function pretty(json) {
   try {
     return JSON.stringify(typeof json === "string" ? JSON.parse(json) : json, null, 2);
@@ -92,7 +92,7 @@ export function pretty(json) {
   }
 }
 
-/** JSON as a value, or nothing if it is none. */
+/** The value of a JSON text, or undefined if it is not JSON. */
 export function parsed(json) {
   try {
     return JSON.parse(json);
@@ -104,11 +104,11 @@ export function parsed(json) {
 /** The first line of a text, of bounded length. */
 export function oneLine(text, most = 120) {
   const line = String(text).trim().split("\n", 1)[0].replace(/\s+/g, " ");
-  // No half of a sign that takes two places.
+  // Do not cut a surrogate pair in half.
   return line.length > most ? `${line.slice(0, most - 1).replace(/[\ud800-\udbff]$/, "")}…` : line;
 }
 
-/** A text as searches compare it: without case, and without accents, which are written in more ways than one. */
+/** A text normalized for searching: without case and without accents, which have several encodings. */
 export function folded(text) {
   return text.normalize("NFKD").toLowerCase().replace(/[\u0300-\u036f]/g, "").replaceAll("ı", "i");
 }
@@ -122,20 +122,20 @@ export function reasonOf(reason) {
   return kind === "budget" ? `${text} used up` : `${kind.replaceAll("_", " ")}: ${text}`;
 }
 
-/** Says that a run ended, and why: in one word where its reason is a word for the end itself. */
+/** Says that a run ended, and why. If the reason is itself a word for the end, that word is enough. */
 export function endingOf(reason) {
   const words = reasonOf(reason);
   const saysIt = reason?.failed !== undefined || reason?.interrupted !== undefined;
   return saysIt ? words[0].toUpperCase() + words.slice(1) : `Ended: ${words}`;
 }
 
-/** What a person decided about a call, in words. */
+/** A decision about a call, in words. */
 export function decisionOf({ decision, reason, arguments: other, remember }) {
   const word = { approve: "Approved by a person", deny: "Denied by a person", expired: "Nobody decided in time" }[decision] ?? decision;
   return `${word}${reason ? `: ${reason}` : ""}${other ? ", with other arguments" : ""}${remember ? ", remembered for this session" : ""}`;
 }
 
-/** The parts of a message that are of one type. */
+/** The parts of a message with a given type. */
 export function partsOf(message, type) {
   return (message?.parts ?? []).filter((part) => part.type === type);
 }
@@ -145,12 +145,12 @@ export function textOf(message) {
   return typeof message?.text === "string" ? message.text : partsOf(message, "text").map((part) => part.text).join("\n\n");
 }
 
-/** What a model thought before it replied. */
+/** A model's thoughts before its reply. */
 export function reasoningOf(reply) {
   return partsOf(reply, "reasoning").map((part) => part.text).join("\n\n");
 }
 
-/** JSON with line breaks and blanks put in and nothing else changed: no number, no key that stands there twice, no escape. */
+/** JSON with line breaks and spaces added and nothing else changed: numbers, duplicate keys and escapes stay as they are. */
 export function spread(json) {
   let out = "";
   let depth = 0;

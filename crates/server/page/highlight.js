@@ -1,7 +1,7 @@
-// Colors in code: comments, strings, numbers and words of the language, as far as families of languages have them in common.
+// Syntax highlighting: comments, strings, numbers and keywords, as far as families of languages share them.
 //
-// It reads a text once from its beginning to its end, and makes text nodes and spans of it. What it does not know stays as it
-// is: a color that is wrong is worse than none.
+// It scans a text once and creates text nodes and spans. What it does not recognize stays as it is, because a wrong color is worse than
+// none.
 
 import { appendInOrder, el } from "./dom.js";
 
@@ -12,7 +12,7 @@ const SLASHES = "\\/\\/[^\\n]*|\\/\\*[^]*?(?:\\*\\/|$)";
 const HASH = "(?<![\\w$&])#[^\\n]*";
 const DASHES = "--[^\\n]*";
 const DOUBLE = '"(?:[^"\\\\\\n]|\\\\[^])*"?';
-/** Bounded, since an apostrophe may stand alone and each would be looked for to the end of its line. */
+/** Bounded: a lone apostrophe would otherwise be matched to the end of its line each time. */
 const SINGLE = "'(?:[^'\\\\\\n]|\\\\[^]){0,1000}'";
 const TEMPLATE = "`(?:[^`\\\\]|\\\\[^])*`?";
 const TRIPLE = '"""[^]*?(?:"""|$)|\'\'\'[^]*?(?:\'\'\'|$)';
@@ -20,8 +20,7 @@ const LETTER = "'(?:[^'\\\\\\n]|\\\\[^'\\n]{1,10})'";
 
 const COMMON = "break case catch class const continue default do else enum export extends false finally for function if import in interface new null package private protected public return static super switch this throw true try typeof void while";
 
-/** Each family: the names of its languages, its comments, its strings, its words, and whether these count whatever the size of their
- *  letters. */
+/** Each family: the names of its languages, its comments, strings and keywords, and whether keywords are case-insensitive. */
 const FAMILIES = [
   ["js javascript jsx mjs ts tsx typescript json json5 jsonc", SLASHES, `${DOUBLE}|${SINGLE}|${TEMPLATE}`, `${COMMON} as async await debugger declare delete from implements instanceof keyof let namespace of readonly satisfies set get type undefined var with yield`],
   ["rust rs", SLASHES, `${DOUBLE}|${LETTER}`, "as async await break const continue crate dyn else enum extern false fn for if impl in let loop match mod move mut pub ref return self Self static struct super trait true type union unsafe use where while"],
@@ -41,7 +40,7 @@ const TAG = "(?<=<\\/?)[A-Za-z][\\w:-]*";
 
 const known = new Map();
 
-/** How a language is read, or nothing if it is not known. */
+/** Returns the reader for a language, or undefined if it is unknown. */
 function readerOf(language) {
   const name = language.toLowerCase();
   if (known.has(name)) return known.get(name);

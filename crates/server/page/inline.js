@@ -1,23 +1,23 @@
-// The inside of a Markdown paragraph: emphasis, code, links. Makes nodes; what is no mark stays text.
+// The content of a Markdown paragraph: emphasis, code, links. Creates nodes; everything else stays text.
 
 import { appendInOrder, el } from "./dom.js";
 
-/** How deep marks may stand within others. */
+/** How deep marks may be nested. */
 const DEEPEST = 8;
 /** Longer texts are shown as they are. */
 const MOST = 30_000;
 
-/** One alternative after another, each bounded so that no text takes long. */
+/** The alternatives in order, each bounded so that no text takes long. */
 const MARKS = new RegExp([
-  // Formulas stay as they are written: backslashes are no escapes in them.
+  // Formulas stay as they are: backslashes in them are not escapes.
   "(?<math>\\\\\\((?=\\S)[^]{1,1000}?\\\\\\)|\\\\\\[(?=\\s)[^]{1,2000}?\\s\\\\\\]|\\$\\$[^$]{1,2000}\\$\\$|"
-    // Between single dollars, too, unless they stand for money, by themselves or before a sum, or before names of variables.
+    // Also between single dollar signs, unless these denote money, alone or before an amount, or precede variable names.
     + "(?<![\\w$])\\$(?=[^\\s$\\])\\/.,;:@*?!#\"'])(?!\\{[A-Za-z_]\\w+[}:])(?!\\d[^$\\\\^_={}<>+\\n]{0,300} [^$\\\\^_={}<>+\\n]{0,300}\\$)(?:\\\\[^\\n]|[^$`\\\\\\n]){1,500}(?<![\\s(\\[\"])\\$(?![\\w${(@#]))",
   "\\\\(?<escaped>[!-/:-@\\[-`{-~])",
   "(?<ticks>`{1,3})(?<code>[^`]|[^`][^]{0,2000}?[^`])\\k<ticks>(?!`)",
   "(?<bang>!?)\\[(?<label>(?:[^\\[\\]\\n]|\\[[^\\[\\]\\n]{0,200}\\]){1,500})\\]\\((?:<(?<angled>[^<>\\n]{1,2000})>|(?<target>[^\\s()<>]{0,2000}(?:\\([^\\s()<>]{0,500}\\)[^\\s()<>]{0,500})?))(?:[ \\n]+[\"'(][^\"'\\n]{0,300}[\"')])?\\)",
   "<(?<auto>(?:https?:\\/\\/|mailto:)[^\\s<>]{1,2000})>",
-  // Punctuation of texts that have no blanks between words ends it as well.
+  // Also ends at punctuation of scripts without spaces between words.
   "(?<bare>https?:\\/\\/[^\\s<>\"'`\\]\\u3000-\\u303f\\uff01-\\uff0f\\uff1a-\\uff1f\\uff3b-\\uff3d\\uff5b-\\uff65]{1,2000})",
   "\\*{3}(?=[^\\s*])(?<both>[^*]{1,2000}?[^\\s*]|[^\\s*])\\*{3}(?!\\*)",
   "(?<strong>\\*\\*|(?<![\\w_])__)(?=\\S)(?<bold>[^\\s*_\\\\]|[^]{1,2000}?\\S)\\k<strong>(?:(?<=\\*)(?!\\*)|(?<=_)(?![\\w_]))",
@@ -28,7 +28,7 @@ const MARKS = new RegExp([
   "&(?:#(?:(?<decimal>\\d{1,7})|[xX](?<hexadecimal>[\\da-fA-F]{1,6}))|(?<entity>[a-zA-Z]{2,6}));",
 ].join("|"), "g");
 
-/** The signs that models write by their names. */
+/** The named characters that models use. */
 const ENTITIES = {
   amp: "&", lt: "<", gt: ">", quot: "\"", apos: "'", nbsp: "\u00a0", copy: "©", reg: "®", trade: "™", deg: "°", plusmn: "±", times: "×", divide: "÷", middot: "·", bull: "•",
   hellip: "…", ndash: "–", mdash: "—", laquo: "«", raquo: "»", lsquo: "‘", rsquo: "’", ldquo: "“", rdquo: "”", euro: "€", larr: "←", rarr: "→", le: "≤", ge: "≥", ne: "≠",
@@ -70,7 +70,7 @@ function mark(whole, groups, depth) {
   return [...appendInOrder(el("span"), signOf(groups) ?? whole).childNodes];
 }
 
-/** The sign that is written by its number or its name; nothing if there is no such sign. */
+/** Returns the character for a number or name, or undefined if there is no such character. */
 function signOf({ decimal, hexadecimal, entity }) {
   if (entity !== undefined) return Object.hasOwn(ENTITIES, entity) ? ENTITIES[entity] : undefined;
   const number = decimal === undefined ? Number.parseInt(hexadecimal, 16) : Number(decimal);
@@ -78,7 +78,7 @@ function signOf({ decimal, hexadecimal, entity }) {
   return isSign ? String.fromCodePoint(number) : undefined;
 }
 
-/** A link, or an image as a link to it: nothing is loaded from elsewhere. */
+/** Creates a link, or for an image a link to it, because nothing is loaded from elsewhere. */
 function linked(groups, depth) {
   const made = link(groups.angled ?? groups.target);
   if (!made) return undefined;
@@ -86,7 +86,7 @@ function linked(groups, depth) {
   return [appendInline(made, groups.label, depth + 1)];
 }
 
-/** Makes a link to an address, or nothing if it has another scheme than these three. */
+/** Creates a link to an address, or returns undefined if its scheme is not one of these three. */
 export function link(address, text) {
   let url;
   try {
@@ -98,7 +98,7 @@ export function link(address, text) {
   return el("a", { href: url.href, rel: "noopener noreferrer", target: "_blank", title: url.href, text });
 }
 
-/** An address that stands in a sentence ends before the sentence does. */
+/** Removes the end of a sentence from an address within it. */
 function withoutEnd(address) {
   let end = address.replace(/[.,;:!?*_~]+$/, "");
   while (end.endsWith(")") && end.split(")").length > end.split("(").length) end = end.slice(0, -1);

@@ -1,8 +1,8 @@
-// What a browser keeps for the page: for the tab, or for all of them. One that refuses to, or that has no room for more, leaves it to
-// the page itself, for as long as that is open.
+// Browser storage for the page: for the tab, or for all tabs. If a browser refuses or has no space, the values are kept in memory as long
+// as the page is open.
 
 class Kept {
-  /** `name` is that of the browser's own storage: already to ask for it may be refused. */
+  /** `name` is the name of the browser's storage: even accessing it may be refused. */
   constructor(name) {
     this.name = name;
     this.own = new Map();
@@ -30,7 +30,7 @@ class Kept {
     try {
       window[this.name].removeItem(place);
     } catch {
-      // Then nothing stands there.
+      // Nothing is stored then.
     }
   }
 }

@@ -1,10 +1,10 @@
-// The records of a run as a list: filtered by kind, agent and words, each unfolded to its JSON.
+// The records of a run as a list: filtered by kind, agent and words, each expandable to its JSON.
 
 import { announce, appendVisible, button, codeBox, el, passFocus } from "./dom.js";
 import { oneLine, partsOf, pretty, reasonOf, textOf } from "./format.js";
 import { messageOf } from "./tool.js";
 
-/** How many rows are laid out at a time. */
+/** How many rows are rendered at a time. */
 const PORTION = 200;
 
 export class EventLog {
@@ -16,7 +16,7 @@ export class EventLog {
     this.words = el("input", { type: "search", class: "field", placeholder: "Search the records", "aria-label": "Search the records", on: { input: () => this.soon() } });
     this.count = el("span", { class: "hint" });
     this.list = el("ol", { class: "log" });
-    /** The rows that are laid out, by the numbers of their records. */
+    /** The rendered rows, by record number. */
     this.rows = new Map();
     this.none = el("p", { class: "empty", hidden: true });
     this.more = button({ text: "Show more", className: "small", onClick: () => { this.shown += PORTION; this.show(); } });
@@ -35,7 +35,7 @@ export class EventLog {
     this.timer = setTimeout(() => this.find(), 150);
   }
 
-  /** Shows what was chosen, and says how much that is: of a run at work, the count alone is no news. */
+  /** Shows the matching records and announces their number. If only the number of a run in progress changes, nothing is announced. */
   find() {
     this.show();
     announce(this.count.textContent);
@@ -70,7 +70,7 @@ export class EventLog {
     this.none.textContent = this.records.length ? "No record is like that." : "Nothing is recorded yet.";
   }
 
-  /** Lays out the rows of these records. Those that are there stay as they are: somebody may be reading them while the run is at work. */
+  /** Renders the rows of these records. Existing rows stay, because the user may be reading them while the run is in progress. */
   lay(records) {
     const rows = new Map(records.map((record) => [record.seq, this.rows.get(record.seq) ?? entry(record)]));
     for (const [seq, row] of this.rows) if (!rows.has(seq)) row.remove();
@@ -83,7 +83,7 @@ export class EventLog {
   }
 }
 
-/** Offers what there is to choose from, in its order. What is offered already stays: the list may be open. */
+/** Offers the available values in order. Existing options stay, because the list may be open. */
 function offer(field, name, values) {
   if (field.options.length === 0) field.append(el("option", { value: "", text: name }));
   for (const value of new Set(values)) {
@@ -101,7 +101,7 @@ function entry(record) {
       el("code", { class: `kind ${/failed|error/.test(record.type) || record.status === "error" ? "bad" : ""}`, text: record.type }), appendVisible(el("span", { class: "says" }), oneLine(gist(record), 200))), body));
 }
 
-/** What a record says in a line. */
+/** Summarizes a record in a line. */
 function gist(record) {
   switch (record.type) {
     case "run_started": return textOf((record.spec?.messages ?? []).at(-1));

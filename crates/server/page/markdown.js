@@ -1,47 +1,47 @@
-// Markdown as models write it, made into nodes: paragraphs, headings, lists, tables, quotations, code.
+// Markdown as models write it, rendered to nodes: paragraphs, headings, lists, tables, quotations, code.
 //
-// A text that grows is laid out block by block: what is complete stays as it is, and of the last block what is still the same. A
-// long one is laid out in portions, so that the page goes on answering.
+// A growing text is rendered block by block: complete blocks stay, and so does the unchanged part of the last block. A long text is
+// rendered in portions, so the page stays responsive.
 
 import { appendInOrder, copyButton, el } from "./dom.js";
 import { appendCode } from "./highlight.js";
 import { appendInline } from "./inline.js";
 
-/** Behind ticks there may stand others only where a language comes first: else it is code within a line. */
+/** After the backticks, further ones may follow only after a language; otherwise it is inline code. */
 const FENCE = /^( {0,3})(`{3,}(?!`)(?=[^`]*$|[\w+#.-]+\s(?!.*```))|~{3,})\s*([\w+#.-]*).*$/;
 const HEADING = /^ {0,3}(#{1,6})(?:\s+(.*?))?\s*#*$/;
 const RULE = /^ {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$/;
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])(?:\s+(.*))?$/;
-/** What makes the paragraph above it a heading. */
+/** Turns the paragraph above it into a heading. */
 const UNDERLINE = /^ {0,3}(={3,}|-{3,})\s*$/;
 const INDENTED = /^(?: {4}|\t)/;
 const QUOTE = /^ {0,3}> ?/;
 const DIVIDER = /^ {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
-/** What begins a formula that ends in another line. */
+/** The start of a formula that ends on another line. */
 const MATH = /^ {0,3}(?:(\$\$)(?!.*\$\$)|\\\[(?=\s|$)(?!.*\\\]))/;
-/** How many lines such a formula may have. */
+/** The maximum number of lines of such a formula. */
 const MOST_LINES = 50;
 const DEEPEST = 6;
 
-/** Lays out a whole text in a node. */
+/** Renders a whole text in a node. */
 export function render(node, text) {
   node.replaceChildren(...blocks(text.split(/\r\n?|\n/)));
   return node;
 }
 
-/** How many characters are laid out at a time. */
+/** How many characters are rendered at a time. */
 const PORTION = 20_000;
 
-/** A text that grows in a node. */
+/** A growing text in a node. */
 export class Growing {
   constructor(node) {
     this.node = node;
     this.text = "";
-    /** How much of the text is laid out for good. */
+    /** How much of the text is rendered permanently. */
     this.settled = 0;
     this.kept = 0;
     this.timer = undefined;
-    /** How long to wait before the next time: the more it takes, the less often it is done. */
+    /** How long to wait before rendering again: the longer it takes, the less often it runs. */
     this.wait = 30;
   }
 
@@ -57,12 +57,12 @@ export class Growing {
     this.timer ??= setTimeout(() => this.layOut(), this.wait);
   }
 
-  /** Whether all of the text is laid out. */
+  /** Whether all of the text is rendered. */
   get isWhole() {
     return this.timer === undefined;
   }
 
-  /** Lays out what came last without waiting. */
+  /** Renders the latest text without waiting. */
   flush() {
     if (this.timer === undefined) return;
     clearTimeout(this.timer);
@@ -87,14 +87,14 @@ export class Growing {
   }
 }
 
-/** Lets what a node holds from a place on become what was made anew. */
+/** Updates a node's children from a position on to match newly created ones. */
 function becomeAll(node, made, from = 0) {
   const old = [...node.childNodes].slice(from);
   made.forEach((fresh, at) => (old[at] ? become(old[at], fresh) : node.append(fresh)));
   for (const left of old.slice(made.length)) left.remove();
 }
 
-/** Lets a node become another. What is the same, and a text that only grew, stays: somebody may have selected it, or scrolled there. */
+/** Updates a node to match another. Unchanged nodes and texts that only grew stay, because the user may have selected or scrolled them. */
 function become(old, fresh) {
   if (old.nodeName !== fresh.nodeName || !hasSameAttributes(old, fresh)) old.replaceWith(fresh);
   else if (old.nodeType === Node.TEXT_NODE) {
@@ -110,7 +110,7 @@ function become(old, fresh) {
   }
 }
 
-/** Whether two nodes are told apart by nothing but what they hold. What a button looks like is its own matter. */
+/** Whether two nodes differ only in their content. A button's own attributes are ignored. */
 function hasSameAttributes(one, other) {
   if (one.nodeName === "BUTTON" || one.attributes === undefined) return true;
   return one.attributes.length === other.attributes.length && [...one.attributes].every(({ name, value }) => other.getAttribute(name) === value);
@@ -118,8 +118,8 @@ function hasSameAttributes(one, other) {
 
 const lines = (text) => text.split(/\r\n?|\n/);
 
-/** Where the last complete block of the first portion ends: behind an empty line that is in no code, list or quotation. Code that is
- *  indented goes on behind empty lines as a list does. */
+/** Returns where the last complete block of the first portion ends: after an empty line that is not in code, a list or a quotation.
+ *  Indented code continues after empty lines, as a list does. */
 function border(text) {
   let fence = "";
   let at = 0;
@@ -133,7 +133,7 @@ function border(text) {
     if (!fence && MATH.test(line)) {
       const ahead = text.slice(at).split("\n", MOST_LINES + 1);
       const end = mathEnd(ahead.slice(0, -1), 0);
-      // Nobody knows yet whether it is one.
+      // It is not known yet whether this is a formula.
       if (end === undefined && ahead.length <= MOST_LINES) break;
       if (end > 0) {
         at += ahead.slice(0, end + 1).join("\n").length + 1;
@@ -143,7 +143,7 @@ function border(text) {
     if (mark && !fence) fence = mark;
     else if (fence && closes(line, fence)) fence = "";
     else if (!fence && line.trim() === "") {
-      // What follows may still belong to a list.
+      // The following lines may still belong to a list.
       if (!isInList) last = next + 1;
     } else if (!fence && INDENTED.test(line)) isInList = true;
     else if (!fence && !/^\s/.test(line)) {
@@ -185,17 +185,17 @@ function block(all, at, depth) {
   if (isTable(all, at)) return table(all, at);
   const end = mathEnd(all, at);
   if (end > 0) return [el("p", {}, appendInOrder(el("code", { class: "math" }), all.slice(at, end + 1).join("\n"))), end + 1];
-  // What is within something else is indented for other reasons.
+  // Nested blocks are indented for other reasons.
   if (depth === 0 && INDENTED.test(line)) return indented(all, at);
   return paragraph(all, at, depth);
 }
 
-/** The line in which a formula ends that begins here; 0 if none does, and nothing while there may be such a line to come. */
+/** Returns the last line of a formula that starts here, 0 if there is none, or undefined while such a line may still follow. */
 function mathEnd(all, at) {
   const begin = MATH.exec(all[at]);
   if (!begin) return 0;
   const close = begin[1] ?? "\\]";
-  // Behind two dollars there may stand a sentence about them.
+  // Two dollar signs may be followed by a sentence about them.
   const mayBeText = begin[1] && all[at].trim() !== close && !/[\\^_=]/.test(all[at]);
   for (let end = at + 1; end < at + MOST_LINES; end += 1) {
     if (all[end] === undefined) return undefined;
@@ -221,13 +221,13 @@ function indented(all, at) {
   return [codeBlock(all.slice(at, end).map((line) => line.replace(INDENTED, "")).join("\n")), end];
 }
 
-/** Code with the name of its language and a button that copies it. */
+/** Renders code with the name of its language and a copy button. */
 export function codeBlock(text, language = "") {
   const label = language || "text";
   const figure = el("figure", { class: "code", dir: "ltr" },
     el("figcaption", {}, el("span", { text: label }), copyButton(() => figure.source, "Copy code")),
     el("pre", { tabindex: "0", "aria-label": `Code, ${label}` }, appendCode(el("code"), text, language)));
-  // As it is, with what is shown by its number; and as long as it is by now, where it grows.
+  // The exact text, without characters replaced by code points, and updated as it grows.
   figure.source = text;
   return figure;
 }
@@ -259,14 +259,14 @@ function list(all, at, depth) {
     const following = behindEmpty(all, next);
     if (ITEM.test(all[following] ?? "")) next = following;
   }
-  // Its direction is looked for with each item that is added where none has a letter: so it is set once all are there.
+  // Setting the direction last: otherwise it would be recomputed with each added item as long as none has a letter.
   const node = el(isOrdered ? "ol" : "ul", { start: isOrdered && begin !== 1 ? begin : undefined }, items);
   node.dir = "auto";
   return [node, next];
 }
 
-/** Where the lines end with which an item goes on: empty ones up to one that is indented, one that is indented, or one that goes on
- *  with a paragraph. */
+/** Returns where the lines that continue an item end: empty lines before an indented one, an indented line, or one that continues a
+ *  paragraph. */
 function belongs(all, at, width, inner) {
   const next = behindEmpty(all, at);
   if (next === all.length) return at;
@@ -274,7 +274,7 @@ function belongs(all, at, width, inner) {
   return isIndented || (next === at && !starts(all[at]) && inner.at(-1).trim() !== "") ? next + 1 : at;
 }
 
-/** The place of the next line that is not empty. */
+/** Returns the index of the next line that is not empty. */
 function behindEmpty(all, at) {
   let next = at;
   while (next < all.length && all[next].trim() === "") next += 1;
@@ -287,19 +287,19 @@ function listItem(inner, depth) {
   const task = /^\[([ xX])\]\s+/.exec(inner[0]);
   if (task) inner[0] = inner[0].slice(task[0].length);
   const made = blocks(inner, depth + 1);
-  // A list of single lines stands close together.
+  // A list of single lines is rendered compactly.
   const flat = made.map((node, place) => (place === 0 && node.tagName === "P" ? [...node.childNodes] : [node])).flat();
   if (!task) return el("li", {}, flat);
   const isDone = task[1] !== " ";
   return el("li", { class: "task" }, el("span", { class: `tick ${isDone ? "done" : ""}`, role: "img", "aria-label": isDone ? "done" : "open" }), flat);
 }
 
-/** Whether a line begins another block than a paragraph. */
+/** Whether a line starts a block other than a paragraph. */
 function starts(line) {
   return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line);
 }
 
-/** Whether a table begins here: a line of cells above one that divides as many. */
+/** Whether a table starts here: a line of cells above a divider line with as many cells. */
 function isTable(all, at) {
   const [line, divider] = [all[at], all[at + 1] ?? ""];
   return line.includes("|") && DIVIDER.test(divider) && cells(line).length === cells(divider).length;

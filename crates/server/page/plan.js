@@ -5,7 +5,7 @@ import { appendVisible, el, fill, icon } from "./dom.js";
 const WORDS = { done: "done", in_progress: "in progress", pending: "to do" };
 const ICONS = { done: "check", in_progress: "arrow", pending: "dot" };
 
-/** The steps of a plan, or nothing if there are none. */
+/** Returns the steps of a plan, or nothing if there are none. */
 export function showPlan(plan) {
   const steps = Array.isArray(plan?.steps) ? plan.steps : [];
   if (steps.length === 0) return undefined;
@@ -15,7 +15,7 @@ export function showPlan(plan) {
   }));
 }
 
-/** The plan above the composer, folded to the step at hand. */
+/** The plan above the composer, collapsed to the current step. */
 export class PlanPanel {
   constructor() {
     this.title = el("span", { class: "plan-now" });

@@ -1,4 +1,4 @@
-// What a tool asks the person in the middle of its call: a small form in its own words, and the answer, which goes to it.
+// A tool's question to the user in the middle of its call: a small form in the tool's words, and the answer, which goes to the tool.
 
 import { whoDecides } from "./access.js";
 import { path, post } from "./api.js";
@@ -6,10 +6,10 @@ import { Card } from "./card.js";
 import { announce, appendVisible, button, el, fill, icon } from "./dom.js";
 import { clock } from "./format.js";
 
-/** What browsers know of the forms that a text may have to have. */
+/** The input types for the formats that browsers support. */
 const TYPES = { email: "email", uri: "url", date: "date" };
 
-/** What became of a question, for the line that stays of it. */
+/** The outcomes of a question, for the line that remains of it. */
 export const SETTLED = {
   answered: "Its question was answered",
   declined: "Its question was declined",
@@ -18,19 +18,19 @@ export const SETTLED = {
   withdrawn: "It does not wait for an answer any more",
 };
 
-/** The questions of a run's tools. Who loses the connection hears of them again: each is shown once. */
+/** The questions of a run's tools. After a lost connection they are received again, but each is shown once. */
 export class Questions {
   constructor() {
-    /** By their ids; nothing is left of one that is settled. */
+    /** By id. A settled question stays as an empty entry. */
     this.views = new Map();
   }
 
-  /** Whether one waits for its answer. */
+  /** Whether a question waits for its answer. */
   get isOpen() {
     return [...this.views.values()].some(Boolean);
   }
 
-  /** Shows a question beneath its call and returns its card, or nothing if it was shown before. */
+  /** Shows a question beneath its call and returns its card, or undefined if it was shown before. */
   show(question, call, runId) {
     if (this.views.has(question.question_id)) return undefined;
     const view = new QuestionView(question, runId);
@@ -41,7 +41,7 @@ export class Questions {
     return view.node;
   }
 
-  /** Takes a question away and returns its card; nothing if it was taken away before. */
+  /** Removes a question and returns its card, or undefined if it was removed before. */
   settle(id) {
     const view = this.views.get(id);
     this.views.set(id, undefined);
@@ -49,14 +49,14 @@ export class Questions {
     return view;
   }
 
-  /** Takes away what a call that is over asked, or all calls. */
+  /** Removes the questions of a call that has ended, or of all calls. */
   settleAll(call) {
     for (const [id, view] of this.views) if (!call || view?.question.tool_call_id === call) this.settle(id);
   }
 }
 
 class QuestionView extends Card {
-  /** `question` is the event of the run that asks. */
+  /** `question` is the run's event that asks. */
   constructor(question, runId) {
     super(() => this.accept.focus());
     Object.assign(this, { question, runId });
@@ -87,7 +87,7 @@ class QuestionView extends Card {
   }
 }
 
-/** One field: what it is called, what is to be filled in, and what takes it. */
+/** One field: its name, its description, and its input. */
 class FieldView {
   constructor(field, id) {
     Object.assign(this, { field, id, name: field.name });
@@ -116,7 +116,7 @@ class FieldView {
     return el("input", { class: "field", type: "number", step: field.kind === "integer" ? "1" : "any", min: field.min, max: field.max, value: given });
   }
 
-  /** One of several values. Nothing is chosen for a person who has not looked. */
+  /** One of several values. Nothing is preselected, so that the user must look. */
   choice() {
     const { field } = this;
     const choices = field.choices ?? [{ value: "true", title: "Yes" }, { value: "false", title: "No" }];
@@ -125,7 +125,7 @@ class FieldView {
     return el("select", { class: "field" }, el("option", { value: "", text: field.required ? "Choose" : "Nothing" }), options);
   }
 
-  /** What is filled in, as the answer says it; nothing if it is left out. */
+  /** The value as the answer states it, or undefined if it is left out. */
   get value() {
     if (this.boxes) {
       const chosen = this.boxes.filter((box) => box.checked).map((box) => box.value);

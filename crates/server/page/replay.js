@@ -1,15 +1,15 @@
-// A run step by step: the conversation as it stood after each record.
+// A run step by step: the conversation as it was after each record.
 
 import { announce, button, el, fill } from "./dom.js";
 import { TurnView } from "./turn.js";
 
-/** How long a step stays while it plays, in milliseconds. */
+/** The duration of a step while playing, in milliseconds. */
 const PACE = 700;
 
 export class Replay {
   constructor() {
     this.records = [];
-    /** How many there were when they were last set: who gives them goes on adding to them. */
+    /** The number of records when they were last set: the caller's list keeps growing. */
     this.count = 0;
     this.at = 0;
     this.slider = el("input", { type: "range", min: "1", max: "1", value: "1", class: "slider", "aria-label": "Record", on: { input: () => this.to(Number(this.slider.value)) } });
@@ -29,7 +29,7 @@ export class Replay {
     if (isAtEnd && !this.node.hidden) this.to(records.length);
   }
 
-  /** Shows the run as it stood after so many records. */
+  /** Shows the run as it was after this many records. */
   to(count) {
     const at = Math.min(this.records.length, Math.max(1, count));
     if (!this.turn || at < this.at || at > this.at + 50) {
@@ -53,7 +53,7 @@ export class Replay {
     return undefined;
   }
 
-  /** Ends playing, and says where that is: while it plays, steps come faster than they can be said. */
+  /** Stops playing, and announces the position: during play, steps come too fast to be announced. */
   stop() {
     this.pause();
     announce(this.word.textContent);

@@ -1,4 +1,4 @@
-// One run from the outside: the waterfall, the log of its records, and its replay. It grows while the run is at work.
+// One run: the waterfall, the log of its records, and its replay. It grows while the run is in progress.
 
 import { isAsked, mayDecide } from "./access.js";
 import { get, now, path } from "./api.js";
@@ -14,10 +14,10 @@ import { ENDED, statusTag } from "./runs.js";
 import { Follower } from "./stream.js";
 import { MOST_BARS, grow, waterfall } from "./timeline.js";
 
-/** How long what stands above a run at work may be behind its records, in milliseconds. */
+/** How far the summary above a run in progress may lag behind its records, in milliseconds. */
 const BEHIND = 1000;
 
-/** How much of the time drawing may take while records come fast: of five parts, one. */
+/** Limits the share of time for drawing while records arrive fast: one part in five. */
 const REST = 4;
 
 const TABS = [["timeline", "Waterfall"], ["log", "Events"], ["replay", "Replay"], ["decision", "Decision"]];
@@ -41,12 +41,12 @@ export class RunPage {
     this.tabs = TABS.map(([name, text]) => el("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": `panel-${name}`, text, on: { click: () => this.choose(name), keydown: (event) => this.move(event, name) } }));
     for (const [name, panel] of Object.entries(this.panels)) Object.assign(panel, { id: `panel-${name}` }).setAttribute("role", "tabpanel");
     for (const [name, panel] of Object.entries(this.panels)) panel.setAttribute("aria-labelledby", `tab-${name}`);
-    /** Not there before the first record is: until then nobody knows what the run did. */
+    /** Hidden until there is a record, because nothing is known about the run before. */
     this.views = el("div", { class: "views", hidden: true }, el("div", { class: "tabs", role: "tablist", "aria-label": "Views of the run" }, this.tabs), Object.values(this.panels));
     this.node = el("div", { class: "scroller page" }, el("div", { class: "wide-column" }, this.head, this.notice, this.views));
     this.panels.timeline.addEventListener("keydown", (event) => event.key === "Escape" && this.leave());
     this.rest = 0;
-    /** Leads to where is decided, too. */
+    /** The link to the session, where decisions are made too. */
     this.session = el("a", { class: "button small" });
     this.choose("timeline");
   }
@@ -54,7 +54,7 @@ export class RunPage {
   async open() {
     fill(this.notice, loading());
     await this.summarize();
-    // Nobody would stop what a page that was left meanwhile follows.
+    // If the page was left meanwhile, nothing would stop the follower.
     if (this.isClosed) return;
     this.follower = new Follower({ runId: this.runId, onEvent: (event) => {
       if (event.seq === undefined) return;
@@ -68,7 +68,7 @@ export class RunPage {
     await this.follower.follow().catch((problem) => this.complain(problem));
   }
 
-  /** Says how the run stands. With `asks: false`, which is for in between, a failure is left to the next time. */
+  /** Shows the state of the run. With `asks: false`, used for intermediate updates, a failure is ignored until the next update. */
   async summarize({ asks = true } = {}) {
     clearTimeout(this.soon);
     this.soon = undefined;
@@ -79,7 +79,7 @@ export class RunPage {
     } catch (problem) {
       return asks ? this.complain(problem) : undefined;
     }
-    // A later request may have got an answer meanwhile.
+    // A later request may have been answered first.
     if (asked !== this.asked) return undefined;
     this.isOver = ENDED.has(run.status);
     this.run = run;
@@ -88,7 +88,7 @@ export class RunPage {
     this.tag = tag;
     this.showFacts();
     this.session.textContent = isAsked(run) && mayDecide() ? "Decide in the session" : "Open the session";
-    // The rest stays as it is: somebody may be about to use it.
+    // The rest stays, because the user may be about to use it.
     if (this.head.hasChildNodes()) return undefined;
     this.session.href = path`#/sessions/${run.session_id}`;
     fill(this.head,
@@ -98,7 +98,7 @@ export class RunPage {
     return undefined;
   }
 
-  /** Says what is known of the run. What it takes grows until it is over, and what it works while it waits for nobody. */
+  /** Shows the facts about the run. Its duration grows until it ends; its working time stops while it waits. */
   showFacts() {
     const { run } = this;
     const used = run.used ?? {};
@@ -113,7 +113,7 @@ export class RunPage {
       ["Tokens", `${tokensOf(used.usage, "prompt_tokens")} → ${tokensOf(used.usage, "completion_tokens")}`],
       ["Cost", costOf(used) || "unknown"],
     ], "big");
-    // What is as it was stays: somebody may be copying it.
+    // Unchanged facts stay, because the user may be copying them.
     const [shown, known] = [[...this.facts.children], [...facts.children]];
     if (shown.length === known.length) known.forEach((fact, at) => fact.textContent === shown[at].textContent || shown[at].replaceWith(fact));
     else {
@@ -122,7 +122,7 @@ export class RunPage {
     }
   }
 
-  /** Lets what stands there grow each second, until the run is over. */
+  /** Updates the growing values each second, until the run ends. */
   tick() {
     if (this.isClosed || this.isOver) return;
     this.ticks = setTimeout(() => this.tick(), 1000);
@@ -131,7 +131,7 @@ export class RunPage {
     if (this.chosen === "timeline" && this.records.length > 0) grow(this.bars, this.records, now());
   }
 
-  /** Shows what came. Of a run that is fast, and long, each record would be much to draw: what takes long is done less often. */
+  /** Draws new records. For a fast and long run, drawing each record would be too much: the longer it takes, the less often it is done. */
   draw() {
     const began = performance.now();
     this.show();
@@ -164,7 +164,7 @@ export class RunPage {
       },
       chosen: this.inspected, folded: this.folded, shown: this.shownBars, now: this.isOver === false ? now() : undefined,
     }), more && button({ text: "Show all", className: "small", onClick: () => this.showAll() }));
-    // What had the focus was made anew.
+    // The focused element was recreated.
     const row = hadFocus?.closest("[role=listitem]")?.querySelector(".bar-row")?.dataset.seq;
     if (row) this.bars.querySelector(`.bar-row[data-seq="${row}"]`)?.closest("[role=listitem]").querySelector(hadFocus.classList.contains("fold") ? ".fold" : ".bar-row")?.focus();
   }
@@ -176,7 +176,7 @@ export class RunPage {
     this.bars.querySelectorAll(".bar-row")[length]?.focus({ preventScroll: true });
   }
 
-  /** Shows beside the bars what one of them stands for. */
+  /** Shows the details of a bar beside the bars. */
   inspect(seq) {
     this.inspected = seq;
     const detail = seq === undefined ? undefined : detailOf(this.records, seq, {
@@ -191,7 +191,7 @@ export class RunPage {
     detail?.focus({ preventScroll: true });
   }
 
-  /** Closes what stands beside the bars. */
+  /** Closes the details beside the bars. */
   leave() {
     const seq = this.inspected;
     if (seq === undefined) return;

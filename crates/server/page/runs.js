@@ -1,4 +1,4 @@
-// All runs, the newest first: what each was about, how it ended, what it took.
+// All runs, newest first: what each was about, how it ended, and its usage.
 
 import { get, now, path } from "./api.js";
 import { alertLine, appendInOrder, button, el, fill, isSeen, loading, passFocus, timeOf } from "./dom.js";
@@ -9,7 +9,7 @@ const PAGE = 50;
 
 const HEADS = ["Message", "Status", "Begun", "Took", "Model calls", "Tools", "Tokens", "Cost"];
 
-/** What becomes of a run in the end. */
+/** The final states of a run. */
 export const ENDED = new Set(["done", "failed", "interrupted"]);
 
 export class RunsPage {
@@ -49,13 +49,13 @@ export class RunsPage {
   close() {}
 }
 
-/** What a run's status is called, with the reason where there is one to tell. */
+/** A run's status, with the reason if there is one. */
 export function statusTag(run) {
   const reason = run.finish_reason && run.finish_reason !== "stop" ? reasonOf(run.finish_reason) : "";
   return el("span", { class: `tag status ${run.status}`, text: run.status, title: reason || undefined });
 }
 
-/** From beginning to end, or until now: it goes on. */
+/** The time from start to end, or until now for a run in progress. */
 function tookOf({ started_at: begun, ended_at: ended, last_at: last, status }) {
   const end = ENDED.has(status) ? ended ?? last : now();
   if (!begun || !end) return "";
@@ -66,8 +66,8 @@ function row(run) {
   const text = withoutTexts(run.text) ?? "";
   const used = run.used ?? {};
   const total = used.usage?.total_tokens ?? 0;
-  // On a narrow screen a row is a card, where the layout takes the roles of a table away unless they are said, and the heads:
-  // there a number is followed by what it counts.
+  // On a narrow screen a row is a card. This layout removes the roles of a table unless they are set explicitly, and the column headers, so
+  // a number is followed by its unit.
   const cell = (text, ...more) => el("td", { role: "cell", class: "right" }, text, more);
   const unit = (count, word) => el("span", { class: "unit", text: ` ${word}${count === 1 ? "" : "s"}` });
   const counted = (count, failed, word) => cell(String(count), unit(count, word), failed ? ` (${failed} failed)` : "");

@@ -1,4 +1,4 @@
-// The list of sessions at the side: the newest first, found by title or the beginning of an id, deleted after a question.
+// The list of sessions at the side: newest first, searchable by title or by the beginning of an id, deleted after confirmation.
 
 import { get, path, remove } from "./api.js";
 import { alertLine, announce, appendInOrder, button, el, fill, icon, isSeen, loading, openDialog, passFocus, submitOnce } from "./dom.js";
@@ -6,30 +6,29 @@ import { clock, day, folded, oneLine } from "./format.js";
 
 const PAGE = 40;
 
-/** How many of the newest runs tell how their sessions stand and what they are called, and how many of them while the list looks again,
- *  which it does all the time. */
+/** How many of the newest runs are read for the states and titles of sessions, and how many of them in the frequent updates of the list. */
 const NEWEST = 300;
 const FEW = 40;
 
-/** How many pages of open questions are looked through for runs that are older. */
+/** How many pages of open questions are searched for older runs. */
 const MOST_PAGES = 4;
 
-/** How long nothing is written before it is said what was found, in milliseconds. */
+/** How long typing must pause before the result is announced, in milliseconds. */
 const PAUSE = 500;
 
-/** How long the list waits to look again while a run is at work, in milliseconds. */
+/** How long the list waits before updating while a run is in progress, in milliseconds. */
 const AGAIN = 5_000;
 
-/** How long it waits while runs only wait for somebody, who may decide elsewhere, in milliseconds. */
+/** How long it waits while runs only wait for a decision, which may be made elsewhere, in milliseconds. */
 const AGAIN_WAITING = 15_000;
 
 /** Why a session cannot be deleted yet. */
 const AT_WORK = "Its run is at work or waits for somebody. Open the session and press Stop, or delete it once the run is over.";
 
-/** Whether a run that stands so may stand otherwise in a moment. */
+/** Whether the state of a run may change soon. */
 const isActive = (state) => state === "running" || state === "waiting";
 
-/** Returns the first run of a session, if it has any: lists begin with the newest. */
+/** Returns the first run of a session, if it has any: lists start with the newest. */
 async function firstRun(session, asks) {
   let page = { runs: [] };
   do page = await get(path`/runs?limit=999&session=${session}` + (page.next ? path`&after=${page.next}` : ""), { asks });
@@ -49,19 +48,19 @@ async function awaited(asks) {
 }
 
 export class SessionList {
-  /** `go` opens a session, or a new one without an id. */
+  /** `go` opens a session, or without an id a new one. */
   constructor({ go }) {
     this.go = go;
     this.sessions = [];
     this.titles = new Map();
     this.states = new Map();
-    /** The sessions that wait for somebody, loaded or not; of them those whose runs are not among the newest, and whether there may
-     *  be more of these. */
+    /** The sessions that wait for input, loaded or not; those of them whose runs are not among the newest; and whether there may be more
+     *  of these. */
     Object.assign(this, { awaiting: [], olderAwaiting: [], isMoreAwaiting: false });
-    /** What the server found for the search, and the sessions that were asked for their first message. */
+    /** The server's results for the search, and the sessions whose first message has been requested. */
     this.found = [];
     this.asked = new Set();
-    /** All that may be in the list, in its order, by their ids. */
+    /** All sessions that the list may show, in order, by id. */
     this.listed = new Map();
     this.search = el("input", { type: "search", class: "field", placeholder: "Search", "aria-label": "Search the sessions that are loaded by title, and all by the beginning of the id", on: { input: () => this.find() } });
     this.list = el("div", { class: "session-list" });
@@ -70,16 +69,16 @@ export class SessionList {
       button({ name: "plus", text: "New session", className: "new wide", onClick: () => this.go() }), this.search, this.list, this.more);
   }
 
-  /** Loads the list anew: something happened, or somebody came back. `asks: false` asks nobody for a key. */
+  /** Reloads the list after a change, or after the user returned. With `asks: false`, the user is not asked for a key. */
   refresh({ asks = true } = {}) {
     this.heard = undefined;
     this.isWhole = true;
     return this.loadNewest(asks);
   }
 
-  /** Loads the newest of the list anew; what was loaded behind them stays. */
+  /** Reloads the newest sessions of the list; those loaded after them stay. */
   loadNewest(asks) {
-    // One that has yet to begin sees what this one would.
+    // A reload that is still queued will show what this one would.
     this.waiting ??= this.afterwards(() => {
       this.waiting = undefined;
       return this.load(async () => {
@@ -108,7 +107,7 @@ export class SessionList {
     this.isLoadingMore = false;
   }
 
-  /** Does something once what was begun before is over: each changes the list that it finds. */
+  /** Runs work after the earlier work has ended, because each changes the list. */
   afterwards(work) {
     this.last = (this.last ?? Promise.resolve()).then(work);
     return this.last;
@@ -118,7 +117,7 @@ export class SessionList {
     try {
       await work();
       this.failed = undefined;
-      // A list without some names is still a list.
+      // A list without some of the titles is still useful.
       await this.name(asks).catch(() => {});
     } catch (problem) {
       this.failed = problem;
@@ -130,9 +129,9 @@ export class SessionList {
     this.nameOthers();
   }
 
-  /** Looks again before long while a run is at work or waits, since it may be one that nothing on this page follows, and where the
-   *  list could not be loaded for now. It does so where nobody sees the page, too, whose title may be seen, and for which this keeps
-   *  no connection. */
+  /** Schedules an update while a run is in progress or waits, because it may be one that nothing on this page follows, or if the list
+   *  could not be loaded. This continues while the page is hidden, because its title may be visible, and it keeps no connection open for
+   *  that. */
   lookAgain() {
     clearTimeout(this.soon);
     const states = new Set(this.states.values());
@@ -140,13 +139,13 @@ export class SessionList {
     this.soon = setTimeout(() => this.loadNewest(false), states.has("running") ? AGAIN : AGAIN_WAITING);
   }
 
-  /** A session is called by its first message, which the newest runs tell of those that were made after the oldest of them. They
-   *  tell how each session stands, too, but for runs that have waited since before. */
+  /** Names sessions by their first message. The newest runs contain it for sessions created after the oldest of these runs. They also
+   *  give the state of each session, except for runs that have waited since before. */
   async name(asks) {
     const { runs, next, isPart } = await this.newestRuns(asks);
     const states = new Map();
     for (const { session_id: id, status } of runs) if (!states.has(id)) states.set(id, status);
-    // What was over behind the few still is.
+    // An ended run that is not among the few is still ended.
     if (isPart) for (const [id, state] of this.states) if (!states.has(id) && !isActive(state)) states.set(id, state);
     const since = next ? new Date(runs.at(-1).started_at) : 0;
     if (!isPart) Object.assign(this, { since, seen: new Set() });
@@ -159,7 +158,7 @@ export class SessionList {
     this.states = states;
   }
 
-  /** Asks for the newest runs: for a few of them where these tell of all that may have changed since. */
+  /** Requests the newest runs: only a few if those cover everything that may have changed since. */
   async newestRuns(asks) {
     const { isWhole } = this;
     this.isWhole = false;
@@ -174,7 +173,7 @@ export class SessionList {
     }
   }
 
-  /** Finds what waits besides the newest runs. It takes the server longer to tell: nobody asks more often than while runs only wait. */
+  /** Finds waiting runs beyond the newest. This is slower for the server, so it is done no more often than while runs only wait. */
   async findWaiting(newest, asks) {
     if (newest.size === 0) Object.assign(this, { olderAwaiting: [], isMoreAwaiting: false });
     if (newest.size === 0 || performance.now() - this.heard < AGAIN_WAITING) return;
@@ -184,18 +183,18 @@ export class SessionList {
     this.isMoreAwaiting = isMore;
   }
 
-  /** Whether the newest runs may not tell what a session is called. */
+  /** Whether the newest runs may lack the title of a session. */
   isOlder({ created_at: at }, since = this.since) {
     return !at || new Date(at) < since;
   }
 
-  /** Names the others, one after the other, for as long as somebody looks: each costs a request. */
+  /** Names the other sessions one by one while the page is visible: each costs a request. */
   async nameOthers() {
     if (this.isNaming) return;
     this.isNaming = true;
     for (let next = this.unnamed; next && !document.hidden; next = this.unnamed) {
       const first = await firstRun(next.id, false).catch((problem) => problem);
-      // One that was deleted meanwhile keeps none of the others from its name.
+      // A session deleted meanwhile must not prevent the others from being named.
       if (first instanceof Error && first.status !== 404) break;
       this.asked.add(next.id);
       this.call(next.id, first?.text);
@@ -205,19 +204,19 @@ export class SessionList {
     dispatchEvent(new Event("titles"));
   }
 
-  /** The next session in the list that nobody was asked about and that is called nothing. */
+  /** The next session in the list that has no title and whose first message has not been requested. */
   get unnamed() {
     return [...this.listed.values()].find((session) => this.isOlder(session) && !this.titles.has(session.id) && !this.asked.has(session.id));
   }
 
-  /** Shows what a session is called, and leaves the others as they are: one of them may be pressed at this moment. */
+  /** Shows a session's title without changing the others, one of which may be being pressed. */
   rename(id) {
     const old = this.list.querySelector(`li[data-id="${CSS.escape(id)}"]`);
     if (!old || this.search.value.trim() || old.contains(document.activeElement)) this.show();
     else old.replaceWith(this.entry(this.listed.get(id)));
   }
 
-  /** Calls a session by its first message, unless it is called something, or nothing of it could be seen. */
+  /** Sets a session's title to its first message, unless it has a title or the message has no visible characters. */
   call(id, text) {
     const title = oneLine(text ?? "", 80);
     if (isSeen(title) && !this.titles.has(id)) this.titles.set(id, title);
@@ -246,7 +245,7 @@ export class SessionList {
     const words = folded(this.search.value.trim());
     const fits = ({ id }) => folded(id).startsWith(words) || folded(this.titles.get(id) ?? "").includes(words);
     const known = new Set(this.sessions.map(({ id }) => id));
-    // One that was found is known by when it was made, too.
+    // A session found by the search also has its creation time.
     const others = [...(words ? this.found : []), ...this.awaiting].filter(({ id }) => !known.has(id) && known.add(id));
     const all = [...this.sessions, ...others];
     const waits = ({ id }) => this.states.get(id) === "waiting";
@@ -262,7 +261,7 @@ export class SessionList {
     if (shown.length === 0) return fill(this.list, el("p", { class: "empty", text: words ? "None of the sessions that are loaded is called so, and no id begins so." : "No sessions yet." }));
     const groupOf = (session) => (waits(session) ? this.awaitedName : day(session.created_at));
     const groups = Map.groupBy ? Map.groupBy(shown, groupOf) : new Map([["Sessions", shown]]);
-    // What is as it was stays: it may be pressed at this moment, or have the focus.
+    // An unchanged list stays, because an entry may be being pressed or have the focus.
     const told = JSON.stringify([this.failed?.message, [...groups].map(([name, sessions]) => [name, sessions.map(({ id }) => [id, this.titles.get(id), this.states.get(id), id === this.current])])]);
     if (told === this.told && this.list.querySelector("section")) return undefined;
     this.told = told;
@@ -273,7 +272,7 @@ export class SessionList {
     return undefined;
   }
 
-  /** Says how many sessions wait for somebody: above them, and on the button that opens the list where that is narrow. */
+  /** Shows how many sessions wait for input: above them, and on the button that opens the list on narrow windows. */
   count(waiting) {
     const count = waiting && `${waiting}${this.isMoreAwaiting ? "+" : ""}`;
     this.awaitedName = `Waiting for somebody · ${count}`;
@@ -314,7 +313,7 @@ export class SessionList {
     });
     const at = [...this.list.querySelectorAll("li")].findIndex((entry) => entry.dataset.id === id);
     const dialog = openDialog("delete", "Delete this session?", form);
-    // The entry from which it was opened may be gone, or have been made anew behind it.
+    // The entry from which the dialog was opened may have been removed or recreated.
     dialog.addEventListener("close", () => {
       if (document.activeElement !== document.body) return;
       const entries = [...this.list.querySelectorAll("li")];

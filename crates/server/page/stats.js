@@ -1,10 +1,10 @@
-// What runs add up to: in all, and by day, model, role, tool and agent, each with a bar.
+// Totals of runs: overall, and by day, model, role, tool and agent, each with a bar.
 
 import { get, path } from "./api.js";
 import { alertLine, announce, appendVisible, el, factList, fill, loading } from "./dom.js";
 import { costOf, duration, tokensOf } from "./format.js";
 
-/** How far back one can look, in days; 0 for as far as there is anything. */
+/** The selectable periods, in days; 0 for all time. */
 const SPANS = [[7, "7 days"], [30, "30 days"], [90, "90 days"], [0, "All time"]];
 
 const TABLES = [["days", "Day", "Runs"], ["models", "Model", "Calls"], ["roles", "Role", "Calls"], ["tools", "Tool", "Calls"], ["agents", "Agent", "Times"]];
@@ -24,13 +24,13 @@ export class StatsPage {
     return this.load();
   }
 
-  /** Shows what was in the time that somebody chose, and says that it does. */
+  /** Shows the selected period, and announces it. */
   async choose() {
     const stats = await this.load();
     if (stats) announce(`Statistics: ${this.span.selectedOptions[0].text}${stats.total.runs ? "" : ", no runs"}`);
   }
 
-  /** Loads what is shown, and returns it; nothing where it failed, or is no longer asked for. */
+  /** Loads what is shown, and returns it, or undefined if that failed or is no longer needed. */
   async load() {
     const days = Number(this.span.value);
     const since = days ? path`?since=${new Date(Date.now() - days * DAY).toISOString()}` : "";
@@ -73,7 +73,7 @@ function table(name, unit, rows, kind) {
   return el("div", { class: "table", tabindex: "0", role: "region", "aria-label": `By ${name.toLowerCase()}` }, el("table", {}, el("thead", {}, el("tr", {}, heads.map((head, at) => head ? el("th", { scope: "col", text: head, class: at > 0 ? "right" : undefined }) : el("td")))), el("tbody", {}, body)));
 }
 
-/** What the bars of a table show: money where some is known, else tokens, else how often. */
+/** What the bars of a table show: cost if any is known, else tokens, else counts. */
 function measure(rows, kind) {
   if (kind !== "tools" && rows.some((row) => row.cost_micro_usd)) return (row) => row.cost_micro_usd;
   if (kind !== "tools" && rows.some((row) => row.usage.total_tokens)) return (row) => row.usage.total_tokens;
@@ -84,7 +84,7 @@ function count(row, kind) {
   return kind === "days" ? row.runs : row.calls;
 }
 
-/** A bar that is so long, of which so much is red. */
+/** A bar of the given length, of which a part is red. */
 function barOf(part, failed) {
   const red = failed > 0 && el("i");
   if (red) red.style.width = `${failed * 100}%`;

@@ -1,26 +1,26 @@
-// The events of a run, from its first to its last, over as many connections as it takes.
+// The events of a run, from its first to its last, over as many connections as necessary.
 //
-// EventSource can neither send a body nor headers, so that events are read from the body of a response. Who loses the
-// connection comes back with the last record it had; a record that comes twice counts once. A page that nobody sees gives its
-// connections back: a browser has six to a server for all its tabs, and tabs that only wait would keep a decision from getting out.
+// EventSource can send neither a body nor headers, so events are read from the body of a response. After a lost connection, the client
+// resumes after its last record; a record that arrives twice is used once. A hidden page closes its connections: a browser allows six per
+// server for all its tabs, and tabs that only wait would block a decision from being sent.
 
 import { Problem, path, send } from "./api.js";
 
-/** How long nothing may come, not even a comment, before the connection counts as lost. The server sends one every 15 s. */
+/** How long a connection may be silent, without even a comment, before it is treated as lost. The server sends a comment every 15 s. */
 const SILENCE = 45_000;
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 15_000;
 
-/** Why a turn has no run that was let go of while it was on its way. */
+/** Why a turn that was dropped while it was being sent has no run. */
 export const LET_GO = {
   title: "Stopped before the server answered", detail: "This page does not know whether your message was taken. If it was, its run goes on, and shows here once you come back to the page; sent again as it is, it is not done twice.",
 };
 
-/** A name for what is to be done once, however often it is sent. */
+/** Returns a new idempotency key. */
 export const newKey = () => crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
 
-/** Reads the events of one response. `each` gets each of them and says whether it was the last; returns then, or when the
- * response ends, is silent for too long, or `signal` says so. */
+/** Reads the events of one response. `each` receives each event and returns whether it was the last. Returns after the last event, or
+ *  when the response ends, is silent for too long, or `signal` is aborted. */
 async function read(response, each, signal) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   const stop = () => void reader.cancel().catch(() => {});
@@ -64,8 +64,8 @@ function frame(text) {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** What a live piece says beyond the bytes that are known of its text, and how many are known with it. A connection that is taken
- *  up again brings all that came before the next record once more, in larger pieces. */
+/** Returns the new part of a live piece, beyond the known bytes of its text, and the number of bytes known with it. A resumed connection
+ *  repeats everything before the next record, in larger pieces. */
 export function beyond({ offset, text }, known) {
   const piece = encoder.encode(text);
   return { text: decoder.decode(piece.subarray(Math.max(0, known - offset))), known: Math.max(known, offset + piece.length) };
@@ -76,16 +76,16 @@ export function isLast(event) {
   return (event.type === "final" || event.type === "run_failed") && event.agent === "a0";
 }
 
-/** One run that is followed to its end. `onEvent` gets each event once, `onState` gets `live`, `lost`, `refused` or `over`. */
+/** Follows one run to its end. `onEvent` receives each event once, `onState` receives `live`, `lost`, `refused` or `over`. */
 export class Follower {
   constructor({ runId, onEvent, onState = () => {} }) {
     Object.assign(this, { runId, last: 0, onEvent, onState });
     this.stopped = new AbortController();
     this.isOver = false;
     this.wait = FIRST_WAIT;
-    /** How often the connection was lost since something came. */
+    /** How often the connection was lost since the last event. */
     this.losses = 0;
-    /** Gives the connection back while nobody looks, and takes it up again. */
+    /** Closes the connection while the page is hidden, and resumes later. */
     this.rest = () => (this.isUnseen ? this.connection?.abort() : this.wake?.());
   }
 
@@ -95,20 +95,20 @@ export class Follower {
     this.wake?.();
   }
 
-  /** Follows a run that is there. Resolves when it is over or `stop` was called; throws what no patience helps against. */
+  /** Follows an existing run. Resolves when it has ended or `stop` was called. Throws on errors that retrying cannot fix. */
   async follow() {
     await this.persist(() => this.events());
   }
 
-  /** Takes a turn and follows the run that it begins. The same key lets the request be sent again; `stop` lets go of it. */
+  /** Takes a turn and follows its run. The same key allows the request to be sent again; `stop` drops it. */
   async take(session, body, idempotency) {
     const headers = { accept: "text/event-stream", "idempotency-key": idempotency };
-    // Nothing can have come before there is a run.
+    // No event can have arrived before there is a run.
     await this.persist(() => (this.runId ? this.events() : send("POST", path`/sessions/${session}/turns`, { headers, body, signal: this.connection.signal })));
     if (!this.runId) throw new Problem(0, LET_GO);
   }
 
-  /** Asks for the events behind the last record that came. */
+  /** Requests the events after the last received record. */
   events() {
     const headers = { accept: "text/event-stream" };
     if (this.last) headers["last-event-id"] = String(this.last);
@@ -136,15 +136,15 @@ export class Follower {
         const response = await open();
         this.onState("live");
         await read(response, (event) => this.hear(event), this.connection.signal);
-        // An answer that waits ends here and goes on in the run's events.
+        // The answer to a turn ends when the run waits; following continues with the run's events.
         if (this.isOver || this.waits) { this.waits = false; this.losses = 0; continue; }
         if (this.connection.signal.aborted) continue;
       } catch (error) {
         if (this.stopped.signal.aborted) return;
-        // It was given back, not lost.
+        // The connection was closed on purpose, not lost.
         if (this.connection.signal.aborted) continue;
         if (error instanceof Problem && !error.isPassing) throw error;
-        // A first request that never got through is the user's to send again.
+        // If the first request never reached the server, the user decides whether to send it again.
         if (error instanceof Problem && error.status && !this.runId) throw error;
         if (error.status === 429) state = "refused";
       }
@@ -156,12 +156,12 @@ export class Follower {
     if (this.isOver) this.onState("over");
   }
 
-  /** Whether nobody looks, and the run would be found again. A turn that is being taken is not let go of before it has one. */
+  /** Whether the page is hidden and the run could be found again. A turn being sent is not dropped before it has a run. */
   get isUnseen() {
     return document.hidden && this.runId !== undefined;
   }
 
-  /** Takes an event in, and says whether it is the last. */
+  /** Handles an event, and returns whether it is the last. */
   hear(event) {
     if (this.runId === undefined) {
       this.runId = event.run_id;
@@ -179,7 +179,7 @@ export class Follower {
     return this.isOver;
   }
 
-  /** Waits longer each time, and no longer than until the browser has a network again. */
+  /** Waits longer each time, but only until the browser is online again. */
   async pause() {
     const ms = this.wait * (0.75 + Math.random() / 2);
     this.wait = Math.min(this.wait * 2, LONGEST_WAIT);

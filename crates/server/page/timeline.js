@@ -1,20 +1,20 @@
-// The waterfall of a run: what models and tools did when, how long it took, what it used, and what failed on the way.
+// The waterfall of a run: what models and tools did when, for how long, with what usage, and what failed on the way.
 
 import { appendVisible, el, icon } from "./dom.js";
 import { costOf, duration, tokensOf } from "./format.js";
 import { briefOf, messageOf, taskOf } from "./tool.js";
 
-/** How many bars are shown before somebody asks for more. */
+/** How many bars are shown until the user asks for more. */
 export const MOST_BARS = 400;
 
-/** What stands in a bar for a purpose of a model call. */
+/** The label of a bar for each purpose of a model call. */
 const PURPOSES = { turn: "Model", last_answer: "Last answer", compaction: "Summing up", self_check: "Check of the draft", gather: "Gathering", routing: "Choice of model" };
 
-/** How short a pause between two attempts may be that nobody needs to see, in milliseconds. */
+/** Pauses between two attempts below this duration are not shown, in milliseconds. */
 const SHORT = 100;
 
-/** Makes the bars of a run from its records, in order of their beginning. `parent` is the bar of the call that an agent works for; `now`,
- *  for a run that is not over, is where those end that have no end yet. */
+/** Creates the bars of a run from its records, in order of their start. `parent` is the bar of the call that an agent works for. For a
+ *  run in progress, `now` is the end of bars without an end. */
 function barsOf(records, now = 0) {
   const bars = [];
   const calls = new Map();
@@ -73,7 +73,7 @@ function modelBar(record, base) {
   return { ...base, kind: "model", name, detail: record.reply?.model?.model ?? record.served_by, first: record.first_delta_ms, facts: [`${again}${tokensOf(usage, "prompt_tokens")} → ${tokensOf(usage, "completion_tokens")}`, cost] };
 }
 
-/** The pause before an attempt, if there was one worth seeing. */
+/** Returns the pause before an attempt, if it is long enough to be shown. */
 function paused(record, base, tried) {
   const key = `${record.agent} ${record.content_index}`;
   const before = tried.get(key);
@@ -88,7 +88,7 @@ function waitBar(asks, id, bar) {
   return made;
 }
 
-/** Ends what waits for an answer of this call, or all that waits. */
+/** Ends what waits for an answer to this call, or everything that waits. */
 function closeWaits(asks, { tool_call_id: id }, end, detail) {
   for (const [open, bar] of asks) {
     if (id !== undefined && open !== id) continue;
@@ -97,7 +97,7 @@ function closeWaits(asks, { tool_call_id: id }, end, detail) {
   }
 }
 
-/** Maps times to places from 0 to 1. What a run waits for people takes a twelfth at the most: it would leave no room. */
+/** Maps times to positions from 0 to 1. Each wait for a user takes at most a twelfth, because it would otherwise leave no room. */
 function scaleOf(records, bars) {
   const begin = records.length ? new Date(records[0].at).getTime() : 0;
   const end = Math.max(begin + 1, ...records.slice(-1).map((record) => new Date(record.at).getTime()), ...bars.map((bar) => bar.end));
@@ -123,10 +123,10 @@ function merged(bars) {
 
 const LEGEND = [["model", "Model, paler until its first words"], ["tool", "Tool"], ["failed", "Failed"], ["wait", "Waiting"]];
 
-/** Where times stand above it. */
+/** The positions of the times shown above the bars. */
 const TICKS = [0, 0.25, 0.5, 0.75, 1];
 
-/** Lets a waterfall that is laid out grow to the time that it is: its rows stay, which may be pressed at this moment. */
+/** Updates a rendered waterfall to the current time. Its rows stay, because one may be being pressed. */
 export function grow(node, records, now) {
   const bars = new Map(barsOf(records, now).map((bar) => [String(bar.seq), bar]));
   const scale = scaleOf(records, [...bars.values()]);
@@ -137,7 +137,7 @@ export function grow(node, records, now) {
   node.querySelectorAll(".ticks span").forEach((tick, at) => { tick.textContent = duration(scale.whole * TICKS[at]); });
 }
 
-/** Puts a bar where it belongs, and says how long it is. */
+/** Positions a bar, and shows its duration. */
 function stretch(line, took, bar, scale) {
   const [from, to] = [scale.place(bar.begin), scale.place(bar.end)];
   line.style.left = `${from * 100}%`;
@@ -145,13 +145,13 @@ function stretch(line, took, bar, scale) {
   took.textContent = duration(bar.end - bar.begin);
 }
 
-/** Lays the waterfall out. `choose` is told the number of the record whose bar somebody chose, `fold` that of a bar beneath which
- * they want to see less or more; `chosen` and the set `folded` say how it stands. */
+/** Renders the waterfall. `choose` receives the record number of a chosen bar, `fold` that of a bar to collapse or expand; `chosen` and
+ *  the set `folded` are the current state. */
 export function waterfall(records, { choose, fold, chosen, folded, shown = MOST_BARS, now }) {
   const all = barsOf(records, now);
   if (all.length === 0) return el("p", { class: "empty", text: "Neither a model nor a tool was called." });
   const scale = scaleOf(records, all);
-  // Those that something stands beneath, and nothing for those that stand beneath none.
+  // The bars with children; also contains undefined, for bars without a parent.
   const owners = new Set(all.map((bar) => bar.parent));
   const seen = all.filter((bar) => !isFolded(bar, folded));
   const rows = seen.slice(0, shown).map((bar) => row(bar, scale, { choose, fold, isChosen: bar.seq === chosen, isOpen: owners.has(bar) ? !folded.has(bar.seq) : undefined, isTree: owners.size > 1 }));
@@ -172,7 +172,7 @@ function isFolded(bar, folded) {
   return false;
 }
 
-/** What calls are about, by their records: arguments may be long, and rows are laid out again and again. */
+/** What calls are about, by record, cached because arguments may be long and rows are rendered often. */
 const abouts = new WeakMap();
 
 function aboutOf(record) {
@@ -191,7 +191,7 @@ function row(bar, scale, { choose, fold, isChosen, isOpen, isTree }) {
     line.append(first);
   }
   const indent = `${bar.depth * 1.1}rem`;
-  // What a call is about tells it from others of the same tool that wait; what came of it says more.
+  // For a waiting call, its subject distinguishes it from others of the same tool; otherwise its outcome says more.
   const about = aboutOf(bar.call);
   const told = bar.kind === "wait" ? [about, bar.detail].filter(Boolean).join(" · ") : bar.detail || about;
   const title = [bar.agent !== "a0" && [bar.agent, bar.task].filter(Boolean).join(": "), about, bar.detail].filter(Boolean).join("\n");

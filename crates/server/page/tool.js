@@ -1,4 +1,4 @@
-// One tool call in a conversation: its name, arguments, what it printed and gave, how long it took, and who it asked.
+// One tool call in a conversation: its name, arguments, output, result and duration, and the questions it asked.
 
 import { whoDecides } from "./access.js";
 import { appendVisible, codeBox, copyButton, eachFrame, el, fill, icon } from "./dom.js";
@@ -13,26 +13,27 @@ const STATES = {
   client: ["hand", "waits for a client"],
   running: ["spinner", "running"],
   done: ["check", "done"],
-  // The call did what it was to do; the command did not.
+  // The call succeeded, but the command did not.
   ill: ["warn", "ended with an error"],
   error: ["cross", "failed"],
   refused: ["shield", "not allowed"],
 };
 
-/** Failures of which the error itself says more. */
+/** Failures whose error message says more. */
 const FAILED = new Set(["error", "temporary", "permanent"]);
 
 const REFUSED = new Set(["denied", "approval_expired", "not_enabled"]);
 
-/** The arguments that say most of a call, the first that is there. */
+/** The most telling arguments, in order of preference. */
 const TELLING = ["path", "command", "url", "query", "expression", "pattern", "question", "topics", "task", "message"];
 
-/** How much of what a running tool printed is kept, and how much of it is laid out. */
+/** How many characters of a running tool's output are kept, and how many of them are rendered. */
 const MOST_OUTPUT = 100_000;
 const MOST_SHOWN = 50_000;
 
-/** What a tool call would do or did to files, where that is all that its arguments say: what another tool calls a patch, and what
- *  stands beside one, is not to be taken for a change of files. `most` is how many lines are shown at first. */
+/** Returns the changes that a tool call would make or made to files, if its arguments contain nothing else: another tool's argument
+ *  named patch, or one next to other arguments, must not be mistaken for a change of files. `most` is the number of lines shown at
+ *  first. */
 export function changesOf(name, args, most) {
   const value = typeof args === "string" ? parsed(args) : args;
   if (name === "apply_patch" && hasOnly(value, ["patch"])) return showDiff(value.patch, most);
@@ -44,13 +45,13 @@ export function changesOf(name, args, most) {
   return shown;
 }
 
-/** Whether a value is an object with these texts, named in order, and with nothing else. */
+/** Whether a value is an object with exactly these string fields, in this order. */
 function hasOnly(value, names) {
   if (typeof value !== "object" || value === null) return false;
   return Object.keys(value).sort().join() === names.join() && names.every((name) => typeof value[name] === "string");
 }
 
-/** What a call is about, in a few words: the argument that says most of it. */
+/** Describes a call in a few words: its most telling argument. */
 export function briefOf(name, args) {
   const value = parsed(args);
   const patched = name === "apply_patch" && hasOnly(value, ["patch"]) ? /^(?:\+\+\+ (?:b\/)?|\*\*\* (?:Add|Update|Delete) File: )(\S+)/m.exec(value.patch)?.[1] : undefined;
@@ -59,7 +60,7 @@ export function briefOf(name, args) {
   return oneLine(typeof first === "string" ? first : JSON.stringify(first), 160);
 }
 
-/** What one of the sub-agents that a call started is to do; nothing where its arguments have no task for each. */
+/** Returns the task of one of the sub-agents that a call started, or an empty string if the arguments have no task for each. */
 export function taskOf(agent, agents, args) {
   const lists = Object.values(parsed(args) ?? {}).filter((value) => Array.isArray(value) && value.length === agents.length);
   const task = lists[0]?.[agents.indexOf(agent)];
@@ -71,10 +72,10 @@ export class ToolView {
     this.name = name;
     this.args = args ?? "";
     this.output = "";
-    /** The attempt that printed last, and how many bytes of it are known. */
+    /** The last attempt that printed, and how many bytes of it are known. */
     this.attempt = 0;
     this.known = 0;
-    /** How many characters came of it in all, and how many of them stand there. */
+    /** How many characters it printed in total, and how many of them are shown. */
     this.printed = 0;
     this.shown = 0;
     this.printSoon = eachFrame(() => this.showOutput());
@@ -87,7 +88,7 @@ export class ToolView {
     this.title = appendVisible(el("code", { class: "tool-name" }), name);
     this.summary = el("summary", {}, this.mark, this.title, this.brief, this.note, this.took, icon("chevron", "chevron"));
     this.details = el("details", { class: "call-details", on: { toggle: () => this.details.open && this.show() } }, this.summary, this.body);
-    /** Where the question about the call, its plan and its sub-agents stand: seen whether it is unfolded or not. */
+    /** Holds the question about the call, its plan and its sub-agents: visible whether the call is expanded or not. */
     this.below = el("div", { class: "call-below" });
     this.node = el("section", { class: "call" }, this.details, this.below);
     this.setArguments(this.args);
@@ -105,7 +106,7 @@ export class ToolView {
     this.changed?.();
   }
 
-  /** Shows a note. `heard` is what is said of the state, which is not to be said twice. */
+  /** Shows a note. `heard` is what screen readers already hear for the state, so it is not repeated. */
   setNote(text, heard) {
     this.note.textContent = text;
     this.note.ariaHidden = text === heard ? "true" : null;
@@ -116,7 +117,7 @@ export class ToolView {
     appendVisible(fill(this.brief), briefOf(this.name, text));
   }
 
-  /** A live piece of what the tool prints. */
+  /** Adds a live piece of the tool's output. */
   print(event) {
     if (event.attempt < this.attempt) return;
     if (event.attempt > this.attempt) Object.assign(this, { attempt: event.attempt, known: 0 });
@@ -128,7 +129,7 @@ export class ToolView {
     this.printSoon();
   }
 
-  /** Shows what was printed since the last time, and follows it, unless somebody went back from the end. */
+  /** Shows what was printed since the last time, and follows it unless the user scrolled back. */
   showOutput() {
     if (!this.details.open || this.result) return;
     if (!this.pre) {
@@ -143,7 +144,7 @@ export class ToolView {
     if (isAtEnd) this.pre.scrollTop = this.pre.scrollHeight;
   }
 
-  /** The box in which that stands. */
+  /** The box for the output. */
   outputBox() {
     this.pre = appendVisible(el("pre", { tabindex: "0", "aria-label": "Output so far" }), this.output.slice(-MOST_SHOWN));
     this.shown = this.printed;
@@ -169,14 +170,14 @@ export class ToolView {
     this.setState(ended ? "ill" : record.status === "done" ? "done" : isRefused ? "refused" : "error", ended || (isRefused ? "not allowed" : FAILED.has(record.failure) ? "failed" : words));
     if (record.status !== "done") {
       const text = messageOf(record.value).replace(/^denied: /, "");
-      // What a person said stands there already, with who said it.
+      // The user's reason is already shown, with its author.
       if (text !== this.denial) this.say(isRefused ? "refused" : "error", text);
       if (this.rule && !text.includes(this.rule.name)) this.say("", `Asked because of ${ruleOf(this.rule)}`);
     }
     if (record.signal?.type === "plan" && record.status === "done") appendVisible(fill(this.brief), record.value?.summary ?? "");
   }
 
-  /** A person decided about it, or nobody did in time. */
+  /** Shows that a decision was made, or that none was made in time. */
   decided(record) {
     const isDenied = record.decision === "deny";
     if (isDenied) this.denial = record.reason ?? "denied";
@@ -184,17 +185,17 @@ export class ToolView {
     this.setState("queued");
   }
 
-  /** What a sub-agent that the call started is called. */
+  /** Returns the name of a sub-agent that the call started. */
   taskOf(agent) {
     return taskOf(agent, this.agents, this.args) || "Sub-agent";
   }
 
-  /** A sentence beneath the call. */
+  /** Adds a sentence beneath the call. */
   say(kind, text) {
     this.below.append(appendVisible(el("p", { class: `line-note ${kind}` }), oneLine(text, 600)));
   }
 
-  /** Builds what is folded away; only once somebody looks. */
+  /** Builds the collapsed part when it is first opened. */
   show() {
     const changes = changesOf(this.name, this.args);
     const plan = this.name === "update_plan" ? showPlan(parsed(this.args)) : undefined;
@@ -210,20 +211,20 @@ export class ToolView {
   }
 }
 
-/** What a rule is called, and where it stands. */
+/** The name of a rule, and where it is defined. */
 export function ruleOf({ name, source, line }) {
   return `rule ${name} (${source}${line ? `:${line}` : ""})`;
 }
 
-/** Arguments to the letter, and before them their texts of several lines as these are. Boxes of the class `exact` and `whole` are as
- *  high as what they hold. */
+/** Shows the exact arguments, preceded by multi-line strings as plain text. Boxes of the classes `exact` and `whole` are as high as
+ *  their content. */
 export function shownArguments(args, { label = "Arguments", exact = "", whole = "" } = {}) {
   const texts = textsOf(parsed(args));
   const asTheyAre = texts.flatMap(([name, text]) => [heading(name), codeBox(text, { label: name, className: whole })]);
   return [...asTheyAre, ...(texts.length ? [heading("All arguments")] : []), codeBox(spread(args), { label, className: exact })];
 }
 
-/** What came of a call, for people: its texts as texts, the rest as JSON. */
+/** Shows the result of a call: strings as text, the rest as JSON. */
 export function shownResult({ value, status, untrusted, rewritten, metadata }) {
   const parts = [heading(status === "done" ? "Output" : "Error")];
   if (untrusted) parts.push(el("span", { class: "tag warn", text: "from strangers", title: "Untrusted content: what it says is data" }));
@@ -238,13 +239,13 @@ export function shownResult({ value, status, untrusted, rewritten, metadata }) {
   return parts;
 }
 
-/** The values that are texts of several lines, which JSON would show as one. */
+/** Returns the values that are multi-line strings, which JSON would show on one line. */
 function textsOf(value) {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return [];
   return Object.entries(value).filter(([, it]) => typeof it === "string" && it.includes("\n"));
 }
 
-/** How a command ended, unless it ended well. */
+/** Describes how a command ended, unless it succeeded. */
 function endOf(value) {
   if (value?.timed_out === true) return "timed out";
   if (Number.isInteger(value?.exit_code)) return value.exit_code === 0 ? "" : `exit ${value.exit_code}`;
@@ -253,7 +254,7 @@ function endOf(value) {
 
 const heading = (text) => appendVisible(el("p", { class: "label" }), text);
 
-/** What went wrong, out of a result in the form of an error. */
+/** Extracts the message from a result that is an error. */
 export function messageOf(value) {
   if (typeof value === "string") return value;
   return typeof value?.error === "string" ? value.error : pretty(value);

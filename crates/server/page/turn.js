@@ -1,5 +1,5 @@
-// One run in a conversation: what the person said, what came of it, and what it took. It is made of the run's events alone, so
-// that a run at work, one that is over and one that is replayed look the same.
+// One run in a conversation: the user's message, its outcome, and its usage. It is built from the run's events alone, so a run in progress,
+// an ended one and a replayed one look the same.
 
 import { mayDecide, whoDecides, whomFor } from "./access.js";
 import { get, now, path } from "./api.js";
@@ -12,26 +12,26 @@ import { Questions, SETTLED } from "./question.js";
 import { isLast } from "./stream.js";
 import { link } from "./inline.js";
 
-/** How long events are taken in before the page gets a chance to do something else, in milliseconds: as long as that took the last
- *  time, between these two. Drawing a long turn takes longer the more of it stands there. */
+/** How long events are processed before the page can do something else, in milliseconds: as long as that took the last time, between
+ *  these two limits. The longer a turn gets, the longer drawing it takes. */
 const SLICE = 10;
 const MAX_SLICE = 200;
 
-/** For how many seconds a run works without a word about it. */
+/** For how many seconds a run may work before its duration is shown. */
 const PATIENCE = 10;
 
-/** The turn after which a run branches off from the end of another, whatever that end is: it is no turn that can be asked for. */
+/** The turn number of a fork from the end of a run, whatever that is. It cannot be requested. */
 const WHOLE = 2 ** 32 - 1;
 
-/** How runs end that need no word about it. */
+/** The endings of a run that need no explanation. */
 const QUIET = new Set(["stop", "clarify"]);
 
-/** Errors at which a provider may have used tokens. */
+/** The errors after which a provider may have used tokens. */
 const MAY_COST = new Set(["timeout", "invalid_response", "server", "content_filtered", "incomplete", "cancelled"]);
 
 export class TurnView {
-  /** `hooks`: `retry`, `fork`, `edit` and `changed` of the conversation it stands in, and `plan`, `steered` and `isLive` where what
-   *  it does is news; all may be left out. */
+  /** `hooks`: `retry`, `fork`, `edit` and `changed` of the enclosing conversation, and `plan`, `steered` and `isLive` for runs whose
+   *  events are news. All are optional. */
   constructor({ runId, text, files = [], at, hooks = {} }) {
     Object.assign(this, { runId, hooks, files, message: text ?? "" });
     this.queue = [];
@@ -39,11 +39,11 @@ export class TurnView {
     this.asks = new Map();
     this.questions = new Questions();
     this.status = "running";
-    /** What the run does while it waits for nobody. */
+    /** What the run does while it is not waiting. */
     this.doing = "Sending…";
-    /** The calls that wait for somebody outside, each with what has to come. */
+    /** The calls that wait for outside input, each with the kind of input. */
     this.pending = new Map();
-    /** How often the connection was lost since something came. */
+    /** How often the connection was lost since the last event. */
     this.losses = 0;
     this.bubble = el("div", { class: "bubble" });
     this.title = el("h2", { class: "hidden", text: oneLine(text || "A turn", 80) });
@@ -60,7 +60,7 @@ export class TurnView {
     this.showState();
   }
 
-  /** Takes an event in, soon. */
+  /** Queues an event to be processed soon. */
   hear(event) {
     this.runId ??= event.run_id;
     this.queue.push(event);
@@ -81,7 +81,7 @@ export class TurnView {
       at += 1;
     }
     this.queue.splice(0, at);
-    // Of what waited in between, and is decided, nothing has to be loaded.
+    // Not for questions that were decided within the queue: only what is open now must be loaded.
     if (this.asksNext && this.queue.length === 0) this.ask();
     this.showState();
     this.hooks.changed?.(this);
@@ -112,7 +112,7 @@ export class TurnView {
     return undefined;
   }
 
-  /** Whether the run waits for somebody outside. */
+  /** Whether the run waits for outside input. */
   get isWaiting() {
     return this.status === "running" && (this.pending.size > 0 || this.questions.isOpen);
   }
@@ -121,12 +121,12 @@ export class TurnView {
     return [...this.pending.values()].includes("approval");
   }
 
-  /** Whom it waits for. */
+  /** Who must act for the run to continue. */
   get awaited() {
     return whomFor(this.needsApproval || this.questions.isOpen);
   }
 
-  /** Says beneath the turn what the run does, what it waits for, or that nobody knows. */
+  /** Shows beneath the turn what the run does, what it waits for, or that this is unknown. */
   showState() {
     if (this.status !== "running" || this.again) this.setState("");
     else if (this.losses > 0) this.setState(`${this.isRefused ? "Too many requests" : "Connection lost"}; trying again (${this.losses})…`, "plug", "warn");
@@ -138,7 +138,7 @@ export class TurnView {
   }
 
   setState(text, sign, kind = "", more = null) {
-    // What stands there may be turning.
+    // The current content may be animated.
     if (text === this.stateText && !more) return;
     this.stateText = text;
     passFocus(this.state, this.node.closest(".scroller"));
@@ -146,20 +146,20 @@ export class TurnView {
     this.state.dataset.kind = kind;
   }
 
-  /** Says each second for how long the run has been at work since it last waited for somebody: what takes long is not what hangs. */
+  /** Shows each second for how long the run has worked since it last waited, so that slow work does not look like a hang. */
   tick() {
     clearTimeout(this.ticks);
     if (this.status !== "running" || !this.node.isConnected) return;
     const seconds = Math.floor((now() - new Date(this.since)) / 1000);
     this.elapsed.textContent = seconds < PATIENCE ? "" : duration(seconds * 1000);
-    // Who does not see that hears it at once, and each minute.
+    // Screen readers announce it at once, and then every minute.
     const minute = seconds < PATIENCE ? undefined : Math.floor(seconds / 60);
     if (minute !== this.minute && minute !== undefined && this.elapsed.isConnected && !document.hidden && this.hooks.isLive?.()) announce(`${this.doing} ${this.elapsed.textContent}`);
     this.minute = minute;
     this.ticks = setTimeout(() => this.tick(), 1000);
   }
 
-  /** The connection: whether events come. */
+  /** Sets the state of the connection: whether events arrive. */
   setConnection(state, losses = 0) {
     this.losses = losses;
     this.isRefused = state === "refused";
@@ -171,16 +171,16 @@ export class TurnView {
     if (losses === 1) announce(`${this.isRefused ? "Too many requests" : "The connection is lost"}; the page tries again`);
   }
 
-  /** The turn could not be taken at all. */
+  /** The turn could not be taken. */
   fail(problem) {
     this.status = "refused";
     this.showState();
-    // What is wrong, not there, or not allowed is not otherwise a moment later.
+    // Retrying does not help if something is wrong, missing or forbidden.
     const again = this.hooks.retry && ![400, 403, 404].includes(problem.status) && button({ name: "retry", text: "Send again", className: "small", onClick: () => this.hooks.retry(this) });
     this.body.append(failure(problem, el("div", { class: "row" }, again)));
   }
 
-  /** The run is not followed any more, whatever becomes of it. `again` follows it from there on. */
+  /** The run is no longer followed, whatever happens to it. `again` resumes following. */
   lose(problem, again) {
     while (this.queue.length > 0) this.work();
     const box = failure({ title: "This run is not followed any more", message: problem.message },
@@ -196,7 +196,7 @@ export class TurnView {
     this.showState();
   }
 
-  /** Lets the person write the message anew. The conversation up to it goes on in a new session, and this one stays as it is. */
+  /** Lets the user rewrite the message. The conversation before it continues in a new session, and this session stays as it is. */
   edit() {
     const field = el("textarea", { class: "field", rows: "3", value: this.message, "aria-label": "Message, to be asked again" });
     const line = alertLine();
@@ -222,7 +222,7 @@ export class TurnView {
     field.setSelectionRange(field.value.length, field.value.length);
   }
 
-  /** Shows the questions that the run waits with. */
+  /** Shows the questions that the run waits for. */
   async ask() {
     this.asksNext = false;
     if (!this.hooks.isLive?.() || !this.needsApproval) return;
@@ -231,7 +231,7 @@ export class TurnView {
     try {
       ({ approvals } = await get(path`/approvals?session=${this.sessionId}`));
     } catch (problem) {
-      // A later request may have got an answer meanwhile.
+      // A later request may have been answered meanwhile.
       return asking === this.asking ? this.askLater(problem) : undefined;
     }
     Object.assign(this, { unasked: undefined, patience: undefined });
@@ -250,7 +250,7 @@ export class TurnView {
     if (asked.length > 0) announce(`${asked.length === 1 ? `${asked[0]} waits` : `${asked.length} calls wait`} for ${mayDecide() ? "your approval" : whoDecides()}`);
   }
 
-  /** What is asked could not be had: tries again soon where that may help, and otherwise when the person says so. */
+  /** The questions could not be loaded: retries soon if that may help, otherwise when the user asks. */
   askLater(problem) {
     clearTimeout(this.asksAgain);
     this.unasked = problem;
@@ -265,7 +265,7 @@ export class TurnView {
     this.asks.delete(id);
   }
 
-  /** Adds what a model call cost. One without a price leaves the sum a lower bound. */
+  /** Adds the cost of a model call. A call without a price makes the sum a lower bound. */
   pay(call) {
     this.cost = sumOf(this.cost ?? {}, call.cost_micro_usd === undefined ? { cost_label: "unknown" } : call);
   }
@@ -279,7 +279,7 @@ export class TurnView {
     const text = event.content ?? "";
     if (text) root.dropUnrecorded();
     root.leave(event.unheard ?? 0);
-    // It may have been corrected after the model gave it. What there was of one that was stopped stands there already.
+    // The answer may have been corrected after the model gave it. For a stopped run, its partial answer is already shown.
     if (text && event.finish_reason !== "cancelled") {
       this.laidOut = root.lastReply().growing;
       this.laidOut.set(text);
@@ -291,15 +291,15 @@ export class TurnView {
     const line = isQuiet ? undefined : root.note(event.type === "final" ? "warn" : "error", endingOf(reason));
     if (event.sources?.length) this.body.append(sourcesOf(event.sources));
     this.finish(event);
-    // Step by step, a run is looked at as its records have it.
+    // A replay shows a run as its records have it.
     if (event.type === "run_failed" && this.hooks.retry) this.explain(line, text);
     else if (this.hooks.isLive?.()) announce(isQuiet ? "The answer is complete" : endingOf(reason));
   }
 
-  /** Says in a line why a run failed, as the server tells a person: what its end says is for who operates that. */
+  /** Shows why a run failed in the server's wording for users. The run's own end is worded for operators. */
   async explain(line, text) {
     const { result } = await get(path`/runs/${this.runId}`, { asks: false }).catch(() => ({}));
-    // What there is of an answer comes first, and stands above.
+    // A partial answer comes first, and is already shown above.
     const why = (result?.reply ?? "").replace(text, "").trim();
     if (why) appendVisible(fill(line), why);
     if (this.hooks.isLive?.()) announce(line.textContent);
@@ -308,7 +308,7 @@ export class TurnView {
   finish(event) {
     const usage = event.usage ?? {};
     const label = usage.labels?.total_tokens;
-    // Nobody knows what a call cost that was stopped.
+    // The cost of a stopped call is unknown.
     if (label === "unknown") this.pay({});
     const took = this.began && event.at ? new Date(event.at) - new Date(this.began) : undefined;
     const parts = [
@@ -333,10 +333,10 @@ function sourcesOf(sources) {
   return el("section", { class: "sources" }, el("h3", { text: "Sources" }), el("ol", {}, items));
 }
 
-/** Whether a hook answered in the place of a model, which costs nothing. */
+/** Whether a hook answered instead of a model, which costs nothing. */
 const isOfHook = (reply) => reply?.advice?.advice === "refused" && reply.usage?.labels?.total_tokens === "unknown";
 
-/** What each kind of event does. Those that are not here stand in the run's log alone. */
+/** Handlers by event type. Other events are shown only in the run's log. */
 const HANDLERS = {
   run_started(turn, agent, event) {
     turn.began = turn.since = event.at;
@@ -348,10 +348,10 @@ const HANDLERS = {
     if (turn.hooks.isLive) turn.tick();
     const messages = (event.spec?.messages ?? []).filter((message) => message.role === "user");
     fill(turn.attached, shownFiles(messages, turn.files));
-    // A turn of this page knows its files by name.
+    // A turn sent by this page knows its files' names.
     if (turn.files.length === 0) turn.files = messages.flatMap(filesOf);
     const text = messages.map(wordsOf).join("\n\n");
-    // What the list of runs tells of a message may have its files in it.
+    // The message in the list of runs may include its files.
     if (text && text !== turn.message) {
       turn.message = text;
       turn.said.hidden = false;
@@ -393,7 +393,7 @@ const HANDLERS = {
   approval_decided(turn, agent, event) {
     const asked = turn.asks.get(event.tool_call_id);
     turn.dismiss(event.tool_call_id);
-    // What was decided on this page is said there.
+    // A decision made on this page is announced there.
     if (asked && !asked.isBusy) announce(`${asked.approval.request.name}: ${oneLine(decisionOf(event), 200)}`);
     turn.pending.delete(event.tool_call_id);
     turn.since = event.at;
@@ -437,7 +437,7 @@ const HANDLERS = {
     agent.steered(textOf(event.message));
     turn.hooks.steered?.(turn);
   },
-  // The loop tells the model something, and with it what came meanwhile.
+  // The loop sends the model a prompt, along with the messages added meanwhile.
   prompt_injected: (turn, agent) => agent.callIsOver(),
   cancelled(turn, agent, event) {
     if (event.cut) agent.cut(event.cut.text);
@@ -445,12 +445,12 @@ const HANDLERS = {
   },
   resumed(turn, agent, event) {
     if (turn.pending.size > 0) return;
-    // What was under way is asked for anew, and stands behind this.
+    // What was in progress is requested again, and comes after this.
     agent.dropUnrecorded();
     agent.note("", event.reason.endsWith("taken up again") ? "Taken up again" : `Taken up again: ${event.reason}`);
   },
   warning(turn, agent, event) {
-    // That a call failed stands at the call; that the model let it be is for who looks at the run.
+    // A failed call is shown at the call. That the model did not retry it is only of interest in the run's log.
     if (event.code !== "tool_not_retried") agent.note("warn", event.message);
   },
   role_downgraded: (turn, agent, event) => agent.note("warn", `Role ${event.to} serves instead of ${event.from}${event.left_out ? `, this time without ${event.left_out} older messages, so that the rest fits it` : ""}: ${event.reason}`),
