@@ -1,4 +1,4 @@
-//! A tool that the caller runs: the run waits for its result and goes on with it.
+//! A tool that the caller runs: the run waits for its result and then continues.
 //!
 //! `cargo run -p neuraxis --example client_tools`; the model is scripted, so it needs no key and no network.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
@@ -30,7 +30,7 @@ async fn main() -> Result<()> {
     let pending = waiting.pending.first().context("the run waits")?;
     println!("{:?}: {}", waiting.status, pending.tool_call_id);
 
-    // The caller asks its user, however long that takes; another process could bring the answer as well.
+    // The caller asks its user, however long that takes. Another process could supply the answer as well.
     let picked = ToolOutput::new(JsonText::string("red"));
     let answer = Answer::ToolResult {
         call: pending.tool_call_id.clone(),

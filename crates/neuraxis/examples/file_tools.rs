@@ -1,4 +1,4 @@
-//! The file tools, confined to one folder, chosen by rules instead of a model.
+//! The file tools, confined to one folder, with calls chosen by rules instead of a model.
 //!
 //! `cargo run -p neuraxis --example file_tools`; it works in a temporary folder and needs no key and no network.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]

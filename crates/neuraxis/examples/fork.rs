@@ -1,4 +1,4 @@
-//! A conversation goes back to an earlier turn and on from there another way; the first stays as it was.
+//! A conversation is forked at an earlier turn and continues differently; the original stays as it was.
 //!
 //! `cargo run -p neuraxis --example fork`; the model is scripted, so it needs no key and no network.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
@@ -30,7 +30,7 @@ async fn main() -> Result<()> {
         .handle_user_request(&session, "Which door?", Mode::EXPLORATORY, Channel::CHAT)
         .await?;
 
-    // After turn 1 it had looked and not yet decided.
+    // After turn 1, the model had looked but not decided yet.
     let options = ForkOptions::new("second".parse()?).message("Not the left one.");
     let fork = orchestrator
         .runs()

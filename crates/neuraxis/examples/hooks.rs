@@ -12,7 +12,7 @@ use neuraxis::ports::{Advisor, TurnContext, async_trait};
 use neuraxis::{Channel, Mode, Orchestrator, Role};
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 
-/// Lets nobody touch the safe.
+/// Refuses access to the safe.
 #[derive(Debug)]
 struct Guard;
 

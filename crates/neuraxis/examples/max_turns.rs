@@ -1,4 +1,4 @@
-//! A model that never stops calling tools is brought to an answer by the turn limit.
+//! The turn limit makes a model that never stops calling tools give an answer.
 //!
 //! `cargo run -p neuraxis --example max_turns`; the model is scripted, so it needs no key and no network.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
@@ -20,7 +20,7 @@ async fn look(_: NoArguments, _ctx: ToolContext) -> Result<&'static str, ToolErr
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // It calls the tool as long as it may, and answers once it may not.
+    // It calls the tool as long as it may, and answers when it no longer may.
     let model = ScriptedModel::answering(|request| {
         if request.tool_choice == neuraxis::core::ToolChoice::None {
             reply::text("I looked several times; there is nothing new.")

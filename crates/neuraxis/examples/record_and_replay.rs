@@ -1,7 +1,7 @@
-//! Records what a model says, and replays it in another run: the same answer, without the model.
+//! Records a model's replies, and replays them in another run: the same answer, without the model.
 //!
-//! `cargo run -p neuraxis --features cassette --example record_and_replay`; the model answers by rules, so that it needs
-//! no key and no network.
+//! `cargo run -p neuraxis --features cassette --example record_and_replay`; the model answers by rules, so it needs no
+//! key and no network.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use neuraxis::offline::OfflineModel;
 use neuraxis::ports::{Clock, LlmClient};
 use neuraxis::{Channel, Mode, Orchestrator, Role};
 
-/// Asks for the time, in a session of its own.
+/// Asks for the time, in a separate session.
 async fn ask(model: Arc<dyn LlmClient>) -> Result<String> {
     let orchestrator = Orchestrator::builder()
         .model(Role::REASONING, model)
@@ -44,7 +44,7 @@ async fn main() -> Result<()> {
     println!("{} exchanges recorded:\n", summary.exchanges);
     println!("{}", std::fs::read_to_string(&file)?);
 
-    // The tool runs again and tells a later time; the model's words are those of the recording.
+    // The tool runs again and returns a later time; the model's replies come from the recording.
     let mut config = CassetteConfig::new(&file);
     config.strict = true;
     let cassette = Cassette::open(&config, Redactor::default())?;

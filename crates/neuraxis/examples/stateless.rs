@@ -1,4 +1,4 @@
-//! One prompt, without sessions and without governance: what came of it and everything on the way.
+//! One prompt, without sessions and without governance: its result and all events on the way.
 //!
 //! `cargo run -p neuraxis --example stateless`; it answers by rules, so it needs no key and no network.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]

@@ -1,4 +1,4 @@
-//! A model hands topics to sub-agents, which work at the same time and answer in the order asked for.
+//! A model assigns topics to sub-agents, which work concurrently. Their answers come in the order of the topics.
 //!
 //! `cargo run -p neuraxis --example sub_agents`; the models are scripted, so it needs no key and no network.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
@@ -29,7 +29,7 @@ async fn main() -> Result<()> {
         reply::text(format!("All about {}.", task.unwrap_or_default()))
     });
 
-    // One agent an item of the argument `topics`, each with its own conversation, within the request's limits.
+    // One agent per item of the argument `topics`, each with a separate conversation, within the request's limits.
     let research = Agent::builder("research")
         .description("Has topics researched, each by an agent of its own.")
         .instructions("You research one topic.")

@@ -1,4 +1,5 @@
-//! Tools and hooks know who asks: refunds of others are refused, large ones ask a person, and card numbers stay unread.
+//! Tools and hooks know the caller: refunds for others are refused, large refunds need a user's approval, and card
+//! numbers are hidden from the model.
 //!
 //! `cargo run -p neuraxis --example tool_hooks`; the model is scripted, so it needs no key and no network.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
@@ -13,7 +14,7 @@ use neuraxis::{Mode, Orchestrator, Role, UserRequest};
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 use serde::Deserialize;
 
-/// What the shop knows of whoever asks.
+/// The shop's data about the caller.
 #[derive(Debug)]
 struct Customer {
     number: u32,

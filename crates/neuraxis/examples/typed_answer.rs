@@ -1,6 +1,6 @@
-//! An answer that is a value of a type, with a tool in the same run.
+//! A typed answer, with a tool in the same run.
 //!
-//! `cargo run -p neuraxis --example typed_answer`; the model is a script, so it needs no key and no network.
+//! `cargo run -p neuraxis --example typed_answer`; the model is scripted, so it needs no key and no network.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::sync::Arc;
@@ -34,7 +34,7 @@ async fn measure(place: Place, _: ToolContext) -> Result<String, ToolError> {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // A model calls the tool, gives an answer that does not fit, is told so, and gives one that does.
+    // The model calls the tool, gives an answer that does not fit, is told so, and gives one that does.
     let model = ScriptedModel::new()
         .then(reply::calls([("measure", r#"{"city":"Delft"}"#)]))
         .then(reply::calls([(

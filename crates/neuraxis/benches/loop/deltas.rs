@@ -1,4 +1,4 @@
-//! What a delta costs on its way from the model to a listener.
+//! The cost of a delta on its way from the model to a listener.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::models::{Pace, Streaming, WORD};
 const DELTAS: usize = 10_000;
 const ROUNDS: usize = 15;
 
-/// Who hears the deltas.
+/// The receiver of the deltas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Heard {
-    /// The model is asked by this benchmark, without an engine.
+    /// This benchmark calls the model directly, without an engine.
     WithoutEngine,
     ByNobody,
     ByListener,
 }
 
-/// Processor time of the deltas, a row a way.
+/// Processor time of the deltas, one row per combination.
 #[derive(Debug)]
 pub(crate) struct Deltas(Vec<(Pace, Heard, Duration, usize)>);
 
@@ -72,14 +72,14 @@ fn measured(pace: Pace, heard: Heard) -> Result<(Duration, usize)> {
         pace,
     });
     let orchestrator = orchestrator(Arc::clone(&model) as _)?;
-    // Nobody waits for the clock: it jumps to the next delta.
+    // The clock is virtual: it jumps to the next delta instead of waiting.
     let runtime = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()?;
     let mut times = Vec::new();
     let mut events = Vec::new();
-    // The first round warms up and is not counted.
+    // The first round is a warm-up and is not counted.
     for round in 0..=ROUNDS {
         let started = ProcessTime::now();
         let heard = runtime.block_on(async {
@@ -119,7 +119,7 @@ async fn listened_to(orchestrator: &Orchestrator, round: usize) -> Result<usize>
     Ok(pieces)
 }
 
-/// Returns how many pieces of text there were, and their length in bytes.
+/// Returns the number of text pieces, and their total length in bytes.
 async fn heard(mut events: Events) -> (usize, usize) {
     let (mut pieces, mut bytes) = (0, 0);
     while let Some(event) = events.next().await {

@@ -1,5 +1,5 @@
-//! The engine as it is measured: with governance, validation of arguments, and the store in memory. `overhead` measures the
-//! same one.
+//! The engine as it is measured: with governance, validation of arguments, and the in-memory store. `overhead` measures
+//! the same configuration.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) const SYSTEM_PROMPT: &str =
     "You are a helpful assistant. Use the tools you are offered.";
 pub(crate) const QUESTION: &str = "Please add up the numbers from 1 to 100.";
 
-/// More turns than the longest run has. The prompt of the channel follows.
+/// Allows more turns than the longest run has. The channel's prompt follows.
 const POLICY: &str = r#"
 [modes.bench]
 roles = ["*"]
@@ -28,7 +28,7 @@ role = "reasoning"
 tools = ["add"]
 "#;
 
-/// What to add.
+/// The numbers to add.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Numbers {
@@ -57,7 +57,7 @@ pub(crate) fn orchestrator(model: Arc<dyn LlmClient>) -> Result<Orchestrator> {
         .build()?)
 }
 
-/// A request in a session of its own.
+/// Creates a request in a separate session.
 pub(crate) fn request(number: usize) -> Result<UserRequest> {
     let session = format!("s{number}").parse()?;
     Ok(UserRequest::new(session, QUESTION)

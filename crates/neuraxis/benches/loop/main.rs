@@ -1,10 +1,11 @@
-//! What the turn loop itself takes: a step of the pure machine, a delta on its way to a listener, a run that waits for
-//! its model, and a long run against one of half its length.
+//! The cost of the turn loop itself: a step of the pure machine, a delta on its way to a listener, a run that waits for
+//! its model, and a long run compared to one of half its length.
 //!
-//! `cargo xtask bench --loop`. Everything happens in this process and in memory: models are made here, there is no
-//! socket and no disk. What the runtime costs against a hand-written loop over HTTP is measured by `overhead`.
+//! Run it with `cargo xtask bench --loop`. Everything happens in this process and in memory: models are simulated here,
+//! and no sockets or disks are used. The cost of the runtime compared to a hand-written loop over HTTP is measured by
+//! `overhead`.
 //!
-//! The allocator is the system's, counted; our programs use another one.
+//! The allocator is the system's, with counting; our programs use a different one.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
 }
 
 fn bench() -> Result<()> {
-    // First, so that no memory that another measurement freed is taken up again.
+    // First, so that it does not reuse memory freed by another measurement.
     eprintln!("runs that wait …");
     let waiting = waiting::measure()?;
     eprintln!("steps …");
@@ -53,7 +54,7 @@ fn bench() -> Result<()> {
     Ok(())
 }
 
-/// One thread, so that processor time is the work of the run and not of threads that look for some.
+/// A single thread, so that processor time is spent on the run and not by threads looking for work.
 fn runtime() -> Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }

@@ -1,4 +1,4 @@
-//! Models in memory, which take next to no time themselves.
+//! In-memory models that take almost no time themselves.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) fn text(text: &str) -> Reply {
     reply(part, ReplyFinish::Stop)
 }
 
-/// A call of `add` that no other turn makes, so that none is a repeated call.
+/// Returns a call of `add` that differs in each turn, so that none is a repeated call.
 pub(crate) fn call(turn: usize) -> Reply {
     let part = ReplyPart::ToolCall(RequestedCall {
         provider_id: None,
@@ -55,7 +55,7 @@ pub(crate) struct Hanging {
 }
 
 impl Hanging {
-    /// How many calls it was asked to answer.
+    /// Returns how many calls it has received.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
@@ -86,23 +86,23 @@ impl LlmClient for Hanging {
     }
 }
 
-/// When the deltas of a streamed answer come.
+/// The times at which the deltas of a streamed answer arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// Each 2 milliseconds after the last: slow enough for a listener to hear each on its own.
+    /// Each 2 milliseconds after the previous one: slow enough for a listener to receive each separately.
     Slow,
-    /// All at once, as when a whole packet of them arrives.
+    /// All at the same time, as when a whole packet of them arrives.
     Burst,
 }
 
-/// Streams so many deltas of one word.
+/// Streams a number of one-word deltas.
 #[derive(Debug)]
 pub(crate) struct Streaming {
     pub(crate) deltas: usize,
     pub(crate) pace: Pace,
 }
 
-/// What each delta holds.
+/// The content of each delta.
 pub(crate) const WORD: &str = "word ";
 
 impl Streaming {
@@ -148,7 +148,7 @@ impl LlmClient for Streaming {
     }
 }
 
-/// Calls a tool in each of so many turns, then answers.
+/// Calls a tool in each of a number of turns, then answers.
 #[derive(Debug)]
 pub(crate) struct Calling {
     pub(crate) turns: usize,
@@ -157,8 +157,8 @@ pub(crate) struct Calling {
 #[async_trait]
 impl LlmClient for Calling {
     async fn respond(&self, request: &ModelRequest, _: &CallContext) -> Result<Reply, LlmError> {
-        // A system and a user message, then two messages a turn: counted, not read, or the model would take longer
-        // the longer the history is.
+        // A system and a user message, then two messages per turn. They are counted rather than read, because the model
+        // would otherwise take longer as the history grows.
         let turn = request.messages.len().saturating_sub(2) / 2;
         Ok(if turn < self.turns {
             call(turn)

@@ -1,4 +1,4 @@
-//! What a long run costs against one of half its length.
+//! The cost of a long run compared to one of half its length.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::runtime;
 const SHORT: usize = 100;
 const LONG: usize = 200;
 
-/// The two take turns, so that a machine whose speed drifts drifts for both.
+/// The two alternate, so that drift in the machine's speed affects both.
 const PAIRS: usize = 41;
 
 /// The processor time of a short and a long run.
@@ -54,7 +54,7 @@ pub(crate) fn measure() -> Result<RunLength> {
     let short = orchestrator(Arc::new(Calling { turns: SHORT }))?;
     let long = orchestrator(Arc::new(Calling { turns: LONG }))?;
     let mut pairs = Vec::new();
-    // The first pair warms up and is not counted.
+    // The first pair is a warm-up and is not counted.
     for round in 0..=PAIRS {
         let pair = (
             timed(&runtime, &short, round, SHORT)?,
@@ -85,7 +85,7 @@ fn timed(runtime: &Runtime, side: &Orchestrator, round: usize, turns: usize) -> 
         "a run of {turns} turns failed: {}",
         result.reply
     );
-    // Each turn leaves a model call and a tool call; the answer is one more model call.
+    // Each turn has a model call and a tool call; the answer is one more model call.
     ensure!(
         result.steps.len() == 2 * turns + 1,
         "a run of {turns} turns took {} steps",

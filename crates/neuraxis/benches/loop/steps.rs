@@ -1,4 +1,4 @@
-//! What one step of the pure machine costs, and whether it grows with the history.
+//! The cost of one step of the pure machine, and whether it grows with the history.
 
 use std::fmt;
 use std::hint::black_box;
@@ -22,31 +22,32 @@ use crate::models;
 
 const HISTORIES: [usize; 3] = [10, 100, 1_000];
 
-/// Turns that are measured in each run, after those of its history.
+/// The number of turns measured in each run, after those of its history.
 const TURNS: usize = 20;
 const RUNS: usize = 100;
 
-/// The steps of a turn, by their inputs.
+/// The steps of a turn, named by their inputs.
 const STEPS: [&str; 3] = ["`ModelReplied`", "`Vetted`", "`ToolFinished`"];
 
-/// The model's context in tokens: known, as with real models, so that the conversation is held against it, and too
-/// large to be reached.
+/// The size of the model's context in tokens. It is set, as with real models, so that the conversation is compared to
+/// it, but too large to be reached.
 const CONTEXT_TOKENS: u64 = 10_000_000;
 
-/// About what a call and its result take.
+/// Roughly the size of a call and its result.
 const TOKENS_PER_TURN: u64 = 20;
 
-/// What a step took: nanoseconds, bytes and allocations.
+/// The cost of a step: nanoseconds, bytes and allocations.
 type Cost = (u128, usize, usize);
 
-/// Whether the model says how many tokens a call used. Without that the machine has to estimate the conversation.
+/// Whether the model reports how many tokens a call used. Otherwise the machine must estimate the size of the
+/// conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UsageTold {
     Yes,
     No,
 }
 
-/// The medians: for each length of history one of each step.
+/// The medians: for each length of history, one per step.
 #[derive(Debug)]
 pub(crate) struct Steps {
     tables: Vec<(UsageTold, Vec<Vec<Cost>>)>,
@@ -96,7 +97,7 @@ pub(crate) fn measure() -> Result<Steps> {
     Ok(Steps { tables, empty })
 }
 
-/// Returns the medians of the steps after so many turns.
+/// Returns the medians of the steps after this many turns.
 fn after(turns: usize, told: UsageTold) -> Result<Vec<Cost>> {
     let mut costs: [Vec<Cost>; 3] = Default::default();
     for _ in 0..RUNS {
@@ -121,7 +122,7 @@ fn medians(costs: &[Cost]) -> Cost {
     )
 }
 
-/// A run whose every turn calls one tool.
+/// A run in which every turn calls one tool.
 struct Scripted {
     tree: RunTree,
     step: Step,
@@ -147,7 +148,7 @@ impl Scripted {
         })
     }
 
-    /// Plays one turn and tells what each of its steps took.
+    /// Plays one turn and returns the cost of each of its steps.
     fn turn(&mut self) -> Result<[Cost; 3]> {
         self.turn += 1;
         Ok([
@@ -157,12 +158,12 @@ impl Scripted {
         ])
     }
 
-    /// Answers what the last step asked for. Making the answer and dropping what the last step left is not counted.
+    /// Answers what the last step requested. Building the answer and dropping the last step's output are not counted.
     fn advance(&mut self, expected: &str) -> Result<Cost> {
         let effect = self.step.effects.first();
         let effect = effect.with_context(|| format!("no effect where {expected} was expected"))?;
         let input = self.answer(effect)?;
-        // As a driver does: the request of a call that has ended is let go before the run hears of it.
+        // As a driver does: the request of a call that has ended is dropped before the run receives the result.
         self.step.effects.clear();
         let stamp = now();
         let region = Region::new(&INSTRUMENTED_SYSTEM);

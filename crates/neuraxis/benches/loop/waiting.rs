@@ -1,4 +1,4 @@
-//! What a run takes while it waits for its model.
+//! The cost of a run while it waits for its model.
 
 use std::fmt;
 use std::fs;
@@ -15,10 +15,10 @@ use crate::runtime;
 
 const RUNS: usize = 10_000;
 
-/// Runs begun before the first look, so that what every process needs once is not counted.
+/// The number of runs started before the first measurement, so that one-time allocations are not counted.
 const WARM: usize = 100;
 
-/// What so many waiting runs take.
+/// The cost of a number of waiting runs.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     resident: u64,
@@ -80,7 +80,7 @@ pub(crate) fn measure() -> Result<Waiting> {
     })
 }
 
-/// Begins runs until there are so many, and waits until each of them waits for its model.
+/// Starts runs up to the given number, and waits until each of them waits for its model.
 async fn begin(
     orchestrator: &Orchestrator,
     model: &Hanging,

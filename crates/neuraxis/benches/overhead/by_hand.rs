@@ -1,5 +1,5 @@
-//! The loop as somebody who knows how writes it by hand: one reqwest client, typed structs, tools called in place, nothing
-//! copied that can be moved. No governance, no validation, no records, no limits but one.
+//! The loop as an expert would write it by hand: one reqwest client, typed structs, direct tool calls, nothing copied
+//! that can be moved. No governance, no validation, no records, and only one limit.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::engine::{QUESTION, SYSTEM_PROMPT};
 
-/// What the tool takes.
+/// The schema of the tool's arguments.
 const ADD_SCHEMA: &str = r#"{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"],"additionalProperties":false}"#;
 
 #[derive(Serialize)]
@@ -128,7 +128,7 @@ impl ByHand {
         bail!("too many turns")
     }
 
-    /// One streamed answer; returns how many bytes of text were shown.
+    /// One streamed answer. Returns the number of text bytes shown.
     pub(crate) async fn stream(&self) -> Result<usize> {
         let mut response = self.post(&opening(), true).await?;
         let mut pending: Vec<u8> = Vec::new();

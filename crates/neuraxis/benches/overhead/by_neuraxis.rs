@@ -32,7 +32,7 @@ impl ByNeuraxis {
         Ok(result.reply)
     }
 
-    /// One streamed answer; returns how many bytes of text were shown.
+    /// One streamed answer. Returns the number of text bytes shown.
     pub(crate) async fn stream(&self, number: usize) -> Result<usize> {
         let (_, mut events) = self.orchestrator.stream(request(number)?).await?;
         let mut shown = 0;

@@ -1,12 +1,13 @@
-//! What the runtime costs: the engine against a hand-written loop that does the same exchanges with the same server.
+//! The cost of the runtime: the engine compared to a hand-written loop that performs the same exchanges with the same
+//! server.
 //!
-//! `cargo xtask bench`. A loopback model server runs in a process of its own, so that its work is not counted. Both sides
-//! take turns, pair by pair, so that a machine whose speed drifts drifts for both; what is printed is the median of the
-//! pairs' ratios. Governance, validation of arguments and the in-memory log of records are on, as in production; the
-//! allocator is that of our programs, for both sides.
+//! Run it with `cargo xtask bench`. A loopback model server runs in a separate process, so that its work is not
+//! counted. Both sides alternate in pairs, so that drift in the machine's speed affects both; the printed value is the
+//! median of the pairs' ratios. Governance, validation of arguments and the in-memory log of records are on, as in
+//! production. Both sides use the allocator of our programs.
 //!
-//! `overhead WORKLOAD…` measures only the named workloads (or `memory`), by their short names, and keeps no table;
-//! `overhead --side by-hand|by-neuraxis WORKLOAD` does one side's part only, for a profiler to look at.
+//! `overhead WORKLOAD…` measures only the named workloads (or `memory`), by their short names, and stores no table.
+//! `overhead --side by-hand|by-neuraxis WORKLOAD` runs only one side, for a profiler.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -33,12 +34,12 @@ use crate::workload::Workload;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How many pairs each workload is measured in.
+/// The number of pairs measured per workload.
 const PAIRS: usize = 21;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // Cargo says that this is a benchmark, which is no news.
+    // Cargo passes this argument to every benchmark.
     let arguments = arguments.iter().filter(|argument| *argument != "--bench");
     let arguments: Vec<&str> = arguments.map(String::as_str).collect();
     let outcome = match arguments.as_slice() {
@@ -57,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What measures memory, where workloads are named.
+/// The name that selects the memory measurement instead of a workload.
 const MEMORY_NAME: &str = "memory";
 
 fn workload(name: &str) -> Result<Workload> {

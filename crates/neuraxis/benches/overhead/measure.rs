@@ -18,13 +18,13 @@ use crate::workload::Workload;
 /// The argument that makes this program measure one side's memory.
 pub(crate) const MEMORY: &str = "--memory";
 
-/// The argument that makes this program do one side's part of a workload only.
+/// The argument that makes this program run only one side of a workload.
 pub(crate) const SIDE: &str = "--side";
 
 const BY_HAND: &str = "by-hand";
 const BY_NEURAXIS: &str = "by-neuraxis";
 
-/// How many runs wait at the same time when their memory is measured.
+/// The number of concurrently waiting runs when their memory is measured.
 const WAITING_RUNS: usize = 1_000;
 
 /// The processor time of one run on each side.
@@ -41,7 +41,7 @@ pub(crate) struct Memory {
     pub(crate) by_neuraxis: u64,
 }
 
-/// Both sides, ready to do one workload.
+/// Both sides, ready to run one workload.
 struct Sides {
     runtime: Runtime,
     workload: Workload,
@@ -106,7 +106,7 @@ pub(crate) fn pairs(server: &ModelServer, workload: Workload, count: usize) -> R
     Ok(pairs)
 }
 
-/// Does one side's part of a workload, for as long as a profiler needs to see something.
+/// Runs one side of a workload, for as long as a profiler needs.
 pub(crate) fn one_side(
     server: &ModelServer,
     side: &str,
@@ -147,8 +147,8 @@ where
     Ok(started.elapsed() / runs)
 }
 
-/// Lets many runs wait for a model that never answers and sees how much memory each takes. Each side is measured in a
-/// process of its own, so that neither fills what the other left free.
+/// Makes many runs wait for a model that never answers, and measures the memory per run. Each side is measured in a
+/// separate process, so that neither uses memory that the other freed.
 pub(crate) fn memory_per_run(server: &ModelServer) -> Result<Memory> {
     let url = server.url("wait/0/0");
     Ok(Memory {
@@ -194,7 +194,7 @@ where
     Run: Future<Output = Result<()>> + Send + 'static,
 {
     let runtime = runtime()?;
-    // Some first, so that what every process needs once is not counted.
+    // Some runs first, so that one-time allocations are not counted.
     let settle = Duration::from_millis(1_500);
     let begin = |numbers: std::ops::Range<usize>| {
         numbers

@@ -1,6 +1,6 @@
-//! A model server as quick as can be: canned replies over HTTP/1.1, in a process of its own.
+//! A model server that is as fast as possible: canned replies over HTTP/1.1, in a separate process.
 //!
-//! The path says what it plays: `/turns/T/C/…` calls the tool `add` C times in each of T turns and then answers;
+//! The path selects the behavior: `/turns/T/C/…` calls the tool `add` C times in each of T turns and then answers;
 //! `/wait/…` never answers.
 
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,7 @@ pub(crate) const SERVE: &str = "--serve-model";
 /// How many tokens the final answer has.
 const ANSWER_TOKENS: usize = 400;
 
-/// The server's process, ended when this is dropped.
+/// The server's process, killed on drop.
 #[derive(Debug)]
 pub(crate) struct ModelServer {
     child: Child,
@@ -47,7 +47,7 @@ impl ModelServer {
 
 impl Drop for ModelServer {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -65,7 +65,7 @@ pub(crate) fn serve() -> Result<()> {
         loop {
             let (connection, _) = listener.accept().await?;
             tokio::spawn(async move {
-                // A client that goes away ends its connection, and that is all.
+                // A client that disconnects only ends its connection.
                 let _ = converse(connection).await;
             });
         }
@@ -97,7 +97,7 @@ async fn converse(mut connection: TcpStream) -> Result<()> {
     }
 }
 
-/// Reads up to the end of a request's head; returns its path, where the body begins and how long it is.
+/// Reads up to the end of a request's head. Returns its path, where the body begins and how long it is.
 async fn read_head(
     connection: &mut TcpStream,
     buffer: &mut Vec<u8>,
@@ -186,7 +186,7 @@ fn json(body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The whole stream at once: what is measured is the reader, not the pace.
+/// The whole stream at once: the reader is measured, not the pace.
 fn events() -> Vec<u8> {
     let mut body = String::new();
     let mut chunk = |delta: &str, finish: &str| {
@@ -204,7 +204,7 @@ fn events() -> Vec<u8> {
     let mut response =
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
             .to_vec();
-    // One HTTP chunk an event, as servers send them.
+    // One HTTP chunk per event, as servers send them.
     for event in body.split_inclusive("\n\n") {
         response.extend_from_slice(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes());
     }

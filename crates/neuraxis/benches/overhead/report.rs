@@ -1,4 +1,4 @@
-//! The table of what was measured.
+//! The table of results.
 
 use std::fmt;
 use std::fs;
@@ -10,7 +10,7 @@ use anyhow::Result;
 use crate::measure::{Memory, Pair};
 use crate::workload::Workload;
 
-/// What was measured, a row a workload.
+/// The results, one row per workload.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<(Workload, Vec<Pair>)>,
@@ -86,7 +86,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Keeps the last table under `target/`.
+/// Stores the last table under `target/`.
 pub(crate) fn keep(text: &str) -> Result<()> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     fs::create_dir_all(&target)?;

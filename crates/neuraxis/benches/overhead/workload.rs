@@ -1,9 +1,9 @@
-//! What is measured.
+//! The workloads.
 
 /// An exchange with the model server, done many times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Workload {
-    /// 3 tool turns of 2 calls, then the answer; 32 runs at once.
+    /// 3 tool turns of 2 calls, then the answer; 32 concurrent runs.
     ToolTurnsAtOnce,
     /// The same, one run at a time.
     ToolTurnsAlone,
@@ -34,7 +34,7 @@ impl Workload {
         }
     }
 
-    /// The name by which it can be chosen.
+    /// Returns the name that selects it.
     pub(crate) const fn short_name(self) -> &'static str {
         match self {
             Self::ToolTurnsAtOnce => "at-once",
@@ -45,7 +45,7 @@ impl Workload {
         }
     }
 
-    /// The first part of the path under which the model server plays it.
+    /// Returns the first part of the model server's path for it.
     pub(crate) const fn path(self) -> &'static str {
         match self {
             Self::ToolTurnsAtOnce | Self::ToolTurnsAlone => "turns/3/2",
@@ -55,7 +55,7 @@ impl Workload {
         }
     }
 
-    /// How many runs one half of a pair does.
+    /// Returns the number of runs on one side of a pair.
     pub(crate) const fn runs(self) -> usize {
         match self {
             Self::ToolTurnsAtOnce => 640,
@@ -66,7 +66,7 @@ impl Workload {
         }
     }
 
-    /// How many of them are under way at the same time.
+    /// Returns how many of them run concurrently.
     pub(crate) const fn at_once(self) -> usize {
         match self {
             Self::ToolTurnsAtOnce => 32,

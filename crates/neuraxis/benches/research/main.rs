@@ -1,9 +1,9 @@
-//! One request of deep research whose lead hands out 1, 10 and 50 topics at once: what researchers that work at the same time
-//! cost.
+//! One deep-research request whose lead assigns 1, 10 and 50 topics at the same time: the cost of researchers that work
+//! concurrently.
 //!
-//! `cargo xtask bench research`. Everything happens in this process and in memory. The model takes half a second to answer;
-//! each researcher asks it three times, searches once and reads three pages of 20 kB, all at once. Limits are those of
-//! [`POLICY`]: the ones that ship would end the larger rounds before their time.
+//! Run it with `cargo xtask bench research`. Everything happens in this process and in memory. The model takes half a
+//! second per answer. Each researcher calls it three times, searches once and reads three pages of 20 kB in parallel.
+//! The limits are those of [`POLICY`]: the default ones would end the larger rounds early.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -22,16 +22,16 @@ use neuraxis::memory::MemoryStore;
 use neuraxis::{Channel, Mode, Orchestrator, Role, UserRequest};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 
-/// How many topics there are, round by round.
+/// The number of topics per round.
 const ROUNDS: [usize; 3] = [1, 10, 50];
 
 /// How long the model takes for each answer.
 const THINKING: Duration = Duration::from_millis(500);
 
-/// The bytes of a page.
+/// The size of a page in bytes.
 const PAGE: usize = 20_000;
 
-/// How many pages a researcher reads.
+/// The number of pages that a researcher reads.
 const PAGES: usize = 3;
 
 const POLICY: &str = r#"
@@ -109,7 +109,7 @@ fn orchestrator(topics: usize) -> Result<Orchestrator> {
     Ok(built)
 }
 
-/// Says what the lead or a researcher would say next.
+/// Returns what the lead or a researcher says next.
 fn answer(request: &ModelRequest, topics: usize) -> Script {
     let messages = request.messages.messages();
     let results = messages
@@ -144,7 +144,7 @@ fn answer(request: &ModelRequest, topics: usize) -> Script {
     said.into()
 }
 
-/// Names the pages of a researcher's topic.
+/// Returns the addresses of the pages of a researcher's topic.
 fn urls(messages: &[Arc<Message>]) -> impl Iterator<Item = String> {
     let mut users = messages
         .iter()
@@ -156,7 +156,7 @@ fn urls(messages: &[Arc<Message>]) -> impl Iterator<Item = String> {
     (0..PAGES).map(move |page| format!("https://a.example/{topic}/{page}"))
 }
 
-/// Returns the most memory that the process had so far, where the system says it.
+/// Returns the process's peak memory, if the system reports it.
 fn most_memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -12,10 +12,10 @@ use crate::shape::{Protocol, Shape, words};
 
 const DELTAS: usize = 20_000;
 
-/// Each reader reads so often, in turns, and its median counts.
+/// How many times each reader reads, alternating; the median is used.
 const ROUNDS: usize = 21;
 
-/// Pieces in which the decoder alone gets the stream from memory.
+/// The size of the pieces in which the decoder alone receives the stream from memory.
 const PIECE: usize = 16 * 1024;
 
 /// Prints the rows of a protocol.

@@ -1,4 +1,4 @@
-//! How long after a server sent it a delta is heard.
+//! How long after a server sent a delta it is received.
 
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
@@ -12,10 +12,11 @@ use crate::shape::{Protocol, Shape, chunk, words};
 
 const DELTAS: usize = 1_500;
 
-/// So many of them find everything cold and are left out.
+/// The number of deltas at the start that are left out, because caches are cold.
 const COLD: usize = 100;
 
-/// Between two deltas, in milliseconds: as quick as listeners are woken, and as quick as a fast model writes.
+/// The interval between two deltas, in milliseconds: as fast as listeners are woken, and as fast as a fast model
+/// writes.
 pub(crate) const PACES: [u64; 2] = [1, 5];
 
 /// When each delta was sent.
@@ -47,7 +48,7 @@ pub(crate) async fn measure(protocol: Protocol, pace: u64) {
     }
 }
 
-/// Where each delta ends, in what its reader counts.
+/// Returns where each delta ends, in the unit that its reader counts.
 fn ends(start: usize, lengths: impl Iterator<Item = usize>) -> Vec<usize> {
     let mut end = start;
     lengths
@@ -58,7 +59,7 @@ fn ends(start: usize, lengths: impl Iterator<Item = usize>) -> Vec<usize> {
         .collect()
 }
 
-/// How much was heard when.
+/// How much was received, and when.
 type Heard = Vec<(usize, Instant)>;
 
 async fn hear(reader: &Reader) -> Heard {
@@ -71,7 +72,7 @@ async fn hear(reader: &Reader) -> Heard {
     heard
 }
 
-/// Reads what comes over a socket of its own.
+/// Reads the data from a plain socket.
 async fn socket(url: &str) -> Heard {
     let address = url.trim_start_matches("http://");
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -89,7 +90,7 @@ async fn socket(url: &str) -> Heard {
     }
 }
 
-/// How late each delta was heard, but for the first ones, which find everything cold.
+/// Returns how late each delta was received, except the first ones, for which caches are cold.
 fn lateness(heard: &Heard, ends: &[usize], sent: &Sent) -> Vec<Duration> {
     let sent = sent.lock().unwrap();
     assert_eq!(sent.len(), ends.len(), "not every delta was sent");
@@ -115,7 +116,7 @@ fn row(protocol: Protocol, pace: u64, name: &str, mut late: Vec<Duration>) {
     );
 }
 
-/// Sends a delta at a time, each in one write.
+/// Sends one delta at a time, each in one write.
 fn trickle(stream: &mut TcpStream, shape: &Shape, pace: u64, sent: &Sent) {
     let pause = || std::thread::sleep(Duration::from_millis(pace));
     sent.lock().unwrap().clear();

@@ -1,5 +1,5 @@
-//! What reading a streamed reply costs beyond the reading of its body, and how much later a delta is heard for it.
-//! `cargo xtask bench --wire` runs it; the tables are kept in `docs/wire.md`.
+//! The cost of reading a streamed reply beyond the reading of its body, and how much later a delta is received because
+//! of it. Run it with `cargo xtask bench --wire`; the tables are kept in `docs/wire.md`.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-//! Those who read a stream.
+//! The readers of a stream.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::shape::Protocol;
 
 /// Reads streams from one server, on a connection that it keeps.
 pub(crate) enum Reader {
-    /// The HTTP client below, which hands on the bytes of the body.
+    /// The underlying HTTP client, which passes on the bytes of the body.
     Body(reqwest::Client, String),
     Client(Arc<OpenAiClient>),
-    /// One who listens to the events of a run.
+    /// A listener to the events of a run.
     Listener(Orchestrator),
 }
 
@@ -47,7 +47,7 @@ impl Reader {
         }
     }
 
-    /// Reads a stream to its end, and tells of how many bytes of text came when, or of how many of the bare body.
+    /// Reads a stream to its end, reporting the number of bytes of text as they arrive, or of the raw body.
     pub(crate) async fn read(&self, heard: impl FnMut(usize)) {
         match self {
             Self::Body(client, url) => bytes(client, url, heard).await,

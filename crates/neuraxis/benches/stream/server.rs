@@ -1,4 +1,4 @@
-//! A server on loopback, on a thread of its own, that gives each request the same answer.
+//! A loopback server, on a separate thread, that gives each request the same answer.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -26,12 +26,12 @@ pub(crate) fn start(answer: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> 
     address
 }
 
-/// Sends bytes to a client that stays.
+/// Sends bytes to a client that stays connected.
 pub(crate) fn send(stream: &mut TcpStream, bytes: &[u8]) {
     stream.write_all(bytes).unwrap();
 }
 
-/// Reads a request; false once the client is done.
+/// Reads a request. Returns false once the client is done.
 fn request(stream: &mut TcpStream) -> bool {
     let mut bytes = Vec::new();
     let mut piece = [0; 4096];

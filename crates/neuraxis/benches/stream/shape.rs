@@ -1,10 +1,10 @@
-//! Streams as servers send them: one word a delta, with all that servers repeat around it.
+//! Streams as servers send them: one word per delta, with everything that servers repeat around it.
 
 use std::fmt::Write;
 
 use serde_json::json;
 
-/// What a stream is written in.
+/// The protocol of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Chat,
@@ -31,7 +31,7 @@ const WORDS: [&str; 8] = [
     " 🦀",
 ];
 
-/// A stream of so many deltas: what comes before them, each of them, and what comes after.
+/// A stream of a number of deltas: what precedes them, each of them, and what follows.
 pub(crate) struct Shape {
     pub(crate) before: String,
     pub(crate) deltas: Vec<String>,
@@ -46,7 +46,7 @@ impl Shape {
         }
     }
 
-    /// The whole stream, each event a chunk of HTTP's own.
+    /// Returns the whole stream, with each event in an HTTP chunk.
     pub(crate) fn chunked(&self) -> Vec<u8> {
         let mut text = chunk(&self.before);
         for delta in &self.deltas {
@@ -63,12 +63,12 @@ impl Shape {
     }
 }
 
-/// What so many deltas say.
+/// Returns the words of this many deltas.
 pub(crate) fn words(count: usize) -> impl Iterator<Item = &'static str> {
     WORDS.iter().copied().cycle().take(count)
 }
 
-/// A text as a chunk of HTTP's.
+/// Returns a text as an HTTP chunk.
 pub(crate) fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }

@@ -1,11 +1,11 @@
-//! What tracing costs a run in processor time, over all threads of the process: without a sink, with all runs sampled out, and
-//! with all exported to a receiver on loopback that takes everything, with and without what was said. A run is three turns with
-//! two tool calls each, and an answer. `cargo xtask bench --tracing` runs it.
+//! The cost of tracing a run in processor time, over all threads of the process: without a sink, with all runs sampled
+//! out, and with all exported to a loopback receiver that accepts everything, with and without conversation content. A
+//! run is three turns with two tool calls each, and an answer. Run it with `cargo xtask bench --tracing`.
 //!
-//! It is measured as the programs run it, with a model over HTTP and the log in SQLite, and with both in memory, where there is
-//! next to nothing but the engine. The model server is a process of its own; the receiver is a part of this one.
+//! It is measured as the programs run it, with a model over HTTP and the log in SQLite, and with both in memory, which
+//! leaves almost nothing but the engine. The model server is a separate process; the receiver is part of this one.
 //!
-//! `tracing WORLD KIND` only does runs of one kind, for a profiler to look at.
+//! `tracing WORLD KIND` only performs runs of one kind, for a profiler.
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
 #[path = "../overhead/model_server.rs"]
@@ -34,14 +34,14 @@ use crate::model_server::ModelServer;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How many runs a round has, and how many rounds there are of each kind.
+/// The number of runs per round, and the number of rounds of each kind.
 const RUNS: u32 = 200;
 const ROUNDS: usize = 21;
 
-/// What is around the engine.
+/// The engine's environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum World {
-    /// A model over HTTP and a database in a file, as the programs have them.
+    /// A model over HTTP and a database in a file, as in the programs.
     Programs,
     /// Model and store in memory.
     Memory,
@@ -67,7 +67,7 @@ const KINDS: [(Tracing, &str); 4] = [
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // Cargo says that this is a benchmark, which is no news.
+    // Cargo passes this argument to every benchmark.
     let arguments = arguments.iter().filter(|argument| *argument != "--bench");
     let arguments: Vec<&str> = arguments.map(String::as_str).collect();
     match arguments.as_slice() {
@@ -84,7 +84,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// An engine with what it needs, for as long as it is used.
+/// An engine with the resources it needs while in use.
 struct Traced {
     orchestrator: Orchestrator,
     otel: Option<Otel>,
@@ -129,7 +129,7 @@ impl Traced {
         })
     }
 
-    /// Returns the processor time of one run, of all threads, what is sent in the meantime included.
+    /// Returns the processor time of one run, over all threads, including that of export in the meantime.
     fn round(&self, runtime: &Runtime, number: &mut u64) -> Result<Duration> {
         let began = ProcessTime::now();
         for _ in 0..RUNS {
@@ -168,7 +168,7 @@ fn exporter(url: &str, how: Tracing) -> Result<Option<Otel>> {
     Ok(Some(Otel::start(&config)?))
 }
 
-/// Measures all kinds in turns, so that what else runs on the machine falls on all alike. The first round warms up.
+/// Measures the kinds alternately, so that other load on the machine affects all equally. The first round is a warm-up.
 fn measure(world: World) -> Result<()> {
     let (runtime, model, url) = (Runtime::new()?, ModelServer::start()?, receiver::start()?);
     let mut traced = Vec::new();
@@ -204,7 +204,7 @@ fn measure(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Does runs of one kind and nothing else.
+/// Performs only runs of one kind.
 fn one_kind(world: &str, kind: &str) -> Result<()> {
     let mut worlds = WORLDS.into_iter();
     let world = worlds

@@ -1,4 +1,4 @@
-//! Takes whatever it is sent over HTTP, answers with success and forgets it.
+//! Accepts any HTTP request, answers with success and discards it.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::thread;
 
 use anyhow::Result;
 
-/// Starts to take, and returns the address.
+/// Starts the receiver, and returns its address.
 pub(crate) fn start() -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -37,7 +37,7 @@ fn swallow(mut stream: TcpStream) {
     }
 }
 
-/// Returns how long a request is, once it is there whole.
+/// Returns the length of a request, once it is complete.
 fn whole(request: &[u8]) -> Option<usize> {
     let end = request.windows(4).position(|it| it == b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(request.get(..end)?).to_lowercase();
