@@ -1,7 +1,7 @@
-//! The features of the facade: each is compiled with the tests, and told where people look for them.
+//! The features of the facade: each is compiled by the tests and documented where readers look for it.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
-/// Returns the names of the features that `Cargo.toml` defines, but for `default`.
+/// Returns the names of the features that `Cargo.toml` defines, except `default`.
 fn features() -> Vec<&'static str> {
     let manifest = include_str!("../Cargo.toml");
     let section = manifest.split("[features]").nth(1).unwrap();
@@ -44,7 +44,7 @@ fn every_feature_is_compiled_with_the_tests() {
     let own = own.split("] }").next().unwrap();
     let default = manifest.split("\ndefault = [").nth(1).unwrap();
     let default = default.split(']').next().unwrap();
-    // Some come with others.
+    // Some features enable others.
     let brought = [
         ("file-tools", "command-tools"),
         ("postgres", "sql"),

@@ -1,13 +1,13 @@
-//! The page about the loop rules, `docs/loop-rules.md`: it leaves out no rule, no type of record and no way to end, and
-//! each test that it names is there.
+//! The page about the loop rules, `docs/loop-rules.md`: it covers every rule, every type of record and every ending,
+//! and each test that it names exists.
 //!
-//! Here and not beside the loop, because tests of several crates are named.
+//! These checks are here and not next to the loop, because the page names tests of several crates.
 
 use crate::named::{missing, tests_named};
 
 const PAGE: &str = include_str!("../../../docs/loop-rules.md");
 
-/// The variants of an enum, as they stand in its file, by their names on the wire.
+/// Returns the variants of an enum in a file, by their names in the serialized form.
 fn variants(file: &str, head: &str) -> Vec<String> {
     let (_, rest) = file.split_once(head).unwrap();
     let (body, _) = rest.split_once("\n}").unwrap();

@@ -1,4 +1,4 @@
-//! Pages that name tests: each names tests that are there, and leaves out nothing.
+//! Pages that name tests: each names only existing tests, and is complete.
 #![expect(
     clippy::unwrap_used,
     reason = "a page that cannot be read must stop the test at once"

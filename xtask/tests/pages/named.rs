@@ -1,9 +1,9 @@
-//! The tests that a page names, and those that there are.
+//! The tests that a page names, and the existing ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the tests that a page names and that no crate has.
+/// Returns the tests that a page names but no crate has.
 pub(crate) fn missing(page: &str) -> Vec<&str> {
     let tests = tests();
     let is_there = |name: &&str| {
@@ -14,7 +14,7 @@ pub(crate) fn missing(page: &str) -> Vec<&str> {
     named.filter(|name| !is_there(name)).collect()
 }
 
-/// The code in a text that reads as a test: modules and a name, or a sentence of its own.
+/// Returns the code in a text that looks like a test: modules and a name, or a name that is a sentence.
 pub(crate) fn tests_named(text: &str) -> Vec<&str> {
     let code = text.split('`').skip(1).step_by(2);
     let is_test = |code: &&str| {
@@ -28,7 +28,7 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            // What fuzzing builds has sources of others.
+            // The output of fuzzing contains third-party sources.
             if !path.ends_with("target") {
                 rust_files(&path, found);
             }
@@ -38,7 +38,7 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The modules that a file is by its place.
+/// Returns the module path of a file, based on its location.
 fn modules_of(file: &Path, below: &Path) -> Vec<String> {
     let place = file.strip_prefix(below).unwrap().with_extension("");
     let parts = place.iter().map(|part| part.to_str().unwrap().to_owned());
@@ -47,7 +47,7 @@ fn modules_of(file: &Path, below: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The name behind a word that a line begins with.
+/// Returns the name after a word at the start of a line.
 fn named<'a>(line: &'a str, word: &str, end: char) -> Option<&'a str> {
     let line = line.trim_start();
     let line = line.strip_prefix("pub(crate) ").unwrap_or(line);
@@ -65,10 +65,10 @@ fn add_tests(text: &str, mut modules: Vec<String>, found: &mut Vec<String>) {
         let attribute = line.trim_start().strip_prefix("#[");
         is_test |=
             attribute.is_some_and(|it| it.starts_with("test") || it.starts_with("tokio::test"));
-        // Each rule of a port is a test of whatever is behind the port.
+        // Each rule of a port is a test of every implementation of the port.
         is_test |= modules.iter().any(|module| module == "conformance")
             && line.starts_with("pub async fn ");
-        // So is each scenario in the list of a macro: `fn what_a_person_does() = "scenario";`.
+        // So is each scenario in a macro's list: `fn what_a_person_does() = "scenario";`.
         is_test |= line.contains("() = \"");
         if let Some(name) = named(line, "mod ", '{') {
             modules.push(name.to_owned());

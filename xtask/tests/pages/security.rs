@@ -1,11 +1,11 @@
-//! The page about security, `docs/security.md`: it has a row for each threat, each says what is not promised, and each test
-//! that it names is there.
+//! The page about security, `docs/security.md`: it has a row for each threat, each row says what is not promised, and
+//! each test that it names exists.
 
 use crate::named::{missing, tests_named};
 
 const PAGE: &str = include_str!("../../../docs/security.md");
 
-/// The threats there are: T1 to T24.
+/// The number of threats: T1 to T24.
 const THREATS: usize = 24;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Calls that need approval: put to the person at the client who made the request, and to nobody else.
+//! Calls that need approval: put only to the user at the client that made the request.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -176,7 +176,7 @@ async fn several_calls_are_asked_about_one_by_one_and_decided_one_by_one() {
     }
 }
 
-/// A model that makes two calls at once, and the tool, which takes its time.
+/// A model that makes two calls at the same time, and the tool, which is slow.
 fn two_slow_refunds() -> (Arc<ScriptedModel>, Arc<ScriptedTool>) {
     let model = ScriptedModel::new()
         .then(reply::calls([
@@ -276,7 +276,7 @@ async fn arguments_that_nobody_would_read_are_not_put_to_anybody() {
     }
 }
 
-/// Asserts that an answer which did not count is told of, with where to decide.
+/// Asserts that an answer was rejected with an explanation of where to decide.
 fn assert_says_what_to_do(answer: &CallToolResponse) {
     let CallToolResponse::Complete(told) = answer else {
         panic!("{answer:?}");
@@ -303,7 +303,7 @@ async fn without_sessions_a_question_is_a_result_and_only_its_own_state_brings_t
     assert_eq!(status(&orchestrator, "s1").await, Some(RunStatus::Waiting));
     let answers = [(question, approval())];
 
-    // A state that was made up, cut, or given for another tool is refused.
+    // A state that was made up, truncated, or issued for another tool is refused.
     let run = orchestrator.approvals().list().await.unwrap()[0]
         .run_id
         .to_string();
@@ -320,7 +320,7 @@ async fn without_sessions_a_question_is_a_result_and_only_its_own_state_brings_t
     }
     assert_eq!(tool.count(), 0);
 
-    // An answer to another question is none: it is asked again.
+    // An answer to another question does not count; the question is asked again.
     let mut other = call.clone();
     other.input_responses = Some([("0123456789abcdef".to_owned(), approval())].into());
     other.request_state = Some(state.clone());
@@ -342,7 +342,7 @@ async fn without_sessions_a_question_is_a_result_and_only_its_own_state_brings_t
     assert!(matches!(&done, CallToolResponse::Complete(done) if text(done) == "That is all."));
     assert_eq!(tool.count(), 1);
 
-    // Once more it tells what the run came to, and nothing runs again.
+    // Repeating the request returns the outcome of the run again, and nothing runs again.
     let done = served.client.call_tool_once(answered).await.unwrap();
     assert!(matches!(&done, CallToolResponse::Complete(done) if text(done) == "That is all."));
     assert_eq!(tool.count(), 1);
@@ -355,7 +355,7 @@ async fn a_question_that_nobody_answers_lets_nothing_run_and_the_run_goes_on() {
     let (server, _) = server(&model, &[Arc::clone(&tool)]);
     let silent = crate::endings::Silent(person.clone());
     let client = crate::endings::connect_silent(&server, silent).await;
-    // The days that it stays open pass at once.
+    // The virtual clock skips the days for which the question stays open.
     let call = request("ask", json!({"message": "Refund order 17."}));
     let done = client.call_tool(call).await.unwrap();
     assert_eq!((text(&done), tool.count()), ("That is all.", 0));
@@ -406,7 +406,7 @@ async fn a_run_has_no_place_while_a_person_decides_and_one_again_when_it_goes_on
         let (server, _) = server(&model, &[refund()]);
         let served = connect(&server.places(Arc::clone(&places)), era, &person).await;
         let goes_on = async {
-            // Who brings a decision is not refused, and has the next place.
+            // A call with a decision is not refused, and gets the next place.
             until("the run is at work", async || model.open_calls() == 1).await;
             let other = other.lock().unwrap().take();
             assert!(other.is_some(), "{era:?}");
@@ -465,7 +465,7 @@ async fn a_run_that_somebody_else_lets_go_on_has_the_place_that_it_is_given_alon
     let decided = approvals.decide(run, call, hash, ApprovalDecision::APPROVE, None);
     decided.await.unwrap();
     until("the run is at work", async || model.open_calls() == 1).await;
-    // By then the call has heard of it.
+    // By then the call has noticed.
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(places.available_permits(), 1);
     calling.abort();
@@ -535,7 +535,7 @@ async fn a_server_opens_the_states_of_another_whose_place_it_takes() {
     answered.input_responses = Some([(question, approval())].into());
     answered.request_state = asked.request_state;
 
-    // Who has lost the right to approve meanwhile brings nothing.
+    // A client that has lost the right to approve meanwhile cannot decide.
     let unasked = connect(&server().without_questions(), &ERAS[1], &person).await;
     let refused = unasked.client.call_tool_once(answered.clone()).await;
     assert_says_what_to_do(&refused.unwrap());

@@ -1,4 +1,4 @@
-//! Calls that are cancelled, and clients that go away.
+//! Calls that are cancelled, and clients that disconnect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::{ERAS, Person, Served, connect, request, server, status, text, until};
 
-/// A person who is asked and says nothing.
+/// A user who is asked and does not answer.
 pub(crate) struct Silent(pub(crate) Person);
 
 impl ClientHandler for Silent {
@@ -46,7 +46,7 @@ pub(crate) async fn connect_silent(
     person.serve(theirs).await.unwrap()
 }
 
-/// A call in the session `s1` whose model is asked.
+/// A call in the session `s1` whose model has been called.
 async fn asked(
     served: &Served,
     model: &ScriptedModel,
@@ -78,7 +78,7 @@ async fn cancelling_the_call_cancels_its_run() {
         })
         .await;
         assert_eq!(model.open_calls(), 0);
-        // The session is free, and the connection goes on.
+        // The session is free, and the connection still works.
         assert_eq!(served.client.list_all_tools().await.unwrap().len(), 3);
         served.leave().await;
     }
@@ -93,7 +93,7 @@ async fn a_client_that_vanishes_mid_run_leaves_no_run_at_work() {
         let calling = asked(&served, &model).await;
         drop(served.client);
         calling.abort();
-        // Serving is over only once the run is.
+        // Serving ends only once the run has ended.
         served.server.await.unwrap().unwrap();
         assert_eq!(
             status(&orchestrator, "s1").await,

@@ -1,4 +1,4 @@
-//! Clients of the era of `initialize` over HTTP, whose sessions are forgotten when they are silent.
+//! Clients of the `initialize` era over HTTP, whose sessions are dropped when they are silent.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use tokio::time::Instant;
 
 use crate::support::{server, status, until};
 
-/// How often a stream without messages has a comment.
+/// The interval of comments in a stream without messages.
 const BETWEEN_COMMENTS: Duration = Duration::from_secs(15);
 
-/// A client that sends messages, and opens no stream of its own.
+/// A client that sends messages and opens no separate stream.
 struct Posting {
     service: HttpService,
     session: Option<String>,
 }
 
-/// What a client is told while its call is under way.
+/// What a client receives while its call is in progress.
 struct Told {
     body: BoxBody<Bytes, Infallible>,
     text: String,
@@ -62,7 +62,7 @@ impl Posting {
         self.service.answer(post).await
     }
 
-    /// Has a refund made in the session `s1`.
+    /// Requests a refund in the session `s1`.
     async fn call(&self) -> Told {
         let arguments = json!({"message": "Refund order 17.", "session": "s1"});
         let params = json!({"name": "ask", "arguments": arguments});
@@ -75,7 +75,7 @@ impl Posting {
         }
     }
 
-    /// Answers what was asked.
+    /// Answers a question.
     async fn answer(&self, id: &Value, result: Value) {
         let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
         assert_eq!(self.send(answer).await.status(), 202);
@@ -83,7 +83,7 @@ impl Posting {
 }
 
 impl Told {
-    /// Returns the next message; nothing at the end.
+    /// Returns the next message, or `None` at the end.
     async fn next(&mut self) -> Option<Value> {
         loop {
             while let Some((event, rest)) = self.text.split_once("\n\n") {
@@ -97,7 +97,7 @@ impl Told {
             let frame = self.body.frame().await?.unwrap();
             let data = frame.into_data().unwrap();
             if data.starts_with(b":") {
-                // When the next one is due the SDK looks at the machine's clock, behind which the paused one is never.
+                // For the next one, the SDK reads the machine's clock, which is never behind the paused one.
                 tokio::time::sleep(BETWEEN_COMMENTS).await;
                 continue;
             }

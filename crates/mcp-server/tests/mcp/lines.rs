@@ -1,4 +1,4 @@
-//! What a client may send that is no message of the protocol.
+//! Client input that is not a message of the protocol.
 
 use std::sync::Arc;
 use std::time::Duration;

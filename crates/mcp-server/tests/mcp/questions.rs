@@ -1,4 +1,5 @@
-//! What tools ask in the middle of a call, what went wrong in a run, and what an answer cites: told to the client.
+//! What the client receives of tools' questions in the middle of a call, problems in a run, and the citations of an
+//! answer.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::support::{
     ERAS, INITIALIZE, Person, builder, connect, request, server, status, text, until,
 };
 
-/// A tool that asks for a size, as one of an MCP server does.
+/// A tool that asks for a size, as an MCP server's tool does.
 fn asking() -> (Arc<AskingTool>, Arc<ScriptedModel>) {
     let size = FieldKind::Integer {
         min: Some(1),
@@ -121,7 +122,7 @@ async fn without_sessions_the_tool_waits_for_the_call_that_brings_an_answer_whic
     let asked = answered(call.clone()).await.unwrap();
     assert_eq!(status(&orchestrator, "s1").await, Some(RunStatus::Running));
     assert_eq!(places.available_permits(), 0, "the run has its place");
-    // What does not fit is asked again.
+    // An answer that does not fit is asked for again.
     let asked = answered(bring(asked, 10)).await.unwrap();
     let done = answered(bring(asked, 7)).await;
     assert_eq!(done.unwrap_err(), "That is all.");
@@ -158,14 +159,14 @@ async fn without_sessions_a_client_that_never_comes_back_leaves_the_tool_without
 #[tokio::test(start_paused = true)]
 async fn a_person_who_says_nothing_leaves_the_tool_without_an_answer() {
     let (tool, model) = asking();
-    // The run has more time than the question.
+    // The run has a longer deadline than the question.
     let longer = PolicyConfig::from_toml("[modes.moderate]\ndeadline = '10m'\n").unwrap();
     let built = builder(&model, &[]).policy(Policy::layered(longer).unwrap());
     let built = built.tool(Arc::clone(&tool) as _);
     let server = McpServer::new(built.build().unwrap());
     let person = Person::saying(json!({"action": "decline"}));
     let client = connect_silent(&server, Silent(person.clone())).await;
-    // The minutes that it stays open pass at once.
+    // The virtual clock skips the minutes for which the question stays open.
     let call = request("ask", json!({"message": "Look."}));
     let done = client.call_tool(call).await.unwrap();
     assert_eq!(text(&done), "That is all.");

@@ -1,4 +1,4 @@
-//! What the tests have in common: a server on scripted parts, and clients with a person.
+//! Shared test code: a server on scripted parts, and clients with a user.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ use rmcp::{ClientHandler, RoleClient};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-/// The two ways of the protocol.
+/// The two eras of the protocol.
 pub(crate) const ERAS: [ClientLifecycleMode; 2] = [
     ClientLifecycleMode::Initialize,
     ClientLifecycleMode::Discover {
@@ -47,7 +47,7 @@ pub(crate) fn builder(
     builder
 }
 
-/// Makes a server on a model and tools.
+/// Creates a server on a model and tools.
 pub(crate) fn server(
     model: &Arc<ScriptedModel>,
     tools: &[Arc<ScriptedTool>],
@@ -58,15 +58,15 @@ pub(crate) fn server(
 
 type Answering = dyn Fn(&str) -> Result<ElicitResult, ErrorData> + Send + Sync;
 
-/// A client, and the person who sits there.
+/// A client and its user.
 #[derive(Clone)]
 pub(crate) struct Person {
     answers: Option<Arc<Answering>>,
-    /// How long they think about each question.
+    /// How long the user thinks about each question.
     thinks_for: Duration,
     /// The questions.
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
-    /// The progress that was told.
+    /// The progress that was reported.
     pub(crate) heard: Arc<Mutex<Vec<(f64, String)>>>,
     /// The log messages.
     pub(crate) messages: Arc<Mutex<Vec<String>>>,
@@ -79,7 +79,7 @@ impl fmt::Debug for Person {
 }
 
 impl Person {
-    /// A client that can ask nobody.
+    /// A client that cannot ask a user.
     pub(crate) fn absent() -> Self {
         Self {
             answers: None,
@@ -90,7 +90,7 @@ impl Person {
         }
     }
 
-    /// A person who answers each question so.
+    /// A user who answers each question with this function.
     pub(crate) fn answering(
         answer: impl Fn(&str) -> Result<ElicitResult, ErrorData> + Send + Sync + 'static,
     ) -> Self {
@@ -100,12 +100,12 @@ impl Person {
         }
     }
 
-    /// A person whose client answers each question with this JSON.
+    /// A user whose client answers each question with this JSON.
     pub(crate) fn saying(json: Value) -> Self {
         Self::answering(move |_| Ok(serde_json::from_value(json.clone()).unwrap()))
     }
 
-    /// The same person, who thinks about each question for so long.
+    /// The same user, who thinks about each question for this long.
     pub(crate) fn thinking_for(self, time: Duration) -> Self {
         Self {
             thinks_for: time,
@@ -177,7 +177,7 @@ pub(crate) struct Served {
     pub(crate) server: JoinHandle<Result<(), ServeError>>,
 }
 
-/// Lets a client speak with a server.
+/// Connects a client to a server.
 pub(crate) async fn connect(
     server: &McpServer,
     era: &ClientLifecycleMode,
@@ -214,7 +214,7 @@ impl Served {
         self.client.call_tool(request(tool, arguments)).await
     }
 
-    /// Takes leave.
+    /// Disconnects.
     pub(crate) async fn leave(self) {
         self.client.cancel().await.unwrap();
         self.server.await.unwrap().unwrap();
@@ -233,7 +233,7 @@ pub(crate) fn text(result: &CallToolResult) -> &str {
     &result.content[0].as_text().unwrap().text
 }
 
-/// Waits, without any time passing outside, until something is so.
+/// Waits, without real time passing, until a condition holds.
 pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     for _ in 0..2_000 {
         if is_so().await {
@@ -244,7 +244,7 @@ pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     panic!("never: {what}");
 }
 
-/// Returns where the last run of a session stands.
+/// Returns the status of a session's last run.
 pub(crate) async fn status(orchestrator: &Orchestrator, session: &str) -> Option<RunStatus> {
     let session: SessionId = session.parse().unwrap();
     let runs = orchestrator.sessions().runs(&session).await.unwrap();

@@ -1,4 +1,4 @@
-//! Agents as tools: what is offered, what an answer holds, and what is refused.
+//! Agents as tools: what is offered, what an answer contains, and what is refused.
 
 use std::sync::Arc;
 
@@ -192,7 +192,7 @@ async fn a_session_that_is_busy_takes_no_second_message() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_fails_is_an_error_that_says_so() {
-    // Out of scripts, the model fails.
+    // Without a script, the model fails.
     let (server, _) = server(&Arc::new(ScriptedModel::new()), &[]);
     let served = connect(&server, &INITIALIZE, &Person::absent()).await;
     let failed = served.call("ask", json!({"message": "x"})).await;

@@ -1,4 +1,4 @@
-//! `/agui`: what a front end of AG-UI sends, and the events that it is answered with.
+//! `/agui`: what an AG-UI front end sends, and the events with which it is answered.
 
 mod again;
 mod given_up;
@@ -19,7 +19,7 @@ use crate::support::client::answer;
 use crate::support::in_process::InProcess;
 use crate::support::{Client, Program};
 
-/// The body of a request, with what a test adds to it.
+/// The body of a request, with a test's additions.
 fn input(run: &str, messages: Value, more: Value) -> Value {
     let mut input = json!({
         "threadId": "t1", "runId": run, "protocolVersion": "1.0", "state": {}, "messages": null,
@@ -39,7 +39,7 @@ fn user(text: &str) -> Value {
     json!({"id": format!("u-{text}"), "role": "user", "content": text})
 }
 
-/// Sends a body and returns the events, which are framed as clients demand.
+/// Sends a body and returns the events, checking that they are framed as clients require.
 async fn told_with(client: &Client, body: &Value, token: Option<&str>) -> Vec<Value> {
     let mut request = client
         .post("/agui")
@@ -64,7 +64,7 @@ async fn told(client: &Client, body: &Value) -> Vec<Value> {
     told_with(client, body, None).await
 }
 
-/// Asks for what a person has to allow, and returns the events up to that.
+/// Asks for something that needs a user's approval, and returns the events up to the question.
 async fn asked_to_refund(client: &Client) -> Vec<Value> {
     let said = json!([user("Refund order 17.")]);
     told(client, &input("r1", said, json!({}))).await
@@ -83,12 +83,12 @@ fn text(told: &[Value]) -> String {
     deltas.map(|it| it["delta"].as_str().unwrap()).collect()
 }
 
-/// A server whose calls of `refund` wait for a person.
+/// A server whose calls of `refund` wait for a user.
 async fn serve(model: ScriptedModel, tool: &Arc<ScriptedTool>) -> (InProcess, Orchestrator) {
     serve_by(model, tool, Arc::new(SystemClock)).await
 }
 
-/// As above, by a clock of the test's own.
+/// Like [`serve`], with a clock that the test supplies.
 async fn serve_by(
     model: ScriptedModel,
     tool: &Arc<ScriptedTool>,
@@ -161,7 +161,7 @@ async fn a_run_of_the_program_is_told_from_its_start_to_its_end() {
         "{shown}"
     );
 
-    // The next run of the thread takes the new message alone.
+    // The next run of the thread uses only the new message.
     let thread = json!([user("What time is it?"), {"id": "a", "role": "assistant", "content": "Late."}, user("And now?")]);
     let next = input("r2", thread, json!({}));
     assert_eq!(
@@ -191,7 +191,7 @@ fn hello(more: Value) -> String {
     input("r", json!([user("Hello?")]), more).to_string()
 }
 
-/// Sends bodies and expects a problem for each, of this status, kind and field.
+/// Sends bodies and expects for each a problem with this status, kind and field.
 async fn refuses(bodies: Vec<(String, u16, &str, Option<&str>)>) {
     let program = Program::start().await;
     let client = program.client();

@@ -1,4 +1,4 @@
-//! Sessions whose log was altered behind the store's back.
+//! Sessions whose log was altered outside the store.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::support::Program;
 use crate::support::client::answer;
 
-/// A folder with a configuration that keeps sessions in a file there, and has a person asked before the clock is read.
+/// A folder with a configuration that keeps sessions in a file there, and requires a user's approval to read the clock.
 fn configured() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display();
@@ -25,7 +25,7 @@ async fn database(folder: &TempDir) -> SqliteConnection {
     SqliteConnection::connect(&url).await.unwrap()
 }
 
-/// Everything that the sessions and their runs consist of.
+/// Returns all stored data of the sessions and their runs.
 async fn kept(folder: &TempDir) -> Vec<(String, i64, Vec<u8>)> {
     let sql = "SELECT hex(runs.id), first_seq, body FROM runs LEFT JOIN steps ON steps.run = runs.key \
                UNION ALL SELECT id, 0, X'' FROM sessions";
@@ -33,7 +33,7 @@ async fn kept(folder: &TempDir) -> Vec<(String, i64, Vec<u8>)> {
     sqlx::query_as(sql).fetch_all(&mut database).await.unwrap()
 }
 
-/// Puts another question into the log of the session `s`.
+/// Changes the question in the log of the session `s`.
 async fn alter(folder: &TempDir) {
     let sql = "UPDATE steps SET body = CAST(replace(CAST(body AS TEXT), 'What ', 'When ') AS BLOB) \
                WHERE first_seq = 1 AND run IN (SELECT runs.key FROM runs JOIN sessions \

@@ -1,4 +1,4 @@
-//! The server's own API beside turns: sessions, runs and their events, what waits for a person, and what there is.
+//! The server's own API apart from turns: sessions, runs and their events, open decisions, and introspection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::support::in_process::{InProcess, TOKEN};
 use crate::support::program::folder_with;
 use crate::support::{Client, Program};
 
-/// A configuration in which the tool of the clock asks.
+/// A configuration in which the clock tool needs approval.
 const ASKS: &str =
     "[rules.clock]\nanswer = 'ask'\ntools = ['current_time']\nreason = 'The time is private.'\n";
 
@@ -26,7 +26,7 @@ async fn post(client: &Client, path: &str, body: Value) -> (u16, Value) {
     answer(request.body(body.to_string())).await
 }
 
-/// Decides as somebody who can read the user's own files.
+/// Decides as a user who can read the server user's own files.
 async fn decide(program: &Program, path: &str, body: Value) -> (u16, Value) {
     let file = program.folder().join(".local/share/neuraxis/server.token");
     let token = std::fs::read_to_string(file).unwrap();
@@ -38,15 +38,15 @@ async fn decide(program: &Program, path: &str, body: Value) -> (u16, Value) {
     answer(request.body(body.to_string())).await
 }
 
-/// What a decision is about.
+/// The call that a decision is about.
 struct Asked {
     run: String,
-    /// Where it is decided.
+    /// The address for the decision.
     path: String,
     question: Value,
 }
 
-/// Takes a turn that comes to wait for a person.
+/// Takes a turn that then waits for a user.
 async fn waiting(client: &Client, session: &str) -> Asked {
     let (status, result) = client
         .ask(session, &json!({"message": "What time is it?"}))
@@ -226,7 +226,7 @@ async fn a_turn_that_waits_says_of_each_call_what_would_run_and_why_a_person_dec
     let (_, open) = get(&client, "/api/v1/approvals?session=s").await;
     assert_eq!(open["approvals"][0]["question"], pending["question"]);
     assert_eq!(open["approvals"][0]["request"]["reason"], pending["reason"]);
-    // Whoever comes later is told the same.
+    // A later request returns the same.
     let run = result["run_id"].as_str().unwrap();
     let (_, shown) = get(&client, &format!("/api/v1/runs/{run}")).await;
     assert_eq!(shown["result"]["pending"], result["pending"], "{shown}");
@@ -357,7 +357,7 @@ async fn a_question_whose_time_is_over_is_listed_no_more_and_a_decision_about_it
         (409, &json!("/errors/question-expired")),
         "{problem}"
     );
-    // The run hears of it at once.
+    // The run notices at once.
     let events = client.get(&format!("/api/v1/runs/{}/events", asked.run));
     let frames = client.events(events).await.rest().await;
     assert_eq!(frames.last().unwrap().event, "final", "{frames:?}");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::Program;
 use crate::support::client::answer;
 
-/// The beginning of a PNG, by which its content is recognized.
+/// The first bytes of a PNG, by which its content is recognized.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0";
 
 fn file(name: &str, content: &[u8]) -> Value {

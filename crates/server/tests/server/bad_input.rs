@@ -1,4 +1,4 @@
-//! Bad input, as an orderly client may send it: each gets a problem document that says what was wrong.
+//! Bad input from a well-behaved client: each request gets a problem document that says what was wrong.
 
 use reqwest::RequestBuilder;
 use serde_json::json;

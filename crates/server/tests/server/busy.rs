@@ -1,11 +1,11 @@
-//! Sessions at work, and clients that do not wait.
+//! Busy sessions, and clients that do not wait.
 
 use serde_json::json;
 
 use crate::support::Program;
 use crate::support::gate::{Gate, gated_program, waiting_turn};
 
-/// What a run through the gate leaves: the question, the call, its result, the answer.
+/// The messages of a run through the gate: the question, the call, its result, the answer.
 const MESSAGES_OF_A_WHOLE_RUN: u64 = 4;
 
 #[tokio::test]
@@ -52,7 +52,8 @@ async fn a_client_that_leaves_before_its_json_came_leaves_its_run_at_work() {
     assert_goes_on_to_its_end(&program, gate).await;
 }
 
-/// Checks that the run of session `s` still waits at the gate, and once that is open ends as if somebody had listened.
+/// Checks that the run of session `s` still waits at the gate, and that it ends normally once the gate is open,
+/// although no client listens.
 async fn assert_goes_on_to_its_end(program: &Program, mut gate: Gate) {
     let client = program.client();
     let next = json!({"message": "What can you do?"});

@@ -1,4 +1,4 @@
-//! A client's own tools on the server's own API: a turn waits with a call of one, and goes on with the result that comes.
+//! A client's own tools on the server's own API: a turn waits with a call of one, and resumes with its result.
 
 use neuraxis_testkit::{ScriptedModel, reply};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn weather() -> Value {
     })
 }
 
-/// A turn in which the model without a model calls the client's tool.
+/// A turn in which the offline model calls the client's tool.
 fn turn() -> Value {
     json!({"message": r#"weather {"city": "Oslo"}"#, "tools": [weather()]})
 }
@@ -27,7 +27,7 @@ fn turn() -> Value {
 /// A call that waits for its result.
 struct Handed {
     run: String,
-    /// Where the result is brought.
+    /// The address for the result.
     path: String,
 }
 

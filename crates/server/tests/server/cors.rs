@@ -1,4 +1,4 @@
-//! Pages of other origins: those that the configuration names may ask and read the answers, as a browser is told, and no others.
+//! Pages of other origins: only configured ones may send requests and read the answers, as the browser is told.
 
 use reqwest::header::HeaderMap;
 use reqwest::{Method, RequestBuilder};
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::Program;
 use crate::support::program::{folder_with, make_key};
 
-/// The origin of a front end that the configuration names.
+/// The origin of a configured front end.
 const FRONT_END: &str = "https://chat.example.com";
 
 const CONFIG: &str = "[server]\norigins = ['https://chat.example.com', 'http://localhost:3000']\n";
@@ -24,7 +24,7 @@ fn request(program: &Program, method: Method, path: &str, origin: &str) -> Reque
     request.header("origin", origin)
 }
 
-/// What a browser asks before it sends what a page wants to send.
+/// The preflight request that a browser sends before a page's request.
 fn preflight(program: &Program, path: &str, origin: &str) -> RequestBuilder {
     let asked = request(program, Method::OPTIONS, path, origin);
     let asked = asked.header("access-control-request-method", "POST");
@@ -43,7 +43,7 @@ fn allowed(headers: &HeaderMap, name: &str) -> Option<String> {
 async fn a_page_of_an_origin_that_is_named_is_let_ask_by_its_browser_and_reads_the_answers() {
     let (program, key) = program(CONFIG).await;
     for path in ["/agui", "/v1/chat/completions", "/api/v1/sessions/s/turns"] {
-        // A browser sends no key with this question.
+        // A browser sends no key with it.
         let response = preflight(&program, path, FRONT_END).send().await.unwrap();
         assert!(response.status().is_success(), "{path}");
         let headers = response.headers();
@@ -80,7 +80,7 @@ async fn a_page_of_an_origin_that_is_named_is_let_ask_by_its_browser_and_reads_t
     ] {
         assert!(exposed.contains(name), "{name}: {exposed}");
     }
-    // What is wrong the page is told, too.
+    // A page can read errors too.
     let response = post().send().await.unwrap();
     assert_eq!(response.status(), 401);
     assert_eq!(
@@ -110,7 +110,7 @@ async fn no_other_page_is_let_ask_or_read_whatever_it_calls_its_origin() {
         assert_eq!(asked.status(), 403, "{origin}");
         assert_eq!(allowed(asked.headers(), "allow-origin"), None, "{origin}");
     }
-    // Who is no page needs no origin, and is told of none.
+    // A client that is not a page needs no origin, and receives no CORS headers.
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let asked = http.get(format!("{}/api/v1/sessions", program.url()));
     let asked = asked.bearer_auth(&key).send().await.unwrap();

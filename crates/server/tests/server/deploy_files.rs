@@ -1,4 +1,5 @@
-//! The files under `deploy/`, held against those who read them or their schemas, and against our own configuration.
+//! The files under `deploy/`, checked against the programs that read them or their schemas, and against our own
+//! configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ fn deploy(file: &str) -> PathBuf {
         .join(file)
 }
 
-/// Runs one of the linters that are provisioned.
+/// Runs one of the provisioned linters.
 fn passes(linter: &str, arguments: &[&str], file: &str) {
     let linters = std::env::var_os("TEST_NEURAXIS_DEPLOY_LINTERS").unwrap();
     let mut linter = Command::new(Path::new(&linters).join(linter));
@@ -49,7 +50,7 @@ fn lint_the_containerfile_is_one() {
     assert!(output.status.success() && said.trim().is_empty(), "{said}");
 }
 
-/// Runs what systemd has for that, on the unit with the program of these tests in it.
+/// Runs systemd's analyzer on the unit, with the test program in it.
 #[cfg(target_os = "linux")]
 fn analyzed(arguments: &[&str]) -> std::process::Output {
     let unit = fs::read_to_string(deploy("neuraxis-server.service")).unwrap();
@@ -69,7 +70,7 @@ fn analyzed(arguments: &[&str]) -> std::process::Output {
 #[ignore = "needs systemd: run by cargo xtask test"]
 fn real_systemd_has_nothing_to_complain_of_in_the_unit() {
     let verified = analyzed(&["verify", "--man=no"]);
-    // A key that it does not know is a warning, and no more.
+    // An unknown key is only a warning.
     let said = String::from_utf8_lossy(&verified.stderr);
     assert!(
         verified.status.success() && said.trim().is_empty(),
@@ -81,7 +82,7 @@ fn real_systemd_has_nothing_to_complain_of_in_the_unit() {
 #[test]
 #[ignore = "needs systemd: run by cargo xtask test"]
 fn the_unit_exposes_next_to_nothing_by_the_measure_of_real_systemd() {
-    // From 0 for nothing to 100 for everything.
+    // The scale is from 0 (no exposure) to 100 (full exposure).
     let measured = analyzed(&["security", "--offline=true", "--threshold=20"]);
     let said = String::from_utf8_lossy(&measured.stdout);
     assert!(measured.status.success(), "{said}");
@@ -105,7 +106,7 @@ fn the_container_is_built_by_a_toolchain_that_does_and_runs_as_nobody_special() 
     };
     let user = value("USER ");
     let is_number = |id: &str| id.parse::<u32>().is_ok_and(|id| id > 0);
-    // Kubernetes can tell that a number is not root, and no name.
+    // Kubernetes can tell that a user number is not root, but not for a name.
     assert!(user.split(':').all(is_number), "{user}");
     let home = value("ENV HOME=");
     assert_eq!(value("WORKDIR "), home);
@@ -117,7 +118,7 @@ fn the_container_is_built_by_a_toolchain_that_does_and_runs_as_nobody_special() 
         panic!("{program:?}");
     };
     assert!(copied.ends_with(&format!(" {program}")), "{copied}");
-    // Children that nobody waits for are the first process's.
+    // Orphaned children are adopted by the first process, which must reap them.
     let (installed, _) = last.split_once(" \\\n    && rm ").unwrap();
     assert_eq!(first, "/usr/bin/tini");
     assert!(installed.ends_with(" tini"), "{installed}");
@@ -157,7 +158,7 @@ fn the_variables_of_the_compose_file_are_a_configuration() {
     config.driver().restate.check().unwrap();
 }
 
-/// A run goes on at any worker, and finds there what it wrote at another.
+/// A run can resume at any worker, which must find the files written at another.
 #[test]
 fn all_pods_work_in_the_same_folder() {
     let text = fs::read_to_string(deploy("restate.kubernetes.yaml")).unwrap();
@@ -174,7 +175,7 @@ fn all_pods_work_in_the_same_folder() {
     assert!(text.contains(claim), "{text}");
 }
 
-/// The folder for temporary files of each command is made in /tmp, and it runs nothing without.
+/// Each command's temporary folder is created in /tmp; without it, no command runs.
 #[test]
 fn each_container_with_a_read_only_root_has_a_tmp_that_can_be_written() {
     let pods = fs::read_to_string(deploy("restate.kubernetes.yaml")).unwrap();
@@ -191,7 +192,7 @@ fn each_container_with_a_read_only_root_has_a_tmp_that_can_be_written() {
     assert!(guide.contains("podman run --read-only --tmpfs /tmp "));
 }
 
-/// A new volume is owned as the folder of the image is, and root's where there is none.
+/// A new volume gets the owner of the image's folder, or root if there is none.
 #[test]
 fn each_volume_of_the_compose_file_is_a_folder_of_the_user_of_the_container() {
     let image = fs::read_to_string(deploy("Containerfile")).unwrap();
@@ -212,7 +213,7 @@ fn each_volume_of_the_compose_file_is_a_folder_of_the_user_of_the_container() {
     }
 }
 
-/// The program refuses a key that is neither its user's nor root's, whatever mounts it.
+/// The program refuses a key that belongs neither to its user nor to root, however it is mounted.
 #[test]
 fn the_approval_key_belongs_to_the_user_of_the_container() {
     let image = fs::read_to_string(deploy("Containerfile")).unwrap();
@@ -226,13 +227,13 @@ fn the_approval_key_belongs_to_the_user_of_the_container() {
     assert!(guide.contains(&format!("`chown {user} approval.key`")));
 }
 
-/// No file can be made beforehand for a user that exists only while the unit runs.
+/// For a user that exists only while the unit runs, no file can be created beforehand.
 #[test]
 fn the_unit_gets_the_approval_key_from_systemd_and_is_not_started_again_in_vain() {
     let unit = fs::read_to_string(deploy("neuraxis-server.service")).unwrap();
     assert!(unit.contains("\nDynamicUser=yes\n"), "{unit}");
     assert!(unit.contains("\nRestartPreventExitStatus=2\n"), "{unit}");
-    // A folder that is not mounted yet would be one that is not there.
+    // An unmounted folder would appear to be missing.
     let shares = "\nAfter=network-online.target remote-fs.target\n";
     assert!(unit.contains(shares), "{unit}");
     let guide = fs::read_to_string(deploy("../docs/deploy.md")).unwrap();

@@ -1,5 +1,5 @@
-//! The commands about the server that README and documents show, run as they stand against the program on a free port: each
-//! has to end with code 0 but where the table here says otherwise. Other commands are run by the tests of `neuraxis-cli`.
+//! The server commands in README and the documentation, run verbatim against the program on a free port. Each must end
+//! with code 0 unless the table here says otherwise. Other commands are run by the tests of `neuraxis-cli`.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::Program;
 use crate::support::program::folder_with;
 
-/// Commands that are not run, by how they begin, and why.
+/// Commands that are not run, by their beginning, with the reason.
 const NOT_RUN: [(&str, &str, &str); 16] = [
     (
         "README.md",
@@ -87,7 +87,7 @@ neuraxis-server() { "$SERVER" "$@"; }
 curl() { command curl -sS --fail-with-body --max-time 60 "${@//127.0.0.1:8787/$ADDRESS}"; }
 "#;
 
-/// What a run that waits says of itself, for the words that documents have for it.
+/// The data of a waiting run, for the placeholders in the documentation.
 struct Waiting {
     run: String,
     call: String,
@@ -133,7 +133,7 @@ fn filled_in(command: &str, waiting: Option<&Waiting>) -> String {
 }
 
 async fn wrong_of(document: &str, commands: &[String]) -> Vec<String> {
-    // Where a document decides about calls, somebody has to be asked about one.
+    // If a document decides about calls, a call must be waiting.
     let decides = commands.iter().any(|command| command.contains("$RUN"));
     let asks = if decides { ASKS } else { "" };
     let configuration = format!("{CONFIGURATION}{asks}");

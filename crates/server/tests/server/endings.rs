@@ -1,4 +1,4 @@
-//! Runs and requests that end badly, by fault of what stands behind the server.
+//! Runs and requests that fail because of something behind the server.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ async fn a_store_that_fails_is_a_problem_that_says_whether_to_try_again() {
     let server = InProcess::start(model, store.clone()).await;
     let client = server.client();
     let question = json!({"message": "hello"});
-    // Of a new session nothing would be read.
+    // For a new session, nothing would be read.
     assert_eq!(client.ask("s", &question).await.0, 200);
     for (error, expected, kind) in [
         (
@@ -95,7 +95,7 @@ async fn a_server_that_stops_ends_a_hundred_streams_with_their_last_record() {
     stopping.await.unwrap().unwrap();
 }
 
-/// On a clock that jumps: the runs have five seconds and do not end.
+/// With a virtual clock: the runs have five seconds and do not end.
 #[tokio::test]
 async fn a_server_that_drains_leaves_its_runs_without_a_word_and_says_where_they_go_on() {
     let store = Arc::new(MemoryStore::new());
@@ -125,7 +125,7 @@ async fn a_server_that_drains_leaves_its_runs_without_a_word_and_says_where_they
         (503, &json!("/errors/shutting-down"))
     );
     assert_eq!(problem["run_id"], run.to_string());
-    // The request had no key to be sent again under.
+    // The request had no idempotency key under which it could be sent again.
     let detail = problem["detail"].as_str().unwrap();
     assert!(detail.contains("stands in its session"), "{detail}");
     let rest = frames.rest().await;

@@ -1,4 +1,4 @@
-//! Sessions that go on from a run differently.
+//! Sessions that fork from a run.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -83,7 +83,7 @@ async fn files_go_with_the_message_of_a_fork_as_with_that_of_a_turn() {
         .await;
     let run = first["run_id"].as_str().unwrap();
     let file = |name: &str, content: &[u8]| json!({"name": name, "data": STANDARD.encode(content)});
-    // More than a body without files may have.
+    // More than the limit of a body without files.
     let long = vec![b'a'; 1024 * 1024];
     let files = json!([file("list.txt", b"Milk."), file("long.txt", &long)]);
     let body = json!({"message": "What is to be bought?", "attachments": files});
@@ -150,7 +150,7 @@ async fn a_fork_is_held_to_what_the_key_allows_a_turn() {
             "{problem}"
         );
     }
-    // What it leaves out is as it was for the run, and held to the same.
+    // Omitted settings are those of the run, and are checked too.
     for (key, expected) in keys.iter().zip([202, 403, 403, 403]) {
         let client = Client::with_key(program.url(), key);
         let (status, told) = fork(&client, run, json!({"message": "and now?"})).await;

@@ -1,4 +1,4 @@
-//! Bad input that no orderly client sends: requests that are not what HTTP allows.
+//! Bad input from a misbehaving client: requests that violate HTTP.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::support::raw::{read, send};
 
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-/// A route that takes a mebibyte at the most.
+/// A route that accepts at most one mebibyte.
 const EXPLAIN: &str =
     "POST /api/v1/policy/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
 const TURN: &str = "POST /api/v1/sessions/s/turns HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
@@ -54,7 +54,7 @@ async fn a_request_names_its_host_once() {
     );
 }
 
-/// As of the balancer HAProxy, unless it is told otherwise.
+/// As sent by the load balancer HAProxy by default.
 #[tokio::test]
 async fn a_probe_in_http_1_0_needs_no_host_and_nothing_else_does_without() {
     let program = Program::start().await;
@@ -133,7 +133,7 @@ async fn a_length_beside_chunks_smuggles_no_second_request_in() {
     }
 }
 
-/// A turn whose body is whole, in one chunk.
+/// A turn with a complete body in one chunk.
 const CHUNKS: &str = "16\r\n{\"message\": \"hello\"}  \r\n0\r\n\r\n";
 
 #[tokio::test]
@@ -226,7 +226,7 @@ async fn a_length_over_the_limit_is_refused_before_the_body_comes() {
         let mut stream = TcpStream::connect(program.address()).await.unwrap();
         let head = format!("{EXPLAIN}Content-Length: 1048577\r\n{more}\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
-        // Not a byte of the body was sent, and none is asked for.
+        // No byte of the body was sent, and the server asks for none.
         let began = Instant::now();
         let answer = read(stream).await;
         assert_eq!(answer.statuses(), [413], "{more}");
@@ -278,7 +278,7 @@ async fn a_body_that_never_ends_is_too_large() {
         let head = format!("{TURN}Transfer-Encoding: chunked\r\n\r\n");
         let chunk = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
         writer.write_all(head.as_bytes()).await?;
-        // Until the server has had enough and closes the connection.
+        // Until the server closes the connection.
         loop {
             writer.write_all(chunk.as_bytes()).await?;
         }

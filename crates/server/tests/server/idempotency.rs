@@ -1,4 +1,4 @@
-//! Turns that are sent again under the same `Idempotency-Key`.
+//! Turns that are sent again with the same `Idempotency-Key`.
 
 use reqwest::header::HeaderValue;
 use reqwest::{RequestBuilder, Response};
@@ -11,7 +11,7 @@ fn hello() -> Value {
     json!({"message": "What can you do?"})
 }
 
-/// A turn of a session under a key.
+/// A turn of a session with a key.
 fn keyed(client: &Client, session: &str, key: &str, body: &Value) -> RequestBuilder {
     client.turn(session, body).header("idempotency-key", key)
 }
@@ -21,7 +21,7 @@ async fn heard(client: &Client, session: &str, key: &str, body: &Value) -> Vec<F
     client.events(request).await.rest().await
 }
 
-/// The records among the events, as they were sent.
+/// Returns the records among the events, as they were sent.
 fn records(frames: &[Frame]) -> Vec<&Value> {
     let records = frames.iter().filter(|frame| frame.id.is_some());
     records.map(|frame| &frame.data).collect()
@@ -46,7 +46,7 @@ async fn a_turn_sent_again_is_answered_with_what_it_came_to_and_begins_nothing()
         assert!(is_replayed(&again));
         assert_eq!(again.text().await.unwrap(), first);
     }
-    // What is said in other words of JSON is the same.
+    // Different JSON with the same meaning is the same request.
     let same = json!({"channel": "chat", "mode": "moderate", "message": "What can you do?"});
     let (status, same) = answer(keyed(&client, "s", "k1", &same)).await;
     assert_eq!((status, same.to_string().len()), (200, first.len()));
@@ -56,7 +56,7 @@ async fn a_turn_sent_again_is_answered_with_what_it_came_to_and_begins_nothing()
     let told = records(&frames);
     assert_eq!(told[0]["run_id"], same["run_id"]);
     assert!(told.iter().zip(1..).all(|(it, seq)| it["seq"] == seq));
-    // Another key is another turn, and so is none.
+    // With another key or without one, it is another turn.
     let next = heard(&client, "s", "k2", &hello()).await;
     assert_ne!(records(&next)[0]["run_id"], same["run_id"]);
     let again = heard(&client, "s", "k2", &hello()).await;
@@ -134,13 +134,13 @@ async fn a_key_that_is_none_is_refused_and_says_why() {
     assert!(detail.contains("more than once"), "{detail}");
     let longest = keyed(&client, "s", &long[1..], &hello());
     assert_eq!(answer(longest).await.0, 200);
-    // A turn that was refused has not used its key.
+    // A refused turn has not used its key.
     let empty = keyed(&client, "s", "k3", &json!({"message": ""}));
     assert_eq!(answer(empty).await.0, 400);
     assert_eq!(answer(keyed(&client, "s", "k3", &hello())).await.0, 200);
 }
 
-/// Whoever knows the key of another session learns nothing by it: the answer is that of a key which nobody has used.
+/// A client that knows the key of another session learns nothing: the answer is that for an unused key.
 #[tokio::test]
 async fn a_key_of_another_session_is_as_good_as_unknown() {
     let program = Program::start().await;
@@ -163,7 +163,7 @@ async fn a_key_of_another_session_is_as_good_as_unknown() {
     assert_eq!(known["reply"], unknown["reply"]);
     assert_ne!(known["run_id"], theirs["run_id"]);
     assert!(!known.to_string().contains("s3cret"), "{known}");
-    // To guess ids is no way around it: nothing of the key is in them.
+    // Guessing ids does not help: they contain nothing of the key.
     let tail = |answer: &Value| answer["run_id"].as_str().unwrap()[14..].to_owned();
     assert_ne!(tail(&known), tail(&theirs));
 }
@@ -202,13 +202,13 @@ async fn of_turns_sent_at_once_one_begins_and_all_hear_of_it() {
         runs.push(asked.await.unwrap());
     }
     assert!(runs.iter().all(|run| run == &runs[0]), "{runs:?}");
-    // Had a second one begun, it would have come to the gate as well, and found it closed.
+    // A second run would have reached the gate too, and found it closed.
     let frames = heard(&client, "s", "k1", &waiting_turn()).await;
     let told = serde_json::to_string(&records(&frames)).unwrap();
     assert!(told.contains("the gate was open"), "{told}");
 }
 
-/// Who joins in the middle hears the run from its beginning, and one that leaves takes nobody with it.
+/// A client that joins halfway receives the run from its start, and one that leaves does not affect the others.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_client_that_lost_its_connection_comes_back_to_its_run() {
@@ -249,7 +249,7 @@ async fn the_events_of_a_turn_sent_again_begin_after_the_record_that_the_client_
     }
     let number = all.len().to_string().leak();
     assert!(after(number).await.is_empty(), "it had everything");
-    // Nobody had a record of a run that begins now.
+    // No client can have a record of a run that starts now.
     let request = keyed(&client, "s", "k2", &hello()).header("last-event-id", "3");
     let fresh = client.events(request).await.rest().await;
     assert_eq!(records(&fresh)[0]["seq"], 1);

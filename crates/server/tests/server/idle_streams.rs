@@ -1,5 +1,5 @@
-//! Thousands of clients that listen to a run of which nothing comes, and are gone without a word: nothing is left of them, and
-//! the server answers others meanwhile.
+//! Thousands of clients that listen to a silent run and disappear without notice: nothing of them remains, and the
+//! server answers other clients meanwhile.
 
 use std::fs;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use tokio::time::{sleep, timeout};
 use crate::support::Program;
 use crate::support::client::answer;
 
-/// How many listen at a time.
+/// The number of concurrent listeners.
 const LISTENERS: usize = 2_000;
 
-/// What the server may have grown by from one round of them to the next: far less than a kibibyte for each.
+/// How much the server may grow from one round of listeners to the next: far less than a kibibyte each.
 const SLACK: u64 = 8 * 1024 * 1024;
 
-/// Lets this process and those that it starts open as many files as they ever may.
+/// Raises the limit on open files of this process and its children to the maximum.
 fn raise_limit() -> bool {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -32,7 +32,7 @@ fn descriptors(program: &Program) -> usize {
     open.unwrap().count()
 }
 
-/// The bytes of memory that a process has.
+/// Returns the resident memory of a process in bytes.
 fn memory(program: &Program) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -40,7 +40,7 @@ fn memory(program: &Program) -> u64 {
     kibibytes.parse::<u64>().unwrap() * 1024
 }
 
-/// Begins to listen, and waits until the answer has begun.
+/// Starts to listen, and waits until the answer has started.
 async fn listen(program: &Program, run: &str, last: u64) -> TcpStream {
     let mut stream = TcpStream::connect(program.address()).await.unwrap();
     let request = format!(
@@ -60,7 +60,7 @@ async fn thousands_of_listeners_that_are_gone_without_a_word_leave_nothing_behin
         println!("skipped: this machine allows too few open files");
         return;
     }
-    // A model that is reached and never says a word.
+    // A model that accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let model = format!("http://{}", silent.local_addr().unwrap());
     let program = Program::start_in(tempfile::tempdir().unwrap(), |command| {
@@ -73,7 +73,7 @@ async fn thousands_of_listeners_that_are_gone_without_a_word_leave_nothing_behin
     let mut frames = client.listen("s", &json!({"message": "Hello?"})).await;
     let started = frames.next_named("run_started").await.data;
     let run = started["run_id"].as_str().unwrap();
-    // The model has been asked: until it answers, nothing more comes.
+    // The model has been called. Until it answers, nothing more arrives.
     let _asked = silent.accept().await.unwrap();
     let (_, shown) = answer(client.get(&format!("/api/v1/runs/{run}"))).await;
     let last = shown["records"].as_u64().unwrap();
@@ -89,7 +89,7 @@ async fn thousands_of_listeners_that_are_gone_without_a_word_leave_nothing_behin
         let (status, _) = answer(client.get("/readyz")).await;
         assert_eq!(status, 200, "others are answered");
         for listener in listeners {
-            // The connection is reset instead of ended.
+            // The connection is reset instead of closed.
             listener.set_zero_linger().unwrap();
         }
         let closed = timeout(Duration::from_secs(60), async {
@@ -101,8 +101,8 @@ async fn thousands_of_listeners_that_are_gone_without_a_word_leave_nothing_behin
         assert!(closed.await.is_ok(), "{} are open", descriptors(&program));
         after_each.push(memory(&program));
     }
-    // What the first ones took is kept for the next, who take no more. How much of it the allocator gives back for a while is
-    // no matter of theirs.
+    // Memory used for the first listeners is kept for the next ones, who need no more. How much of it the allocator
+    // returns for a while does not matter.
     let [first, second, third] = after_each[..] else {
         panic!("{after_each:?}");
     };

@@ -1,4 +1,4 @@
-//! What a key allows, and no more: scopes, modes, channels, agents, a plan, a number of requests.
+//! A key allows exactly its scopes, modes, channels, agents, plan and number of requests.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The commands for keys of clients, for those who call them from a script.
+//! The commands for keys of clients, called from a script.
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! `/mcp` with keys: the same owners and the same ceilings.
+//! `/mcp` with keys: the same owners and the same limits.
 
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use std::num::NonZeroU32;
@@ -18,7 +18,7 @@ use crate::support::in_process::{InProcess, engine};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// Sends one request of 2026-07-28, which stands alone, and returns the status with what was answered.
+/// Sends one self-contained request of 2026-07-28, and returns the status and the body.
 pub(crate) async fn call(
     client: &Client,
     method: &str,
@@ -92,7 +92,7 @@ async fn clients_at_mcp_see_their_owner_s_sessions_and_choose_what_their_key_all
     let uri = "neuraxis://sessions/s1";
     let read = call(&bob, "resources/read", uri, json!({"uri": uri})).await;
     assert!(read.1.contains("there is no resource"), "{read:?}");
-    // Who may ask and not read is shown nothing of the owner's either.
+    // A key with the scope to ask but not to read does not see the owner's sessions either.
     assert!(!list(&asker).await.1.contains("neuraxis://sessions/s1"));
     let templates = call(&asker, "resources/templates/list", "", json!({})).await;
     assert!(!templates.1.contains("neuraxis://"), "{templates:?}");
@@ -107,7 +107,7 @@ async fn clients_at_mcp_see_their_owner_s_sessions_and_choose_what_their_key_all
     let said = ask(&bob, strict).await;
     assert!(said.contains("isError\":true"), "{said}");
 
-    // Without the scope for it nobody is asked at the client.
+    // Without the scope for decisions, the client is not asked.
     let said = ask(&bob, json!({"message": "Refund.", "mode": "conservative"})).await;
     assert!(!said.contains("inputRequests"), "{said}");
     let said = ask(&ada, json!({"message": "Refund."})).await;

@@ -1,4 +1,4 @@
-//! Keys of clients: made by the program, taken by servers that run, and never more than they allow.
+//! Keys of clients: created by the program, picked up by running servers, and never allowing more than they should.
 
 use std::fs;
 use std::path::Path;
@@ -18,14 +18,14 @@ use crate::support::in_process::InProcess;
 use crate::support::program::{command, folder_with, id_of, make_key};
 use crate::support::{Client, Program};
 
-/// Where the keys of a program are, beneath its folder.
+/// The path of the program's keys, beneath its folder.
 const FILE: &str = ".local/share/neuraxis/server-keys.json";
 
 async fn status(client: &Client, path: &str) -> u16 {
     client.get(path).send().await.unwrap().status().as_u16()
 }
 
-/// Asks again and again until an answer has a status: what a server knows of its keys is a second old at the most.
+/// Repeats a request until its answer has a status: a server's view of its keys is at most a second old.
 async fn until(client: &Client, expected: u16) {
     for _ in 0..100_000 {
         if status(client, "/api/v1/sessions").await == expected {
@@ -197,7 +197,7 @@ async fn a_file_that_is_damaged_leaves_the_keys_and_the_log_says_so_once() {
         assert_eq!(status(&program.client(), "/api/v1/sessions").await, 401);
     }
     assert_eq!(program.log().matches(complaint).count(), 1);
-    // A server that starts with such a file lets nobody in.
+    // A server that starts with such a file admits no client.
     let mut next = command(program.folder());
     let output = next
         .args(["--listen", "127.0.0.1:0"])
@@ -220,7 +220,7 @@ async fn a_file_that_is_damaged_leaves_the_keys_and_the_log_says_so_once() {
     );
 }
 
-/// A server whose model hangs, its file of keys, and the id and the text of two keys of one owner.
+/// A server with a hanging model, its file of keys, and the ids and texts of two keys of one owner.
 async fn hanging(folder: &Path) -> (InProcess, ServerKeyFile, [(String, String); 2]) {
     let file = ServerKeyFile::new(folder.join("keys.json"));
     let keys = [(); 2].map(|()| {
@@ -478,7 +478,7 @@ async fn behind_a_proxy_any_host_is_taken_with_a_key_and_pages_of_that_host_or_a
         assert_eq!(asked(&ada, host, origin).await, expected, "{origin:?}");
     }
     assert_eq!(asked(&nobody, host, None).await, 401);
-    // Without keys no name is taken but those of this machine, proxy or not.
+    // Without keys, only host names of this machine are accepted, with or without a proxy.
     let open = Program::start_in(tempfile::tempdir().unwrap(), proxied).await;
     let anyone = open.client();
     assert_eq!(asked(&anyone, host, None).await, 403);

@@ -1,4 +1,4 @@
-//! What clients may use while there are no keys: modes, and places for runs.
+//! What clients may use as long as there are no keys: modes, and slots for runs.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ async fn clients_may_not_choose_a_mode_that_is_freer_than_moderate() {
     }
 }
 
-/// A server with one place, whose first run asks about a refund and then hangs.
+/// A server with one slot, whose first run asks about a refund and then hangs.
 async fn refund_in_one_place() -> InProcess {
     let model = ScriptedModel::new()
         .then(reply::calls([("refund", r#"{"order":17}"#)]))
@@ -154,7 +154,7 @@ async fn the_configuration_says_which_modes_clients_may_choose() {
     let (status, problem) = client.ask("s", &asked("moderate")).await;
     assert_eq!(status, 403, "{problem}");
     assert_eq!(problem["allowed"], json!(["conservative"]));
-    // Who names none is in one that there is.
+    // The default mode is one that clients may choose.
     let (status, answered) = client.ask("s", &json!({"message": "hello"})).await;
     assert_eq!(status, 200, "{answered}");
     let explain = client.post("/api/v1/policy/explain");
@@ -183,7 +183,7 @@ async fn a_mode_that_the_configuration_makes_freer_than_moderate_is_not_for_clie
     }
 }
 
-/// Takes a turn as soon as there is a place for it.
+/// Takes a turn as soon as a slot is free.
 #[cfg(target_os = "linux")]
 async fn taken_in_the_end(client: &crate::support::client::Client, session: &str) {
     let mut tries = 0;
@@ -207,7 +207,7 @@ async fn a_turn_beyond_those_that_the_server_takes_is_refused_until_one_is_over(
     let client = program.client();
     let frames = client.listen("s", &waiting_turn()).await;
     gate.reached().await;
-    // Who began it does not matter, nor that nobody listens any more.
+    // It does not matter which client started it, nor whether one still listens.
     drop(frames);
 
     let next = json!({"message": "hello"});
@@ -307,12 +307,12 @@ async fn whoever_comes_back_to_a_run_needs_no_place_for_it() {
     gate.open().await;
     assert_eq!(again.rest().await.last().unwrap().event, "final");
 
-    // Nor does whoever asks for the answer of one that is over, while another is at work.
+    // The same holds for a request for the answer of a run that has ended, while another is in progress.
     let begun = || {
         let turn = client.turn("other", &waiting_turn());
         turn.header("accept", "text/event-stream").send()
     };
-    // The place of the run that is over is free in a moment.
+    // The slot of the ended run is released a moment later.
     while begun().await.unwrap().status() == 503 {}
     gate.reached().await;
     let (status, said) = answer(keyed("k1")).await;
@@ -337,7 +337,7 @@ async fn a_server_that_ran_out_of_file_descriptors_answers_again_once_there_are_
         let numbers = open.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         numbers.map(|number| number.parse().unwrap()).collect()
     };
-    // The limit is of the numbers: those that were closed in between are free beneath it.
+    // The limit applies to descriptor numbers: those closed in between are free below it.
     let most = open().last().unwrap() + 5;
     let limited = Command::new("prlimit")
         .arg(format!("--pid={}", program.id()))
@@ -351,7 +351,7 @@ async fn a_server_that_ran_out_of_file_descriptors_answers_again_once_there_are_
     for _ in 0..most + 20 {
         idle.push(TcpStream::connect(program.address()).await.unwrap());
     }
-    // What it cannot take waits.
+    // Connections that it cannot accept wait.
     let exhausted = timeout(Duration::from_secs(60), async {
         while !(0..most).all(|number| open().contains(&number)) {
             sleep(Duration::from_millis(10)).await;
@@ -365,7 +365,7 @@ async fn a_server_that_ran_out_of_file_descriptors_answers_again_once_there_are_
     drop(idle);
     let again = crate::support::Client::new(program.url());
     assert_eq!(again.get("/healthz").send().await.unwrap().status(), 200);
-    // Connections that nobody is at the other end of any more may hold the last ones a moment longer.
+    // Connections whose clients have left may hold the last descriptors a moment longer.
     let answered = timeout(Duration::from_secs(60), async {
         loop {
             let (status, said) = again.ask("s", &json!({"message": "hello"})).await;

@@ -1,4 +1,4 @@
-//! `[store.log]` through the configuration of the program: the log of its database, copied as JSON Lines.
+//! `[store.log]` in the program's configuration: the log of its database, copied as JSON Lines.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -24,7 +24,7 @@ fn configured(more: &str) -> TempDir {
     folder
 }
 
-/// Takes a turn of each session, one after the other.
+/// Takes a turn in each session, one after the other.
 async fn talk(program: &Program, sessions: &[&str]) {
     for session in sessions {
         let body = json!({"message": format!("What can you do, {session}?")});
@@ -33,7 +33,7 @@ async fn talk(program: &Program, sessions: &[&str]) {
     }
 }
 
-/// Returns the records that the database holds of each session, as they would be copied.
+/// Returns the records that the database holds for each session, in the format of the copy.
 async fn kept(folder: &Path, sessions: &[&str]) -> Vec<String> {
     let url = format!("sqlite://{}", folder.join("sessions.db").display());
     let store = SqlStore::open(&SqlConfig::new(url)).await.unwrap();
@@ -47,7 +47,7 @@ async fn kept(folder: &Path, sessions: &[&str]) -> Vec<String> {
     lines
 }
 
-/// Returns the lines of the copy, the oldest first.
+/// Returns the lines of the copy, oldest first.
 fn copied(folder: &Path) -> Vec<String> {
     let older = (1..).map(|number| folder.join(format!("records.{number}.jsonl")));
     let mut files: Vec<_> = older.take_while(|file| file.exists()).collect();
@@ -75,7 +75,7 @@ async fn the_copy_holds_the_records_of_the_database_for_nobody_else_to_read() {
         (mode(&copy), mode(&copy.join("records.jsonl"))),
         (0o700, 0o600)
     );
-    // The next server goes on where this one stopped.
+    // The next server continues where this one stopped.
     let folder = program.stopped().await;
     let program = Program::start_in(folder, |_| {}).await;
     talk(&program, &["four"]).await;
@@ -100,7 +100,7 @@ async fn the_copy_rotates_by_size_and_keeps_so_many_files() {
         assert!(file.metadata().unwrap().len() <= MAX_BYTES, "{file:?}");
         assert_eq!(mode(&file.path()), 0o600);
     }
-    // What is left is the end of the log, without a gap.
+    // The remaining part is the end of the log, without a gap.
     let lines = copied(&copy);
     let all = kept(program.folder(), &SESSIONS).await;
     assert!(!lines.is_empty() && lines.len() < all.len());
@@ -111,7 +111,7 @@ async fn the_copy_rotates_by_size_and_keeps_so_many_files() {
 #[tokio::test]
 async fn a_folder_that_cannot_be_written_keeps_the_server_from_starting_and_is_named() {
     let folder = configured("");
-    // A file stands where the folder would be: not even root can write there.
+    // A file occupies the folder's path, so not even root can write there.
     let copy = folder.path().join("copy");
     fs::write(&copy, "in the way").unwrap();
     let output = command(folder.path()).output().await.unwrap();
@@ -151,7 +151,7 @@ async fn a_folder_that_another_server_copies_to_is_warned_of_as_long_as_that_one
     let log = second.log();
     assert!(log.contains(WARNING), "{log}");
     assert!(log.contains(&copy.display().to_string()), "{log}");
-    // A warning is all: it serves, and copies.
+    // This only causes a warning: it serves, and copies.
     talk(&second, &["one"]).await;
     assert!(!copied(&copy).is_empty());
     first.stopped().await;

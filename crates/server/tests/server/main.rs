@@ -1,4 +1,4 @@
-//! The server, seen by its clients: most tests drive the program itself.
+//! The server as its clients see it. Most tests drive the program itself.
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,

@@ -34,7 +34,7 @@ fn eras() -> [ClientLifecycleMode; 2] {
     ]
 }
 
-/// A client with a person who approves.
+/// A client whose user approves.
 #[derive(Clone, Default)]
 struct Approving;
 
@@ -79,7 +79,7 @@ fn ask(arguments: Value) -> CallToolRequestParams {
     CallToolRequestParams::new("ask").with_arguments(arguments)
 }
 
-/// An engine whose model never answers.
+/// An engine with a model that never answers.
 fn hanging() -> Orchestrator {
     let model = ScriptedModel::always(Script::hanging());
     Orchestrator::builder()
@@ -195,7 +195,7 @@ async fn what_is_no_message_is_refused_and_the_server_goes_on() {
     client.cancel().await.unwrap();
 }
 
-/// A client of the era of `initialize` that sends messages, and opens no stream of its own.
+/// A client of the `initialize` era that sends messages and opens no separate stream.
 pub(crate) struct Posting {
     client: Client,
     session: String,
@@ -234,7 +234,7 @@ impl Posting {
     }
 }
 
-/// Waits for the message of a stream that has these words.
+/// Waits for the stream's message that contains these words.
 pub(crate) async fn message_with(stream: &mut Response, words: &str) -> Value {
     let mut text = String::new();
     loop {
@@ -296,7 +296,7 @@ async fn a_request_with_the_id_of_one_that_is_not_answered_yet_is_refused() {
     for other in [json!(11), json!("10")] {
         assert_eq!(client.send(call(other)).await.status(), 200);
     }
-    // The call goes on though its client left, and would be told to whoever asks under its id.
+    // The call continues although its client left, and its answer would go to any client that reuses its id.
     drop(first);
     assert_eq!(client.send(call(json!(10))).await.status(), 400);
     let cancelled =
@@ -442,7 +442,7 @@ async fn a_call_beyond_the_runs_that_a_key_allows_is_refused_until_one_is_over()
     loop {
         let call = ask(json!({"message": "What time is it?"}));
         let call = client.call_tool(call).await;
-        // The place of the run that is over is free in a moment.
+        // The slot of the ended run is released a moment later.
         if call.is_ok_and(|result| result.is_error != Some(true)) {
             break;
         }

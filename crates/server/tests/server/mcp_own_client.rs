@@ -1,4 +1,4 @@
-//! Our client of the protocol at `/mcp`, in the version without sessions.
+//! Our own MCP client at `/mcp`, in the protocol version without sessions.
 
 use std::sync::{Arc, Mutex};
 
@@ -37,7 +37,7 @@ fn ask(client: &McpServer) -> Arc<dyn Tool> {
     ask.unwrap_or_else(|| panic!("{tools:?}")).clone()
 }
 
-/// Keeps what the call reports.
+/// Collects what the call reports.
 #[derive(Debug, Default)]
 struct Heard(Mutex<Vec<String>>);
 
@@ -49,7 +49,7 @@ impl ProgressSink for Heard {
     fn output(&self, _: &str) {}
 }
 
-/// Keeps the names of spans that are over.
+/// Collects the names of spans that have ended.
 #[derive(Clone, Default)]
 struct Over(Arc<Mutex<Vec<&'static str>>>);
 

@@ -1,5 +1,5 @@
-//! Model servers that fail, through the program: what its clients are told, as JSON and as events, what is kept of it, and
-//! that the same session goes on as soon as the model is well.
+//! Failing model servers, tested through the program: what its clients receive, as JSON and as events, what is stored,
+//! and that the same session continues as soon as the model works again.
 #![expect(
     clippy::indexing_slicing,
     reason = "a test whose JSON is another has failed"
@@ -17,22 +17,22 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, Program};
 
-/// The session that is asked as JSON, and the one that is listened to.
+/// The session that requests JSON, and the one that listens to events.
 const SESSIONS: [&str; 2] = ["json", "events"];
 
-/// What is expected of a fault.
+/// The expected effects of a fault.
 struct Case {
     fault: ModelFault,
-    /// What the user reads of it.
+    /// The text that the user reads.
     told: &'static str,
     /// The class of the error on record.
     kind: &'static str,
-    /// What the reason on record says beyond that.
+    /// The additional text of the recorded reason.
     reason: &'static str,
 }
 
 impl Case {
-    /// Asks both sessions while the model server is broken, and again after it was repaired.
+    /// Takes turns in both sessions while the model server is broken, and again after it was repaired.
     async fn check(self) {
         let model = FaultyModelServer::start(self.fault);
         let folder = configured(&model);
@@ -93,7 +93,7 @@ impl Case {
         let failed = frames.iter().find(|frame| frame.event == "llm_failed");
         let failed = &failed.unwrap().data;
         assert_eq!(failed["error"]["kind"], self.kind, "{failed}");
-        // What was said by a reply that broke off is taken back.
+        // The text of a reply that broke off is retracted.
         let count = |name: &str| frames.iter().filter(|frame| frame.event == name).count();
         let begun = count("text_delta");
         assert_eq!(count("text_retracted"), begun, "{frames:?}");
@@ -117,7 +117,7 @@ impl Case {
             Aftermath::of(&records).assert_ended();
             calls.push(count_of(&records, "tool_call"));
         }
-        // The call of a reply that broke off was never run; the model's own, after that, was.
+        // The call in the reply that broke off was never run; the call that the model made afterward was.
         assert_eq!(calls, [0, 1]);
         let history = store.history(&session).await.unwrap();
         let (mut open, mut results) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! OpenAI's API: what a client sends and is told, in its words.
+//! OpenAI's API: what a client sends and receives, in its terms.
 
 mod again;
 mod bad_input;
@@ -23,7 +23,7 @@ use crate::support::Client;
 use crate::support::client::answer;
 use crate::support::in_process::InProcess;
 
-/// An engine of this model, with more of a policy.
+/// An engine of this model, with additions to the policy.
 fn builder(model: &Arc<ScriptedModel>, policy: &str) -> OrchestratorBuilder {
     let config = format!("{policy}channels.chat.simple_role = 'reasoning'");
     let config = PolicyConfig::from_toml(&config).unwrap();
@@ -42,7 +42,7 @@ fn request(client: &Client, path: &str, body: &Value) -> reqwest::RequestBuilder
     request.body(body.to_string())
 }
 
-/// The data of all events of an answer.
+/// Returns the data of all events of an answer.
 async fn stream(client: &Client, path: &str, body: &Value) -> Vec<String> {
     let response = request(client, path, body).send().await.unwrap();
     assert_eq!(response.status(), 200);
@@ -220,7 +220,7 @@ async fn calls_of_the_clients_tools_are_given_back_and_the_servers_own_run_insid
         first["neuraxis"]["session_id"],
         second["neuraxis"]["session_id"]
     );
-    // What the server's own tool found is still known, although the client never saw it.
+    // The result of the server's own tool is still known, although the client never saw it.
     let last = &model.requests()[2];
     let calls: Vec<String> = last
         .messages
@@ -342,7 +342,7 @@ async fn a_client_that_forbids_tools_is_given_no_call_and_an_answer_of_its_form(
     }
 }
 
-/// Posts what is wrong, and checks how each is refused: status, code and the field that is named.
+/// Posts invalid bodies, and checks how each is refused: status, code and field.
 async fn assert_refused<const N: usize>(path: &str, wrong: [(Value, u16, &str, Value); N]) {
     let server = InProcess::of(ScriptedModel::new()).await;
     for (body, status, code, param) in wrong {
@@ -480,7 +480,7 @@ async fn a_run_that_fails_is_an_error_that_no_client_repeats_by_itself() {
         (&last["type"], &last["response"]["error"]["code"]),
         (&json!("response.failed"), &json!("failed"))
     );
-    // Clients raise what is in the object, and others read the fields.
+    // Some clients raise what is in the object, and others read the fields.
     let error = &events[events.len() - 2];
     assert_eq!(error["type"], "error", "{error}");
     assert_eq!(error["error"]["type"], "server_error", "{error}");
@@ -615,7 +615,7 @@ async fn a_response_is_given_whole_goes_on_by_its_id_and_is_found_again() {
     let (status, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
     assert_eq!((status, &again["status"]), (200, &json!("completed")));
     assert_eq!(again["output"][0]["content"][0]["text"], "Three degrees.");
-    // Only the last response of a conversation can be gone on from.
+    // Only the last response of a conversation can be continued.
     let back = json!({"input": "And?", "previous_response_id": first["id"]});
     let (status, refused) = post(&client, "/v1/responses", &back).await;
     assert_eq!(

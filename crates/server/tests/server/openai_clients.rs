@@ -1,4 +1,4 @@
-//! OpenAI's API with clients that nobody here wrote: the official ones, and the AI SDK.
+//! OpenAI's API with third-party clients: the official ones, and the AI SDK.
 
 use std::ffi::OsString;
 use std::process::Output;

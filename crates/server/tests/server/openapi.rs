@@ -1,4 +1,4 @@
-//! The document of the API beside what the server does. Every answer that other tests get is held against it, too.
+//! The API's document compared to what the server does. The answers in other tests are checked against it too.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -10,11 +10,11 @@ use crate::support::client::answer;
 use crate::support::program::folder_with;
 use crate::support::{Program, contract};
 
-/// A configuration in which sums ask, which nobody wants done by chance.
+/// A configuration in which sums need approval: no other test uses them by accident.
 const ASKS: &str =
     "[rules.sums]\nanswer = 'ask'\ntools = ['calculate']\nreason = 'Sums are private.'\n";
 
-/// How many requests of each kind are made of an operation.
+/// The number of requests of each kind per operation.
 const EXAMPLES: &str = "15";
 
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn the_document_is_served_as_it_is_kept() {
     let (status, served) = answer(program.client().get("/openapi.json")).await;
     assert_eq!(status, 200);
     let kept: Value = serde_json::from_str(include_str!("../../../../docs/openapi.json")).unwrap();
-    // Either is too long to be read in a failure.
+    // Both texts are too long for a failure message.
     assert!(served == kept, "docs/openapi.json is not what is served");
 }
 
@@ -88,14 +88,14 @@ async fn who_shows_no_token_is_told_how_to_show_it() {
     assert_eq!(response.headers()["www-authenticate"], "Bearer");
 }
 
-/// Schemathesis makes requests of the document, right and wrong ones, and one after the other as the links lead, and looks at
-/// the answers.
+/// Schemathesis generates requests from the document, valid and invalid ones, also in sequences that follow its links,
+/// and checks the answers.
 #[tokio::test]
 #[ignore = "needs schemathesis: run by cargo xtask test"]
 async fn requests_made_of_the_document_find_nothing_wrong() {
     let tester = std::env::var("TEST_NEURAXIS_SCHEMATHESIS").unwrap();
     let program = Program::start_in(folder_with(ASKS), |_| {}).await;
-    // A call that waits, so that decisions reach one.
+    // A waiting call, so that decisions have something to decide.
     let sum = json!({ "message": r#"calculate {"expression": "6*7"}"# });
     let (_, result) = program.client().ask("waits", &sum).await;
     assert_eq!(result["status"], "waiting");

@@ -1,4 +1,4 @@
-//! What an operator has: request ids, the access log and the figures of `/metrics`.
+//! What an operator uses: request ids, the access log and the metrics of `/metrics`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -281,7 +281,7 @@ async fn as_text_the_access_log_is_lines_among_the_others() {
     }
 }
 
-/// Reads a figure.
+/// Reads the metrics.
 async fn figures(client: &Client) -> String {
     let response = client.get("/metrics").send().await.unwrap();
     assert_eq!(response.status(), 200);

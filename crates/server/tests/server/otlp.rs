@@ -1,5 +1,5 @@
-//! Traces and metrics as a backend gets them: decoded from OTLP by OpenTelemetry's definitions, of requests to the program itself
-//! whose run has tools, a sub-agent, an attempt that fails and a question to a person.
+//! Traces and metrics as a backend receives them: decoded from OTLP using OpenTelemetry's definitions, for requests to
+//! the program whose run has tools, a sub-agent, a failing attempt and a question to a user.
 
 mod measured;
 mod model;
@@ -21,16 +21,16 @@ use self::receiver::{Receiver, number, text};
 use crate::support::Program;
 use crate::support::client::answer;
 
-/// The trace that a client's request is part of.
+/// The trace that a client's request belongs to.
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
-/// What must be found nowhere: the key of a model, what lets spans in, what matches a pattern.
+/// Secrets that must not appear anywhere: the key of a model, the credential for export, a text that matches a pattern.
 const KEY: &str = "sk-canary-0123456789abcdef";
 const HEADER: &str = "canary-of-the-header";
 const PATTERN: &str = "CANARY-4711";
 
-/// What was said: nowhere unless content is asked for.
+/// Conversation content: exported only if enabled.
 const SAID: &str = "the heron stands in the shallows";
 
 /// A folder with a configuration for such a run.
@@ -61,7 +61,7 @@ fn variables(command: &mut Command) {
         .env("OTEL_SERVICE_NAME", "heronry");
 }
 
-/// Takes a turn, has its question approved by another process than the one that asked it, and returns the result.
+/// Takes a turn, has its question approved by a different process, and returns the result.
 async fn run(folder: TempDir) -> (Value, String, TempDir) {
     let program = Program::start_in(folder, variables).await;
     let message = format!("Say that {SAID}, {PATTERN}, with {KEY}.");
@@ -117,18 +117,18 @@ fn spans_of(tree: &Tree) -> impl Iterator<Item = &Span> {
     tree.0.values()
 }
 
-/// The spans of a run, by name and place.
+/// The spans of a run, by name and position.
 struct Tree(HashMap<String, Span>);
 
 impl Tree {
-    /// Returns the trace that the client began.
+    /// Returns the trace that the client started.
     fn of(spans: Vec<Span>) -> Self {
         let spans = spans.into_iter();
         let spans = spans.filter(|span| hex(&span.trace_id) == TRACE);
         Self(spans.map(|span| (hex(&span.span_id), span)).collect())
     }
 
-    /// Returns the path of names from the root to a span.
+    /// Returns the path of span names from the root to a span.
     fn path(&self, span: &Span) -> String {
         match self.0.get(&hex(&span.parent_span_id)) {
             Some(parent) => format!("{} > {}", self.path(parent), span.name),
@@ -176,7 +176,7 @@ async fn a_backend_gets_the_whole_run_over_grpc_though_two_processes_worked_on_i
     check(&receiver, &model, folder).await;
 }
 
-/// The request that begins the run, and the agent beneath it.
+/// The request that starts the run, and the agent beneath it.
 const REQUEST: &str = "POST /api/v1/sessions/{id}/turns";
 const ROOT: &str = "POST /api/v1/sessions/{id}/turns > invoke_agent main_thread";
 
@@ -220,7 +220,7 @@ async fn check(receiver: &Receiver, model: &Model, folder: TempDir) {
     check_request(tree.at(REQUEST)[0], &tree, &receiver.spans());
     check_root(tree.at(ROOT)[0], &tree);
     check_calls(&tree);
-    // Whoever serves the model can join the trace at the very call.
+    // A model server can join the trace at exactly this call.
     let chats: BTreeSet<String> = tree
         .0
         .values()
@@ -242,7 +242,7 @@ async fn check(receiver: &Receiver, model: &Model, folder: TempDir) {
     }
 }
 
-/// What was asked of the store on the way of a request is beneath it, and what asks whether the server lives is no trace.
+/// Store queries made while answering a request are beneath it, and health probes are not traced.
 fn check_request(request: &Span, tree: &Tree, all: &[Span]) {
     assert_eq!(hex(&request.parent_span_id), PARENT);
     assert_eq!(request.kind, SpanKind::Server as i32);
@@ -269,7 +269,7 @@ fn check_root(root: &Span, tree: &Tree) {
     assert_eq!(word("neuraxis.finish_reason").unwrap(), "stop");
     let events: Vec<&str> = root.events.iter().map(|it| it.name.as_str()).collect();
     assert!(events.contains(&"neuraxis.waiting"), "{events:?}");
-    // It spans all that happened, in both processes.
+    // It spans everything that happened, in both processes.
     for span in tree.0.values().filter(|it| {
         let path = tree.path(it);
         path.starts_with(ROOT) && it.name != "store commit"
@@ -329,11 +329,11 @@ fn check_calls(tree: &Tree) {
     assert!(commits.count() > 5);
 }
 
-/// The metrics of the run, by the values that two processes measured together.
+/// The metrics of the run, combined from two processes.
 fn check_metrics(receiver: &Receiver) {
     let measured = Measured(receiver.metrics());
     let of = |name: &str| measured.total(name, &[]);
-    // Four calls of 50 tokens and 7.
+    // Four calls of 50 and 7 tokens.
     let input = [
         ("gen_ai.token.type", "input"),
         ("gen_ai.request.model", "scripted"),
@@ -379,7 +379,7 @@ fn check_metrics(receiver: &Receiver) {
         0.0,
         "nothing is at work any more"
     );
-    // The second process found it waiting when it began.
+    // The second process found it waiting when it started.
     assert_eq!(of("neuraxis.approvals.waiting"), 1.0);
     assert_eq!(measured.unit("neuraxis.approvals.waiting"), "{call}");
     assert!(
@@ -474,7 +474,7 @@ async fn what_was_said_is_exported_where_that_is_asked_for_and_secrets_are_not()
 #[tokio::test]
 async fn an_endpoint_that_is_not_there_fails_no_run_and_what_is_lost_is_told() {
     let (receiver, model) = (Receiver::over_http().await, Model::start().await);
-    // Nobody listens there any more.
+    // No process listens there any more.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", gone.local_addr().unwrap());
     drop(gone);

@@ -1,4 +1,4 @@
-//! What one owner has is nobody else's: on each route, foreign ids are those of nothing.
+//! One owner's data is not accessible to others: on each route, foreign ids are treated as missing.
 
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
@@ -8,20 +8,20 @@ use crate::support::client::answer;
 use crate::support::program::{folder_with, make_key};
 use crate::support::{Client, Program};
 
-/// A policy by which each call of the tool of the clock asks.
+/// A policy in which each call of the clock tool needs approval.
 const ASKS: &str =
     "[rules.clock]\nanswer = 'ask'\ntools = ['current_time']\nreason = 'The time is private.'\n";
 
 /// An id that no run has.
 const NOBODY: &str = "01955f00-7a00-7000-8000-000000000001";
 
-/// What Ada has, and who asks for it.
+/// Ada's data, and the clients that request it.
 struct World {
     program: Program,
     ada: Client,
     bob: Client,
     admin: Client,
-    /// A run that waits, and its call.
+    /// A waiting run, and its call.
     run: String,
     call: String,
     question: Value,
@@ -60,7 +60,7 @@ async fn world() -> World {
 }
 
 impl World {
-    /// Who shows the token of the machine.
+    /// A client that presents the machine's token.
     fn local(&self) -> Client {
         let folder = self.program.folder();
         let token = std::fs::read_to_string(folder.join(".local/share/neuraxis/server.token"));
@@ -73,7 +73,7 @@ fn with(request: RequestBuilder, body: &Value) -> RequestBuilder {
     request.body(body.to_string())
 }
 
-/// Every route that takes the id of a session or a run, with a body that it takes.
+/// Returns requests for every route that takes the id of a session or a run, with a valid body.
 fn routes(client: &Client, session: &str, run: &str, call: &str) -> Vec<(String, RequestBuilder)> {
     let mut routes = Vec::new();
     let mut add = |method: &str, path: String, body: Option<Value>| {
@@ -127,7 +127,7 @@ async fn foreign_ids_are_answered_like_those_of_nothing_on_every_route() {
         }
         assert_eq!(bodies[0], bodies[1], "{route}");
     }
-    // None of it did anything.
+    // None of these requests had an effect.
     let (_, shown) = answer(world.ada.get(&format!("/api/v1/runs/{}", world.run))).await;
     assert_eq!(shown["status"], "waiting");
 }
@@ -215,7 +215,7 @@ async fn lists_show_an_owner_s_own_and_an_admin_everything() {
         (status, &problem["type"]),
         (400, &json!("/errors/invalid-query"))
     );
-    // The token of the machine is its user's, who sees everything, too.
+    // The machine's token belongs to its user, who also sees everything.
     assert_eq!(count(&world.local(), "sessions").await, 2);
 }
 
@@ -232,7 +232,7 @@ async fn an_admin_is_told_whose_a_run_and_a_call_are_and_may_ask_for_one_owner_s
             assert_eq!(shown.len(), expected, "{path}: {shown:?}");
             assert!(shown.iter().all(|it| it["owner"] == owner), "{shown:?}");
         }
-        // What is one's own may be asked for as well, and nothing else.
+        // One's own data may be requested by owner too, but nothing else.
         let (status, own) = answer(world.ada.get(&format!("/api/v1/{list}?owner=ada"))).await;
         assert_eq!((status, own[list].as_array().unwrap().len()), (200, 1));
         let (status, problem) = answer(world.ada.get(&format!("/api/v1/{list}?owner=bob"))).await;
@@ -300,7 +300,7 @@ async fn foreign_ids_lead_nowhere_in_the_protocols_of_others_either() {
         let request = with(world.bob.post(path), &body);
         answer(request.header("x-request-id", "r")).await
     };
-    // OpenAI's API: a response of somebody else's is none, and neither is a session to go on with.
+    // OpenAI's API: another owner's response is treated as missing, and so is a session to continue.
     let going_on = async |run: &str| {
         let previous = format!("resp_{run}");
         post(
@@ -328,7 +328,7 @@ async fn foreign_ids_lead_nowhere_in_the_protocols_of_others_either() {
     let response = json!({"input": "Hello.", "neuraxis": own});
     assert_eq!(post("/v1/responses", response).await, (404, refused));
 
-    // AG-UI: a thread of somebody else's is none.
+    // AG-UI: another owner's thread is treated as missing.
     let message = json!([{"id": "m1", "role": "user", "content": "Hello."}]);
     let input = json!({"threadId": "s-ada", "runId": "r1", "messages": message});
     let (status, problem) = post("/agui", input.clone()).await;
@@ -352,7 +352,7 @@ async fn foreign_ids_lead_nowhere_in_the_protocols_of_others_either() {
     };
     assert_eq!(resume("s-ada").await, resume("s-nix").await);
 
-    // None of it did anything, and none of it is known to Ada.
+    // None of these requests had an effect, and Ada cannot see them.
     let (_, shown) = answer(world.ada.get("/api/v1/sessions/s-ada")).await;
     assert_eq!(shown["runs"].as_array().unwrap().len(), 1);
     assert_eq!(shown["runs"][0]["status"], "waiting");

@@ -1,5 +1,6 @@
-//! The page at `/`: what it is sent with, and what a person does with it in a real browser. The scenarios are in `tests/page`; each
-//! drives a headless Chromium against the program, with a scripted model, and leaves pictures in `target/screenshots`.
+//! The page at `/`: its headers, and what a user does with it in a real browser. The scenarios are in `tests/page`;
+//! each drives a headless Chromium against the program, with a scripted model, and saves pictures in
+//! `target/screenshots`.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use tokio::process::Command;
 
 use crate::support::Program;
 
-/// An MCP server that asks for something of every kind, and gives what it was told as its result.
+/// An MCP server that asks for something of every kind, and returns the answer as its result.
 const SHOP: &str = r#"call() { mine=$id
     printf '%s\n' '{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"Which one?","requestedSchema":{"type":"object","properties":{
         "name":{"type":"string","title":"Name","description":"Who gets it.","maxLength":5},
@@ -22,7 +23,7 @@ const SHOP: &str = r#"call() { mine=$id
     IFS= read -r line
     id=$mine; text "$(printf %s "$line" | tr -d '"\\')"; }"#;
 
-/// Runs a scenario of `tests/page` in a folder of its own.
+/// Runs a scenario of `tests/page` in a separate folder.
 async fn drive(scenario: &str) {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let provided =

@@ -1,4 +1,4 @@
-//! Clients that are slow on purpose. The server runs inside the test, so that the clock can jump.
+//! Deliberately slow clients. The server runs inside the test, with a virtual clock.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use crate::support::raw::read;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// For how long a head is waited for.
+/// The time limit for a head.
 const HEAD: Duration = Duration::from_secs(75);
 
-/// The bytes of a reply of which the events, that hold it three times, do not fit into the buffers of both sockets.
+/// The size of a reply, in bytes, whose events (which contain it three times) do not fit into the buffers of both
+/// sockets.
 const LARGE: usize = 7 * 1024 * 1024;
 
 #[tokio::test(start_paused = true)]
@@ -47,7 +48,7 @@ async fn a_request_that_arrives_letter_by_letter_has_no_more_time() {
         let (mut reader, mut writer) = stream.into_split();
         writer.write_all(start.as_bytes()).await.unwrap();
         let dribbling = tokio::spawn(async move {
-            // Until nobody takes it any more.
+            // Until the server no longer accepts it.
             while writer.write_all(b"x").await.is_ok() {
                 sleep(Duration::from_secs(5)).await;
             }
@@ -122,7 +123,7 @@ async fn a_client_that_takes_nothing_for_30_seconds_is_let_go_and_its_run_is_not
     let server = InProcess::of(model).await;
     let stream = ask_for_events(&server).await;
     sleep(2 * PATIENCE).await;
-    // What was on its way takes real time to arrive.
+    // Data on its way takes real time to arrive.
     tokio::time::resume();
     let answer = read(stream).await;
     assert!(answer.0.starts_with("HTTP/1.1 200 OK"), "it begins well");
@@ -185,13 +186,13 @@ async fn a_client_that_takes_nothing_does_not_keep_the_server_from_stopping() {
     );
 }
 
-/// Begins a turn.
+/// Starts a turn.
 async fn ask_for_events(server: &InProcess) -> TcpStream {
     let path = "/api/v1/sessions/s/turns";
     ask(server, path, "{\"message\": \"hello\"}").await
 }
 
-/// Sends a request, and takes nothing of its answer.
+/// Sends a request, and reads nothing of its answer.
 async fn ask(server: &InProcess, path: &str, body: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.address()).await.unwrap();
     let request = format!(

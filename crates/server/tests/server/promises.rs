@@ -1,4 +1,4 @@
-//! What modes and the section `[store.log]` promise, seen in what the program itself does.
+//! What modes and the section `[store.log]` promise, checked against the program's behavior.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::support::Program;
 
 #[tokio::test]
 async fn a_mode_whose_roles_have_no_model_is_refused_and_no_other_model_is_asked() {
-    // Whoever asks it all the same is told so by a failure.
+    // If it is called nevertheless, its failure shows that.
     let model = FaultyModelServer::start(ModelFault::Failing);
     let folder = tempfile::tempdir().unwrap();
     let program = Program::start_in(folder, |command| {

@@ -1,4 +1,4 @@
-//! What tools ask in the middle of their calls, answered over HTTP.
+//! Tools' questions in the middle of their calls, answered over HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::support::in_process::{InProcess, TOKEN};
 use crate::support::program::folder_with;
 use crate::support::{Client, Program};
 
-/// An MCP server that asks for a size in a call, and gives what it was told as its result.
+/// An MCP server that asks for a size in a call, and returns the answer as its result.
 const SHOP: &str = r#"call() { mine=$id
     printf '{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"Which size?","requestedSchema":{"type":"object","properties":{"size":{"type":"string","enum":["s","l"]}},"required":["size"]}}}\n'
     IFS= read -r line
@@ -55,7 +55,7 @@ fn turn() -> Value {
     json!({"message": "Buy."})
 }
 
-/// Says something to a question, with the token.
+/// Answers a question, with the token.
 fn say(client: &Client, run: &Value, question: &Value, body: &Value) -> RequestBuilder {
     let (run, question) = (run.as_str().unwrap(), question.as_str().unwrap());
     client
@@ -99,7 +99,7 @@ async fn a_question_is_an_event_of_its_run_and_is_answered_with_the_token_by_wha
     let (_, shown) = answer(client.get(&path)).await;
     assert_eq!(&shown["questions"][0]["question_id"], question);
 
-    // Who comes later sees it, too.
+    // A late subscriber sees it too.
     let mut late = client.events(client.get(&format!("{path}/events"))).await;
     let seen = late.next_named("question").await.data;
     assert_eq!(&seen["question_id"], question);
@@ -199,7 +199,7 @@ async fn a_run_that_nobody_listens_to_asks_all_the_same_over_every_protocol() {
     }
 }
 
-/// As [`asked`], in whichever session.
+/// Like [`asked`], in any session.
 async fn any_asked(client: &Client) -> (Value, Value) {
     loop {
         let (_, page) = answer(client.get("/api/v1/sessions")).await;
@@ -225,7 +225,7 @@ async fn a_server_that_does_not_drive_the_run_says_that_it_knows_nothing_of_its_
         (status, &problem["type"]),
         (409, &json!("/errors/at-work-elsewhere"))
     );
-    // A balancer brings the same answer to the one that knows.
+    // A load balancer can retry the same answer at the server that knows the question.
     let refused = say(&other, run, question, &decline).send().await.unwrap();
     assert_eq!(refused.headers()["retry-after"], "5");
     let path = format!("/api/v1/runs/{}", run.as_str().unwrap());
@@ -272,7 +272,8 @@ async fn a_front_end_of_ag_ui_is_told_where_the_answer_goes() {
     server.stop().await.unwrap();
 }
 
-/// Starts the program with an MCP server that asks, and waits until it offers its tool. `more` stands in the section `server`.
+/// Starts the program with an MCP server that asks, and waits until its tool is offered. `more` goes into the section
+/// `server`.
 pub(crate) async fn program(more: &str) -> Program {
     let config = format!(
         "[server]\n{more}\n[mcp.servers.shop]\ncommand = '/bin/sh'\nargs = ['shop.sh']\n\
@@ -291,7 +292,7 @@ pub(crate) async fn program(more: &str) -> Program {
     }
 }
 
-/// Returns a client that shows the token of decisions.
+/// Returns a client that presents the decision token.
 pub(crate) fn local(program: &Program) -> Client {
     let file = program.folder().join(".local/share/neuraxis/server.token");
     let token = std::fs::read_to_string(file).unwrap();
@@ -352,7 +353,7 @@ async fn what_an_mcp_server_asks_is_read_where_the_call_of_an_mcp_client_is_answ
     let program = program("").await;
     let client = Posting::begin(local(&program)).await;
     let params = json!({"name": "ask", "arguments": {"message": "shop__look {}"}});
-    // Not the id that the client here gives its own call.
+    // Different from the id that the server's own client uses for its call.
     let call = json!({"jsonrpc": "2.0", "id": "mine", "method": "tools/call", "params": params});
     let mut stream = client.send(call).await;
     let asked = message_with(&mut stream, "elicitation/create").await;

@@ -1,4 +1,5 @@
-//! Turns through a real llama-server, with the scripted model that `cargo xtask test` provides, and through none.
+//! Turns through a real llama-server, with the scripted model that `cargo xtask test` provides, and without any model
+//! server.
 
 use neuraxis_testkit::LlamaServer;
 use serde_json::{Value, json};

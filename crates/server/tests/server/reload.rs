@@ -28,11 +28,11 @@ async fn hash(client: &Client) -> Value {
     answer(client.get("/api/v1/policy")).await.1["policy_hash"].clone()
 }
 
-/// Waits until something is in the log that the program wrote since it was told to read its configuration again.
+/// Waits until the log, since the program was told to reload its configuration, contains these words.
 async fn told(program: &Program, before: usize, words: &str) {
     while !program.log()[before..].contains(words) {
         assert!(program.log().len() < 1_000_000);
-        // What it answers meanwhile is of no interest here.
+        // The answer does not matter.
         program.client().get("/healthz").send().await.unwrap();
     }
 }
@@ -52,7 +52,7 @@ async fn new_turns_follow_a_configuration_that_changed_and_a_wrong_one_changes_n
     program.signal(Signal::HUP);
     told(&program, before, "the configuration was read again").await;
     while hash(&client).await == first {}
-    // The session goes on in the new engine, over a connection that was there before.
+    // The session continues in the new engine, over an existing connection.
     assert_eq!(in_mode(&client, "second").await, 200);
     assert_eq!(in_mode(&client, "first").await, 400);
     let (_, session) = answer(client.get("/api/v1/sessions/s")).await;
@@ -198,22 +198,22 @@ async fn files_that_a_former_configuration_names_stay_out_of_reach_of_tools() {
     }
 }
 
-/// Returns the result that was answered, as JSON or as an event.
+/// Returns the result of an answer, in JSON or as an event.
 fn result_in(said: &str) -> Value {
     let mut lines = said.lines().map(|line| line.trim_start_matches("data:"));
     let message: Option<Value> = lines.find_map(|line| serde_json::from_str(line).ok());
     message.unwrap()["result"].clone()
 }
 
-/// Has the program read its configuration again.
+/// Makes the program reload its configuration.
 async fn read_again(program: &Program) {
     let before = program.log().len();
     program.signal(Signal::HUP);
     told(program, before, "the configuration was read again").await;
 }
 
-/// Has a client without sessions asked something in its call, the configuration read again, and the answer brought. Returns
-/// what the call comes to.
+/// Has a client without sessions asked in its call, reloads the configuration, and sends the answer. Returns the result
+/// of the call.
 async fn answered_at_the_new_engine(program: &Program, message: &str, content: Value) -> Value {
     let client = local(program);
     let arguments = json!({"message": message});
@@ -250,7 +250,7 @@ async fn a_tool_that_waits_in_the_former_engine_hears_what_an_mcp_client_answers
     assert_eq!(done["structuredContent"]["status"], "done", "{done}");
 }
 
-/// Has a client with a session asked something in its call, and the configuration read again. Returns how the call comes out.
+/// Has a client with a session asked in its call, and reloads the configuration. Returns the result of the call.
 async fn left_by_the_former_engine(program: &Program, message: &str) -> Value {
     let client = Posting::begin(local(program)).await;
     let params = json!({"name": "ask", "arguments": {"message": message}});
@@ -266,7 +266,7 @@ async fn left_by_the_former_engine(program: &Program, message: &str) -> Value {
 async fn an_mcp_client_whose_answer_would_come_to_nothing_is_asked_no_more() {
     let asks = "[rules.clock]\nanswer = 'ask'\ntools = ['current_time']\nreason = 'Private.'";
     let program = questions::program(asks).await;
-    // A tool that waits keeps its run at work in the former engine.
+    // A waiting tool keeps its run in the former engine.
     let waits = json!({"message": "shop__look {}"});
     keyed_mcp::ask(&local(&program), waits).await;
     let status = left_by_the_former_engine(&program, "What time is it?").await;
@@ -322,7 +322,7 @@ async fn a_server_that_stops_puts_no_engine_in_the_place_of_its_own_any_more() {
         tokio::task::yield_now().await;
     }
     program.signal(Signal::HUP);
-    // The gate opens by itself after three seconds, in which a configuration is read many times over.
+    // The gate opens automatically after three seconds, in which the configuration could be reloaded many times.
     assert_eq!(program.exit().await.code(), Some(0));
     let log = program.log();
     assert!(!log.contains("the configuration was read again"), "{log}");

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::support::Program;
 use crate::support::program::{command, folder_with, make_key};
 
-/// Starts the program, which must refuse to run, and returns its exit code with what it says.
+/// Starts the program, which must refuse to run. Returns its exit code and its output.
 async fn refusal(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
     let mut command = command(folder);
     command.args(arguments).envs(variables.iter().copied());
@@ -52,7 +52,7 @@ async fn an_address_in_the_configuration_is_held_to_the_same_and_named_with_its_
     assert_eq!(code, 2, "{said}");
     let expected = "error: neuraxis.toml:2:1: server.listen: 0.0.0.0:0 is not a loopback address";
     assert!(said.starts_with(expected), "{said}");
-    // The command line is stronger.
+    // The command line takes precedence.
     let program = Program::start_in(folder, |_| {}).await;
     assert_eq!(
         program
@@ -144,7 +144,7 @@ async fn wrong_usage_and_wrong_configuration_exit_with_2_and_say_what_is_wrong()
     }
 }
 
-/// What starts it again need not do so after a 2.
+/// A supervisor that restarts the program may give up after exit code 2.
 #[tokio::test]
 async fn a_database_that_is_away_is_no_fault_of_the_configuration() {
     let away = [("NEURAXIS_STORE__URL", "postgres://me@127.0.0.1:1/x")];
@@ -233,7 +233,7 @@ async fn a_server_that_cannot_listen_leaves_the_token_of_the_one_that_does() {
 async fn a_token_that_cannot_be_kept_is_told_with_its_file_and_hinders_nobody_with_keys() {
     let folder = folder();
     let in_memory = [("NEURAXIS_STORE__URL", "memory:")];
-    // Where the file would be there is a folder.
+    // A folder occupies the path of the file.
     let place = folder.path().join(".local/share/neuraxis/server.token");
     fs::create_dir_all(&place).unwrap();
     let (code, said) = refusal(folder.path(), &[], &in_memory).await;

@@ -17,7 +17,7 @@ use crate::support::raw::read;
 
 const SOON: Duration = Duration::from_secs(2);
 
-/// The pause between two looks at what is waited for.
+/// The polling interval.
 const PAUSE: Duration = Duration::from_millis(5);
 
 #[tokio::test]
@@ -42,7 +42,7 @@ async fn an_interrupt_ends_open_streams_with_their_last_record_and_the_process_w
     cancels(&[], Signal::INT).await;
 }
 
-/// Nobody could ever go on with what is in memory alone.
+/// A run that is only in memory cannot be resumed by any other process.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn without_a_database_each_signal_does() {
@@ -88,7 +88,7 @@ async fn a_turn_at_work_ends_as_if_nothing_happened_when_the_server_is_told_to_s
         .unwrap();
     idle.readable().await.unwrap();
     program.signal(Signal::TERM);
-    // It is let go at once, and nobody gets in any more.
+    // It is closed at once, and no further client can connect.
     assert_eq!(read(idle).await.statuses(), [200]);
     TcpStream::connect(program.address()).await.unwrap_err();
     gate.open().await;
@@ -103,7 +103,7 @@ async fn a_turn_at_work_ends_as_if_nothing_happened_when_the_server_is_told_to_s
     assert_eq!(program.exit().await.code(), Some(0));
 }
 
-/// As of `neuraxis-server 2>&1 | less`.
+/// As with `neuraxis-server 2>&1 | less`.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
@@ -114,7 +114,7 @@ async fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
     })
     .await;
     let client = program.client();
-    // More than twice what a pipe holds.
+    // More than twice the capacity of a pipe.
     for _ in 0..1_000 {
         let response = client.get("/healthz").send().await.unwrap();
         assert_eq!(response.status(), 200);
@@ -126,7 +126,7 @@ async fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
     drop(unread);
 }
 
-/// An MCP server that never answers a call, and does not care how it is asked to end, as what it starts does not.
+/// An MCP server that never answers a call and ignores requests to end, as do its children.
 const STUBBORN: &str = "call() {
     trap '' TERM HUP INT
     sleep 1000 & echo $$ $! > new; mv new called
@@ -134,7 +134,7 @@ const STUBBORN: &str = "call() {
 }";
 
 fn lives(process: &str) -> bool {
-    // What was stopped and not waited for yet is a zombie: it does nothing any more.
+    // A stopped process that has not been reaped is a zombie, which does nothing.
     let status = fs::read_to_string(format!("/proc/{process}/status"));
     status.is_ok_and(|status| !status.contains("State:\tZ"))
 }
@@ -199,11 +199,11 @@ async fn a_turn_that_comes_while_the_server_stops_is_refused() {
         body.len()
     );
     turn.write_all(head.as_bytes()).await.unwrap();
-    // The server asks for the body once it has begun to work on the request.
+    // The server asks for the body once it handles the request.
     turn.readable().await.unwrap();
 
     program.signal(Signal::TERM);
-    // It lets go of who asks for nothing once it takes no new runs.
+    // It closes idle connections once it accepts no new runs.
     assert_eq!(read(idle).await.statuses(), [200]);
     turn.write_all(body.as_bytes()).await.unwrap();
     let answer = read(turn).await;

@@ -1,4 +1,4 @@
-//! Streams of events: many listeners of one run, slow ones among them.
+//! Event streams: many listeners of one run, including slow ones.
 
 use neuraxis_testkit::{Script, ScriptedModel, reply};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::support::Client;
 use crate::support::client::{Frame, answer};
 use crate::support::in_process::InProcess;
 
-/// Bytes of a reply that fit into no buffer on their way.
+/// The size of a reply that fits into no buffer on its way, in bytes.
 const LARGE: usize = 7 * 1024 * 1024;
 
 async fn only_run(client: &Client) -> String {
@@ -23,7 +23,7 @@ async fn only_run(client: &Client) -> String {
     }
 }
 
-/// What a listener ends up with: its records, and the text of the model.
+/// Returns what a listener has at the end: its records, and the model's text.
 fn heard(frames: &[Frame]) -> (Vec<u64>, String) {
     let ids = frames.iter().filter_map(|frame| frame.id).collect();
     let deltas = frames.iter().filter(|frame| frame.event == "text_delta");

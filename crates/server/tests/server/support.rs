@@ -1,4 +1,4 @@
-//! What the tests have in common: the program, and clients of it.
+//! Shared test code: the program, and its clients.
 
 pub(crate) mod client;
 pub(crate) mod contract;

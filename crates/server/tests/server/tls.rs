@@ -18,7 +18,7 @@ use tokio_rustls::rustls::{ClientConfig, ProtocolVersion, RootCertStore, version
 use crate::support::Program;
 use crate::support::program::{command, folder_with};
 
-/// Makes a certificate with its key, and a configuration that names them.
+/// Creates a certificate with its key, and a configuration that names them.
 fn configured() -> TempDir {
     let text = "[server.tls]\ncertificate = 'server.pem'\nkey = 'server.key'\n";
     let folder = folder_with(text);
@@ -35,7 +35,7 @@ fn renew(folder: &Path) {
     fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
 }
 
-/// Connects as a client that knows the certificate, and returns what it is answered, with the version of TLS.
+/// Connects as a client that trusts the certificate, and returns the answer and the TLS version.
 async fn ask(
     program: &Program,
     request: &str,

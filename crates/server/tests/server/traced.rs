@@ -1,4 +1,4 @@
-//! The trace that a client's request is part of, on each route that begins a turn.
+//! The trace that a client's request belongs to, on each route that starts a turn.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ async fn every_route_that_begins_a_turn_takes_the_trace_of_its_client() {
     let runs = page["runs"].as_array().unwrap();
     assert_eq!(runs.len(), routes.len(), "{page}");
     let first = runs[0]["run_id"].as_str().unwrap();
-    // A branch is a turn, too.
+    // A fork is a turn too.
     let fork = format!("/api/v1/runs/{first}/fork");
     post(&client, &fork, &json!({"message": "And tomorrow?"})).await;
     let (_, page) = answer(client.get("/api/v1/runs")).await;

@@ -1,4 +1,4 @@
-//! Turns that go well: as JSON, as events, and the same either way.
+//! Turns that succeed: as JSON, as events, and with the same result either way.
 
 use std::fs;
 
@@ -186,7 +186,7 @@ async fn the_plan_of_the_server_limits_every_request_however_it_is_answered() {
     let frames = program.client().listen("s", &question).await.rest().await;
     let last = &frames.last().unwrap().data;
     assert_eq!(last["finish_reason"]["budget"], "tool_calls", "{last}");
-    // Another session has its own.
+    // Another session has a separate one.
     let (_, other) = program.client().ask("t", &question).await;
     assert_eq!(other["finish_reason"], "stop", "{other}");
 }

@@ -1,4 +1,4 @@
-//! A run that waits for a person waits through any number of deaths.
+//! A run that waits for a user keeps waiting through any number of crashes.
 
 use neuraxis::core::{
     ApprovalDecided, ApprovalDecision, ApprovalRequested, InboxEntry, InboxInput, InputId,
@@ -26,7 +26,7 @@ async fn questions(world: &World, run: RunId) -> Vec<ApprovalRequested> {
     asked.collect()
 }
 
-/// An approval of what the run asks about, as anybody could write it.
+/// An approval of what the run asks, as any process could write it.
 pub(crate) async fn approval(world: &World, run: RunId, id: &str) -> ApprovalDecided {
     let asked = questions(world, run).await.pop().unwrap();
     ApprovalDecided {
@@ -51,7 +51,7 @@ async fn waits_for_approval(kept: Kept) {
     for _ in 0..2 {
         world.leases_run_out().await;
         let server = world.start().await;
-        // It was asked again, and waits again.
+        // The question was asked again, and the run waits again.
         until("the run waits", async || {
             let run = world.store.run(run).await.unwrap();
             let left = world.store.unfinished().await.unwrap();
@@ -61,10 +61,10 @@ async fn waits_for_approval(kept: Kept) {
         server.kill().await;
         assert_eq!(world.effects("begun", "pay_asked"), []);
     }
-    // Whoever can write to the database can put an approval there, but not one that counts.
+    // Any process that can write to the database can store an approval there, but not a valid one.
     let post = async |decided: ApprovalDecided| {
         let entry = InboxEntry::new(InboxInput::ApprovalDecided(decided));
-        // While no server is there to hear it.
+        // While no server is running to receive it.
         world.store.post(run, &entry).await.unwrap();
     };
     post(approval(&world, run, "forged").await).await;

@@ -1,4 +1,4 @@
-//! The server that is killed: the program's own parts, with tools that leave traces and an approver who decides later.
+//! The server that is killed: the program's own parts, with tools that leave traces and an approver that decides later.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -20,19 +20,19 @@ use neuraxis_testkit::spec;
 /// Tells this program that it is the server, and where its folder is.
 pub(crate) const FOLDER: &str = "TEST_NEURAXIS_SURVIVAL_FOLDER";
 
-/// Tells it how many pages its database may have, if not as many as the disk has room for.
+/// The maximum number of pages of its database; by default, limited only by the disk.
 pub(crate) const PAGES: &str = "TEST_NEURAXIS_SURVIVAL_PAGES";
 
-/// By which one decides at the server.
+/// The token that authorizes decisions at the server.
 pub(crate) const TOKEN: &str = "decides";
 
-/// Tells it that it is a worker, and no server.
+/// Tells this program that it is a worker instead of a server.
 pub(crate) const WORKER: &str = "TEST_NEURAXIS_SURVIVAL_WORKER";
 
-/// Tells it to look at each call before it is made.
+/// Makes this program inspect each call before it is made.
 pub(crate) const LOOKS: &str = "TEST_NEURAXIS_SURVIVAL_LOOKS";
 
-/// The file that holds it up while it looks, as [`World::hold_tool`](crate::world::World::hold_tool) makes it.
+/// The file that holds it up during the inspection, as [`World::hold_tool`](crate::world::World::hold_tool) creates it.
 pub(crate) const LOOKING: &str = "looking";
 
 /// Serves until it is killed.
@@ -92,7 +92,7 @@ pub(crate) fn serve(folder: &Path) {
     });
 }
 
-/// Opens the database that may have so many pages: what a full disk answers, without one.
+/// Opens a database with this maximum number of pages: it fails like one on a full disk.
 async fn small_store(config: &Config) -> Option<SqlStore> {
     let pages = std::env::var(PAGES).ok()?;
     let mut config = SqlConfig::new(config.store().url());
@@ -112,7 +112,7 @@ fn tool(folder: &Path, name: &str) -> Arc<dyn Tool> {
     })
 }
 
-/// Writes a line when it begins and one when it is done, and waits in between as long as a file is there.
+/// Writes a line when it starts and one when it is done, and waits in between as long as a file exists.
 #[derive(Debug)]
 struct Counting {
     spec: ToolSpec,
@@ -120,7 +120,7 @@ struct Counting {
 }
 
 impl Counting {
-    /// In one write, so that a line is there whole or not at all.
+    /// In a single write, so that a line is written completely or not at all.
     fn write(&self, what: &str, ctx: &ToolContext) {
         let line = format!("{what} {} {}\n", self.spec.name, ctx.effect_id);
         let mut options = OpenOptions::new();
@@ -149,7 +149,7 @@ impl Tool for Counting {
     }
 }
 
-/// Writes a line of its own for each call that it looks at, and waits as long as a file is there.
+/// Writes a line for each call that it inspects, and waits as long as a file exists.
 #[derive(Debug)]
 struct Looks(PathBuf);
 

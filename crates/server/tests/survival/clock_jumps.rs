@@ -1,5 +1,5 @@
-//! Clocks that jump while runs are at work, an hour ahead and an hour back: that of one process of several, which all go by the
-//! clock of the database where they share work.
+//! Clocks that jump an hour forward or back while runs are in progress: the clock of one of several processes, which
+//! all use the database's clock where they share work.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::server::Server;
 use crate::several;
 use crate::world::{Program, World, until};
 
-/// How long it is watched that nobody takes over what is not theirs: longer than a lease.
+/// How long to watch that no process takes over another's work: longer than a lease.
 const A_WHILE: Duration = Duration::from_millis(2_500);
 
 /// The clock of a process, which a test can set.
@@ -25,15 +25,16 @@ impl Clock {
         clock
     }
 
-    /// Sets how far it is from the clock of everybody else, in seconds.
+    /// Sets its offset from every other clock, in seconds.
     fn set(&self, offset: &str) {
-        // Never half a file: whoever reads it would stop.
+        // Never a partly written file: the process that reads it would stop.
         let draft = self.0.with_extension("draft");
         fs::write(&draft, format!("{offset}\n")).unwrap();
         fs::rename(&draft, &self.0).unwrap();
     }
 
-    /// What a process is started with that goes by it. Time that passes is measured by another clock, which no jump changes.
+    /// Returns the environment of a process that uses it. Elapsed time is measured by another clock, which no jump
+    /// changes.
     fn variables(&self) -> Vec<(&'static str, String)> {
         let library = std::env::var("TEST_NEURAXIS_FAKETIME").unwrap();
         vec![
@@ -56,7 +57,7 @@ async fn start(world: &World, clock: &Clock) -> Server {
     world.start_with(&variables).await
 }
 
-/// Whose clock jumps.
+/// The process whose clock jumps.
 #[derive(Debug, Clone, Copy)]
 enum Whose {
     OfTheOneAtWork,

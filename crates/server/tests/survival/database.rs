@@ -1,4 +1,4 @@
-//! What tests do to the database behind the server's back.
+//! What tests do to the database outside the server.
 
 use neuraxis::core::Message;
 use neuraxis::ports::{Session, SessionIndex as _};
@@ -8,14 +8,14 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
 use crate::world::World;
 
-/// A lock that lets nobody write.
+/// A lock that prevents all writes.
 pub(crate) enum Locked {
     File(SqliteConnection),
     Server(PgConnection),
 }
 
 impl World {
-    /// Brings what was written last from beside the file into it.
+    /// Moves the last writes from the write-ahead log into the file.
     pub(crate) async fn checkpoint(&self) {
         let mut link = SqliteConnection::connect(&self.url).await.unwrap();
         let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
@@ -23,13 +23,13 @@ impl World {
         link.close().await.unwrap();
     }
 
-    /// With its database opened anew, by the test.
+    /// Returns the world with its database reopened by the test.
     pub(crate) async fn reopened(mut self) -> Self {
         self.store = SqlStore::open(&SqlConfig::new(&self.url)).await.unwrap();
         self
     }
 
-    /// Lets time pass until the leases of a dead server have run out.
+    /// Waits until the leases of a dead server have expired.
     pub(crate) async fn leases_run_out(&self) {
         let sql =
             "UPDATE runs SET leased_until = 0 WHERE ended_at IS NULL AND leased_until IS NOT NULL";
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// Crashes the database server and starts it again.
+    /// Crashes the database server and restarts it.
     pub(crate) fn database_crashes(&self) {
         let mut server = self.postgres.lock().unwrap();
         let server = server.as_mut().unwrap();
@@ -53,24 +53,24 @@ impl World {
         server.restart();
     }
 
-    /// Stops the database server in the middle of whatever it does.
+    /// Suspends the database server in the middle of its work.
     pub(crate) fn database_stalls(&self) {
         self.postgres.lock().unwrap().as_ref().unwrap().stall();
     }
 
-    /// Lets it go on.
+    /// Resumes it.
     pub(crate) fn database_goes_on(&self) {
         self.postgres.lock().unwrap().as_ref().unwrap().go_on();
     }
 
-    /// Returns how many rows of the database server hold a text, wherever.
+    /// Returns how many rows of the database server contain a text in any column.
     pub(crate) async fn rows_with(&self, text: &str) -> i64 {
         let Locked::Server(mut link) = self.connect().await else {
             panic!("a file is looked through as a whole")
         };
         let mut count = 0;
         for table in ["sessions", "runs", "steps", "payloads", "inbox"] {
-            // As a row is printed: bytes as their hexadecimal digits.
+            // In printed form: bytes as hexadecimal digits.
             let sql = format!(
                 "SELECT count(*) FROM neuraxis.{table} it WHERE position($1 IN it::text) > 0 \
                  OR position(encode(convert_to($1, 'UTF8'), 'hex') IN it::text) > 0"
@@ -81,7 +81,7 @@ impl World {
         count
     }
 
-    /// Keeps everybody from writing.
+    /// Prevents all writes.
     pub(crate) async fn lock(&self) -> Locked {
         let mut locked = self.connect().await;
         match &mut locked {
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// Adds a session as large as this to the database, which the server does not see.
+    /// Adds a session of this size to the database, unnoticed by the server.
     pub(crate) async fn fill(&self, bytes: usize) {
         let seed = [Message::user("x".repeat(bytes))].into_iter().collect();
         let session = Session::new("filler".parse().unwrap(), START).seeded(seed);
@@ -113,7 +113,7 @@ impl World {
 }
 
 impl Locked {
-    /// Lets everybody write again.
+    /// Allows writes again.
     pub(crate) async fn open(self) {
         match self {
             Self::File(link) => link.close().await.unwrap(),

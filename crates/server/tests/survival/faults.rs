@@ -1,5 +1,5 @@
-//! Databases that are locked, full, damaged, silent or half migrated, under a server at work. Each test holds a run between
-//! two of its turns, lets the fault happen, and looks at the whole run afterwards.
+//! Databases that are locked, full, damaged, silent or half migrated while a server is running. Each test holds a run
+//! between two of its turns, causes the fault, and checks the whole run afterward.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ use crate::points::{one_reading, two_turns};
 use crate::server::{Client, Server};
 use crate::world::{Kept, Program, Terms, World, until};
 
-/// A database that gives up soon.
+/// A database with a short timeout.
 const IMPATIENT: &str = "patience_ms = 300";
 
 /// Starts a turn and waits until its second model call is held up.
@@ -27,7 +27,7 @@ async fn held(world: &World, server: &Server) -> (Client, RunId) {
     (client, world.run().await.unwrap())
 }
 
-/// Lets the run go to its end, and checks it with the server dead.
+/// Lets the run end, and checks it with the server stopped.
 async fn ends_whole(world: &World, server: Server, client: Client, run: RunId) {
     world.model.let_go();
     world.ended(run).await;
@@ -37,7 +37,7 @@ async fn ends_whole(world: &World, server: Server, client: Client, run: RunId) {
     assert_eq!(world.effects("begun", "").len(), 5);
 }
 
-/// A turn of another session is refused for now, in time.
+/// A turn of another session is refused as temporarily unavailable, in time.
 async fn is_unavailable(server: &Server, within: Duration) {
     let began = Instant::now();
     let (status, text) = server.turn("new", "go").await;
@@ -95,7 +95,7 @@ async fn a_run_outlives_a_disk_that_was_full_and_what_ended_before_is_still_told
     world.check(run, &client.told().await).await;
 }
 
-/// Another program has the file for itself while a server starts that finds a run left behind.
+/// Another program holds an exclusive lock on the file while a server starts that finds a run left behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_listens_before_it_can_take_up_what_was_left() {
     let world = World::new(Program::Real, Kept::InFile, one_reading).await;
@@ -117,7 +117,7 @@ async fn a_server_listens_before_it_can_take_up_what_was_left() {
     world.check(run, &told).await;
 }
 
-/// A write to the disk fails: the store takes nothing more until the server is started anew, on a disk that works.
+/// A write to the disk fails: the store accepts no more writes until the server is restarted on a working disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_outlives_a_disk_that_failed() {
     let world = World::new(Program::WithTools, Kept::InFile, two_turns).await;
@@ -148,7 +148,7 @@ async fn a_run_outlives_a_disk_that_failed() {
     world.check(run, &told).await;
 }
 
-/// Starts the server, which must not start, and returns how it ended and what it said.
+/// Starts the server, which must not start. Returns how it ended and its output.
 async fn refuses_to_start(world: &World) -> (Option<i32>, String) {
     let log = world.folder().join("log");
     let before = fs::read_to_string(&log).unwrap_or_default().len();
@@ -186,7 +186,7 @@ async fn a_damaged_file_keeps_the_server_from_starting_and_is_left_as_it_is() {
         assert_eq!(fs::read(&file).unwrap(), damaged, "it was written to");
     }
 
-    // Whoever puts the page back has everything.
+    // Restoring the page restores everything.
     overwrite(&file, &whole[..4_096]);
     let world = world.reopened().await;
     let server = world.start().await;
@@ -212,7 +212,7 @@ async fn a_run_outlives_a_database_server_that_was_silent() {
     ends_whole(&world, server, client, run).await;
 }
 
-/// The server is killed while it brings an old file up to date, again and again, and then is not.
+/// The server is repeatedly killed while it migrates an old file, and then left alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_migration_that_is_killed_with_its_server_begins_anew() {
     const OLD: &str = concat!(
@@ -224,7 +224,7 @@ async fn a_migration_that_is_killed_with_its_server_begins_anew() {
     let file = world.folder().join("sessions.db");
     for round in 0..6 {
         for beside in ["sessions.db-wal", "sessions.db-shm"] {
-            // Closing takes them away, a kill does not.
+            // They are removed on closing, but not by a kill.
             let _ = fs::remove_file(world.folder().join(beside));
         }
         fs::copy(OLD, &file).unwrap();

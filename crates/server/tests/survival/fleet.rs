@@ -1,4 +1,4 @@
-//! Servers and workers with a real Restate between them, and what they share.
+//! Servers and workers with a real Restate between them, and their shared resources.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -13,11 +13,11 @@ use crate::model::Said;
 use crate::server::{Client, Server};
 use crate::world::{Kept, Program, Terms, World, until};
 
-/// A Restate, and what servers and workers share.
+/// A Restate, and the shared resources of servers and workers.
 pub(crate) struct Fleet {
     pub(crate) restate: Restate,
     pub(crate) world: World,
-    /// Where its workers listen, one after the other.
+    /// The address of its successive workers.
     _port: FreePort,
 }
 
@@ -26,12 +26,12 @@ impl Fleet {
         Self::with(program, script, "").await
     }
 
-    /// With more in the section `[driver.restate]`.
+    /// Adds settings to the section `[driver.restate]`.
     pub(crate) async fn with(program: Program, script: fn(usize) -> Said, more: &str) -> Self {
         Self::on(program, script, "lease_ms = 1000", more).await
     }
 
-    /// With a section `[store]` of its own.
+    /// Sets the section `[store]`.
     pub(crate) async fn on(
         program: Program,
         script: fn(usize) -> Said,
@@ -58,7 +58,7 @@ impl Fleet {
         }
     }
 
-    /// Asks Restate's admin API.
+    /// Queries Restate's admin API.
     pub(crate) async fn query(&self, query: &str) -> Vec<Value> {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let asked = http
@@ -71,7 +71,7 @@ impl Fleet {
         answer["rows"].as_array().unwrap().clone()
     }
 
-    /// Returns what Restate knows of the invocations of runs: their states.
+    /// Returns the states of the invocations of runs that Restate knows.
     pub(crate) async fn invocations(&self) -> Vec<String> {
         let query = "SELECT status FROM sys_invocation WHERE target_handler_name = 'drive'";
         let rows = self.query(query).await.into_iter();
@@ -79,7 +79,7 @@ impl Fleet {
             .collect()
     }
 
-    /// Waits until Restate has nothing more to do.
+    /// Waits until Restate has no more work.
     pub(crate) async fn is_over(&self) {
         until("its invocation is over", async || {
             let invocations = self.invocations().await;
@@ -88,7 +88,7 @@ impl Fleet {
         .await;
     }
 
-    /// Waits for the end of a run, and checks all that must hold of it once everything of ours is dead.
+    /// Waits for the end of a run, and checks everything that must hold of it once all of our processes are stopped.
     pub(crate) async fn ends<const N: usize>(
         &self,
         run: RunId,
@@ -115,7 +115,7 @@ impl Fleet {
     }
 }
 
-/// What stands before workers in a fleet: passes each connection on to the one that was put in last, as long as it is there.
+/// The load balancer in front of a fleet's workers: passes each connection to the worker set last, as long as it runs.
 pub(crate) struct Balancer {
     pub(crate) address: String,
     workers: Arc<Mutex<Vec<SocketAddr>>>,
@@ -134,7 +134,7 @@ impl Balancer {
                     let last = reached.lock().unwrap().last().copied();
                     let Some(worker) = last else { return };
                     if let Ok(mut worker) = TcpStream::connect(worker).await {
-                        // Whoever goes away first ends both.
+                        // If either side disconnects, both connections end.
                         let _ = copy_bidirectional(&mut stream, &mut worker).await;
                     }
                 });
@@ -143,7 +143,7 @@ impl Balancer {
         Self { address, workers }
     }
 
-    /// Starts a worker behind it, which new connections go to.
+    /// Starts a worker behind it, to which new connections go.
     pub(crate) async fn start_worker(&self, world: &World) -> Server {
         let variables = [
             ("NEURAXIS_DRIVER__RESTATE__LISTEN", "127.0.0.1:0"),

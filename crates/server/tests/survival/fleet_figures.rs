@@ -1,4 +1,4 @@
-//! How long it takes until runs go on after a kill: measured and printed, for `docs/scale.md`. Not run unless it is asked for by
+//! How long runs take to resume after a kill: measured and printed, for `docs/scale.md`. Runs only when requested by
 //! name: `cargo xtask bench fleet --kills`.
 
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use crate::points::two_turns;
 use crate::server::Server;
 use crate::world::{Kept, Program, Terms, World, until};
 
-/// How many runs are at work when something dies.
+/// How many runs are in progress when a process dies.
 const RUNS: usize = 100;
 
-/// What `docs/scale.md` advises.
+/// The setting that `docs/scale.md` recommends.
 const STORE: &str = "lease_ms = 6000";
 
-/// Begins runs and waits until each is at a tool that is held up.
+/// Starts runs and waits until each is in a tool that is held up.
 async fn at_work(world: &World, servers: &[Server]) -> Instant {
     world.hold_tool("note");
     let began = Instant::now();
@@ -29,12 +29,12 @@ async fn at_work(world: &World, servers: &[Server]) -> Instant {
         world.effects("begun", "note").len() >= RUNS
     })
     .await;
-    // Nobody listens to the end of most of them.
+    // Most of them end without a listener.
     drop(turns);
     began
 }
 
-/// Waits until all runs have ended, and prints how long that took from a moment on.
+/// Waits until all runs have ended, and prints how long that took since a given time.
 async fn all_end(world: &World, what: &str, since: Instant) {
     let mut first = None;
     let mut done = Duration::ZERO;

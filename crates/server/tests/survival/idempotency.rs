@@ -1,4 +1,4 @@
-//! A client that sends its request again, under the same key, to whichever server is there.
+//! A client that resends its request, with the same key, to any running server.
 
 use neuraxis::core::RunId;
 use neuraxis::ports::SessionIndex as _;
@@ -13,7 +13,7 @@ use crate::world::{Kept, Program, World};
 
 pub(crate) const KEY: &str = "booking-17";
 
-/// What came back.
+/// A response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) retry_after: Option<String>,
@@ -21,7 +21,7 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
-/// Takes the turn that clients take, under the key.
+/// Takes the clients' turn, with the key.
 pub(crate) async fn again(server: &Server, session: &str, message: &str) -> Answer {
     let request = server.request(session, message);
     let response = request.header("idempotency-key", KEY).send().await.unwrap();
@@ -82,7 +82,7 @@ async fn the_server_dies_and_the_request_is_sent_again(kept: Kept) {
     let told = client.told().await;
 
     let server = world.start().await;
-    // Nobody can know yet that the one that had it is dead.
+    // No server can know yet that the one that had it is dead.
     again(&server, "s", "go").await.assert_elsewhere(run);
     again(&server, "s", "stop").await.assert_other_message();
     world.model.let_go();
@@ -163,7 +163,7 @@ async fn two_servers_are_sent_the_same(kept: Kept) {
     again(&second, "s", "go").await.assert_whole(run);
     client.hears("final").await;
 
-    // At the same moment: the one that is too late may say so, and is right a little later.
+    // At the same moment: the later one may be refused at first, and succeeds shortly after.
     let (one, other) = tokio::join!(again(&first, "t", "go"), again(&second, "t", "go"));
     for answer in [&one, &other] {
         assert!([200, 409].contains(&answer.status), "{}", answer.body);

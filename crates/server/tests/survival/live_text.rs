@@ -1,5 +1,5 @@
-//! Text that is heard word by word at another process than the one that drives its run, by way of Postgres: at each of several
-//! servers, at a server whose runs workers of Restate drive, and while the process that drives a run dies.
+//! Text received word by word through Postgres by a process other than the one that drives its run: at each of several
+//! servers, at a server whose runs are driven by Restate workers, and while the process that drives a run dies.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,12 +14,12 @@ use crate::points::{one_reading, two_turns};
 use crate::server::Server;
 use crate::world::{Kept, Program, Terms, World, until};
 
-/// What the model says first of its answer, before it is held up.
+/// The first words of the model's answer, after which it is held up.
 const FIRST: &str = "All is";
 
 const ANSWER: &str = "All is done.";
 
-/// One who hears all events of a run, live ones too.
+/// A listener to all events of a run, including live ones.
 struct Listener {
     heard: Arc<Mutex<Vec<Value>>>,
     task: JoinHandle<()>,
@@ -54,24 +54,24 @@ impl Listener {
         Self::of(http.get(format!("{}/api/v1/runs/{run}/events", server.url)))
     }
 
-    /// Returns what stands of the text.
+    /// Returns the current text.
     fn text(&self) -> String {
         text_of(&self.heard.lock().unwrap())
     }
 
-    /// Waits until this text stands.
+    /// Waits until the text is this.
     async fn hears(&self, text: &str) {
         until(text, async || self.text() == text).await;
     }
 
-    /// Returns all events, once they have ended.
+    /// Returns all events, once the stream has ended.
     async fn ended(self) -> Vec<Value> {
         self.task.await.unwrap();
         Arc::into_inner(self.heard).unwrap().into_inner().unwrap()
     }
 }
 
-/// Puts the pieces of text together as a client does that knows nothing of records.
+/// Joins the pieces of text as a client does that does not interpret records.
 fn text_of(events: &[Value]) -> String {
     let mut text = String::new();
     for event in events {
@@ -105,7 +105,7 @@ async fn world(program: Program, script: fn(usize) -> Said, store: &str) -> Worl
     World::on(program, Kept::OnServer, script, terms).await
 }
 
-/// Says nothing but the answer.
+/// Replies with the answer only.
 fn at_once(_: usize) -> Said {
     Said::Text(ANSWER)
 }
@@ -129,7 +129,7 @@ async fn text_is_heard_word_by_word_at_each_server() {
     for listener in &listeners {
         listener.hears(FIRST).await;
     }
-    // Who comes later hears what was said before.
+    // A late subscriber receives what was said before.
     let late = Listener::following(&other, run);
     late.hears(FIRST).await;
     world.model.let_go();

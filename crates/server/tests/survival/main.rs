@@ -1,8 +1,8 @@
-//! Servers that are killed with SIGKILL at each point of a run, started again, and looked at: nothing that a client was
-//! told is lost, what only reads is done at least once, what cannot be undone at most once, and the run goes on.
+//! Servers that are killed with SIGKILL at each point of a run, restarted, and inspected: nothing that a client
+//! received is lost, read-only calls run at least once, irreversible calls at most once, and the run resumes.
 //!
-//! Points are reached by what can be seen from outside: what the model is asked, what tools leave in a file, what the
-//! client hears, and a lock on the database that keeps a step from being committed. Nothing in the product knows of it.
+//! Points are detected from outside: by the model's requests, by what tools write to a file, by what the client
+//! receives, and by a lock on the database that prevents a step from being committed. The product is unaware of this.
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,

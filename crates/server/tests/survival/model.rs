@@ -1,4 +1,4 @@
-//! A model server on loopback that says the same to the same conversation, and can be held up at any point of it.
+//! A loopback model server that gives the same reply to the same conversation, and can be held up at any point of it.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
-/// What the last message begins with that the model refuses.
+/// The beginning of a last message that the model refuses.
 pub(crate) const REFUSE: &str = "Refuse ";
 
 /// Where a reply can be held up.
@@ -28,8 +28,8 @@ pub(crate) enum Hold {
     Amid,
 }
 
-/// A scripted model. What it says depends on how many results the conversation holds: nothing else is remembered, so that
-/// it does not matter how often it is asked.
+/// A scripted model. Its reply depends only on the number of results in the conversation, so it does not matter how
+/// often it is called.
 #[derive(Clone)]
 pub(crate) struct Model(Arc<Inner>);
 
@@ -39,7 +39,7 @@ struct Inner {
     /// By the number of results in the conversation.
     hold: watch::Sender<(usize, Hold)>,
     asked: Mutex<BTreeMap<usize, usize>>,
-    /// How many replies were begun, and how many were given whole.
+    /// How many replies were started, and how many were completed.
     given: watch::Sender<(usize, usize)>,
 }
 
@@ -70,7 +70,7 @@ impl Model {
         &self.0.url
     }
 
-    /// Holds up the replies to conversations with so many results.
+    /// Holds up the replies to conversations with this many results.
     pub(crate) fn hold(&self, results: usize, at: Hold) {
         self.0.hold.send_replace((results, at));
     }
@@ -79,13 +79,13 @@ impl Model {
         self.0.hold.send_replace((0, Hold::Nowhere));
     }
 
-    /// Returns how often it was asked about a conversation with so many results.
+    /// Returns how often it was called with a conversation with this many results.
     pub(crate) fn asked(&self, results: usize) -> usize {
         let asked = self.0.asked.lock().unwrap();
         asked.get(&results).copied().unwrap_or_default()
     }
 
-    /// Waits until it was asked about a conversation with so many results.
+    /// Waits until it was called with a conversation with this many results.
     pub(crate) async fn was_asked(&self, results: usize) {
         let mut given = self.0.given.subscribe();
         while self.asked(results) == 0 {
@@ -93,7 +93,7 @@ impl Model {
         }
     }
 
-    /// Waits until it has given so many replies whole.
+    /// Waits until it has completed this many replies.
     pub(crate) async fn has_given(&self, replies: usize) {
         let mut given = self.0.given.subscribe();
         given
@@ -116,7 +116,7 @@ async fn answer(State(model): State<Model>, body: Bytes) -> Response {
     model.0.given.send_modify(|given| given.0 += 1);
     let last = messages.last().and_then(|it| it["content"].as_str());
     if let Some(text) = last.filter(|text| text.starts_with(REFUSE)) {
-        // As services do, it quotes what it refuses.
+        // It quotes what it refuses, as real services do.
         let message = format!("Invalid input: '{text}' is not acceptable");
         let error = json!({"error": {"message": message, "type": "invalid_request_error"}});
         return (StatusCode::BAD_REQUEST, axum::Json(error)).into_response();

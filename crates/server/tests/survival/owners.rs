@@ -1,4 +1,4 @@
-//! Two servers over one database, and a database that is away for a while.
+//! Two servers on one database, and a database that is temporarily unavailable.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::model::{Hold, Said};
 use crate::points::two_turns;
 use crate::world::{Kept, Program, World};
 
-/// How long a server that must not write is watched.
+/// How long to watch a server that must not write.
 const A_WHILE: Duration = Duration::from_millis(300);
 
 async fn a_stalled_server_writes_nothing(kept: Kept) {
@@ -29,7 +29,7 @@ async fn a_stalled_server_writes_nothing(kept: Kept) {
     stalled.signal(Signal::CONT);
     tokio::time::sleep(A_WHILE).await;
     assert_eq!(world.records(run).await, records);
-    // It goes on serving.
+    // It continues to serve.
     let (status, _) = stalled.turn("another", "go").await;
     assert_eq!(status, 200);
     stalled.kill().await;
@@ -94,7 +94,7 @@ async fn a_second_server_leaves_the_runs_of_the_first_alone_on_postgres() {
     two_servers_share_a_database(Kept::OnServer).await;
 }
 
-/// It is waited for as long as the store's patience says, five seconds.
+/// The server waits for the store's patience, five seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_stays_locked_is_answered_with_503_in_time() {
     let world = World::new(Program::Real, Kept::InFile, at_once).await;

@@ -20,7 +20,7 @@ pub(crate) fn two_turns(results: usize) -> Said {
     }
 }
 
-/// What the real program can do: one turn with a reading tool.
+/// What the real program can do: one turn with a read-only tool.
 pub(crate) fn one_reading(results: usize) -> Said {
     match results {
         0 => Said::Calls(&[("system_health", "{\"sections\":[\"errors\"]}")]),
@@ -29,10 +29,11 @@ pub(crate) fn one_reading(results: usize) -> Said {
     }
 }
 
-/// How long a server that cannot commit is left alone before it is killed: it may do what it must not do meanwhile.
+/// How long a server that cannot commit is left running before it is killed, during which it could do something
+/// forbidden.
 pub(crate) const A_MOMENT: Duration = Duration::from_millis(60);
 
-/// Where a run is killed.
+/// The points at which a run is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Point {
     BeforeItsFirstCommit,
@@ -64,7 +65,7 @@ const POINTS: [Point; 14] = [
     Point::AfterTheEndBeforeItIsTold,
 ];
 
-/// Lets the server come to a point, kills it there, and returns what the client was told.
+/// Lets the server reach a point, kills it there, and returns what the client received.
 async fn killed_at(world: &World, point: Point, server: Server, last: usize) -> Vec<String> {
     let model = &world.model;
     let client = match point {
@@ -132,7 +133,7 @@ async fn killed_at(world: &World, point: Point, server: Server, last: usize) -> 
     client.told().await
 }
 
-/// Asks, and waits until the model is asked about so many results.
+/// Takes a turn, and waits until the model is called with this many results.
 async fn asked(world: &World, server: &Server, results: usize, at: Hold) -> Client {
     world.model.hold(results, at);
     let client = server.ask();
@@ -180,7 +181,7 @@ async fn dies_at(point: Point, kept: Kept) {
     let server = world.start().await;
     if before.is_none() {
         assert!(told.is_empty(), "{told:?}");
-        // Nothing is left that would be in the way.
+        // Nothing remains that would block this.
         server.ask().hears("final").await;
     }
     let run = world.run().await.unwrap();
@@ -198,7 +199,7 @@ async fn dies_at(point: Point, kept: Kept) {
     }
 }
 
-/// How many replies of the model were committed.
+/// Returns how many replies of the model were committed.
 async fn replies(world: &World, run: neuraxis::core::RunId) -> usize {
     let records = world.records(run).await;
     let replies = records

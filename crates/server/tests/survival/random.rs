@@ -1,4 +1,4 @@
-//! Any point of a run. `NEURAXIS_KILL_SEED` sets the first seed, `NEURAXIS_KILL_ROUNDS` how many are tried.
+//! Random points of a run. `NEURAXIS_KILL_SEED` sets the first seed, `NEURAXIS_KILL_ROUNDS` the number of rounds.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use crate::child;
 use crate::points::two_turns;
 use crate::world::{Kept, Program, World};
 
-/// How many runs are killed unless the variable says otherwise.
+/// The default number of runs that are killed.
 const ROUNDS: u64 = 8;
 
-/// The longest time until a kill, in microseconds: about as long as a run takes.
+/// The longest time until a kill, in microseconds: about the duration of a run.
 const LONGEST: u64 = 120_000;
 
-/// Numbers by SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+/// Returns a number by SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 pub(crate) fn mixed(seed: u64) -> u64 {
     let mut mixed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -21,7 +21,8 @@ pub(crate) fn mixed(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Starts a server, asks, and kills it; starts it again, and kills it again while it goes on; then lets it be.
+/// Starts a server, takes a turn, and kills it; restarts it, and kills it again while it resumes; then leaves it
+/// running.
 async fn killed_at_random(seed: u64, kept: Kept) {
     let world = World::new(Program::WithTools, kept, two_turns).await;
     let server = world.start().await;

@@ -1,5 +1,5 @@
-//! Runs that a server hands over and workers drive, by a real Restate and on a real Postgres: whatever is killed, each run ends
-//! once, and what holds of runs that are driven where they begin holds of them.
+//! Runs that a server hands over and workers drive, with a real Restate and a real Postgres: whatever is killed, each
+//! run ends once, and everything that holds for locally driven runs holds for them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::random::mixed;
 use crate::server::Server;
 use crate::world::{Kept, Program, World, until};
 
-/// Where a worker is killed.
+/// The points at which a worker is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Boundary {
     WhileTheModelIsAsked(usize),
@@ -34,7 +34,7 @@ const BOUNDARIES: [Boundary; 10] = [
     Boundary::WhileTheModelAnswers(5),
 ];
 
-/// Kills a worker once its run has come to a boundary.
+/// Kills a worker once its run has reached a point.
 async fn killed_at(world: &World, boundary: Boundary, worker: Server) {
     let model = &world.model;
     match boundary {
@@ -94,7 +94,7 @@ async fn a_worker_dies_at(boundary: Boundary) {
         Boundary::WhileAToolRuns(tool) | Boundary::AfterAToolBeforeItsCommit(tool) => tool,
         _ => "none",
     };
-    // Restate repeats the step; the class decides whether that repeats the call.
+    // Restate repeats the step; the tool's class decides whether that repeats the call.
     assert_eq!(
         count("look"),
         2 + usize::from(again == "look"),
@@ -199,8 +199,9 @@ async fn a_turn_that_is_taken_while_restate_is_away_is_driven_once_it_is_back() 
     fleet.ends(run, client, [server, worker]).await;
 }
 
-/// `NEURAXIS_KILL_SEED` sets the first seed, `NEURAXIS_KILL_ROUNDS` how many are tried, each in a session of its own of one fleet:
-/// two servers, and a worker that is killed twice a round, with another one after it at the same address.
+/// `NEURAXIS_KILL_SEED` sets the first seed, `NEURAXIS_KILL_ROUNDS` the number of rounds. Each round uses a separate
+/// session of the same fleet: two servers, and a worker that is killed twice per round and replaced at the same
+/// address.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
 async fn a_run_whose_worker_is_killed_at_random_ends_once() {
@@ -252,7 +253,7 @@ async fn the_real_program_drives_what_the_real_program_hands_over() {
     world.model.hold(1, Hold::Before);
     let client = server.ask();
     world.model.was_asked(1).await;
-    // It is told to stop, and leaves its run to the next one.
+    // It is told to stop, and leaves its run to the next worker.
     worker.signal(rustix::process::Signal::TERM);
     assert_eq!(worker.process.wait().await.unwrap().code(), Some(0));
     let next = world.start_worker().await;

@@ -1,5 +1,5 @@
-//! Boundaries of a run beside its calls: a worker is killed while code looks at a call, once a person has decided, once a client
-//! has brought a result, once the run was cancelled, and while it takes the run up; and Restate itself stalls.
+//! Points of a run outside its calls: a worker is killed while code inspects a call, after a user has decided, after a
+//! client has sent a result, after the run was cancelled, and while it resumes the run; and Restate itself stalls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ async fn a_turn_is_driven_though_the_run_before_it_waited_and_was_ended_by_no_wo
     client.hears("waiting").await;
     let run = fleet.run().await;
     world.put_aside(run).await;
-    // As a command does, which drives runs itself.
+    // Like a command, which drives runs itself.
     let command = Orchestrator::builder()
         .model(Role::REASONING, Arc::new(ScriptedModel::new()))
         .store(Arc::new(world.store.clone()));
@@ -94,7 +94,7 @@ async fn a_turn_is_driven_though_the_run_before_it_waited_and_was_ended_by_no_wo
     }
 }
 
-/// A worker is killed while its hook looks at the first calls, or once it has and nothing can be committed.
+/// A worker is killed while its hook inspects the first calls, or afterward, when nothing can be committed.
 async fn dies_with_a_look(is_done: bool) {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let world = &fleet.world;
@@ -141,7 +141,7 @@ fn asks_the_client(results: usize) -> Said {
     }
 }
 
-/// A client brings a result while no worker lives, or to a worker that is killed at once.
+/// A client sends a result while no worker is running, or to a worker that is killed immediately.
 async fn brings_a_result(while_none_lives: bool) {
     let fleet = Fleet::new(Program::WithTools, asks_the_client).await;
     let world = &fleet.world;
@@ -154,7 +154,7 @@ async fn brings_a_result(while_none_lives: bool) {
     if while_none_lives {
         worker.kill().await;
         assert_eq!(server.bring(run, call, "mild").await, 202);
-        // It arrived, but the client did not hear so.
+        // It arrived, but the client received no confirmation.
         let again = server.bring(run, call, "mild").await;
         assert!([202, 409].contains(&again), "{again}");
     } else {
@@ -220,7 +220,7 @@ async fn a_run_is_taken_up_though_the_worker_that_takes_it_up_is_killed_again_an
     world.model.was_asked(0).await;
     for _ in 0..2 {
         worker.kill().await;
-        // Nothing can be written, so that the next one gets no further than to take it up.
+        // Nothing can be written, so the next worker can only start to resume it.
         let locked = world.lock().await;
         worker = world.start_worker().await;
         tokio::time::sleep(A_MOMENT).await;
@@ -245,7 +245,7 @@ async fn a_run_outlives_a_restate_that_stalls() {
     until("the tool begins", begun).await;
     fleet.restate.stall();
     world.let_tools_go();
-    // A request that comes meanwhile is taken, and waits.
+    // A request that arrives meanwhile is accepted, and waits.
     let later = server.ask_in("later");
     later.hears("run_started").await;
     tokio::time::sleep(Duration::from_secs(3)).await;

@@ -1,4 +1,4 @@
-//! Which workers Restate gives runs to: those of a new build, of an old one again, and none that is dead.
+//! Which workers Restate gives runs to: those of a new build, of an old build again, and never a dead one.
 
 use neuraxis_app::{AdminError, Config, Environment, Restate, Sources};
 use neuraxis_testkit::FreePort;
@@ -9,14 +9,14 @@ use crate::points::two_turns;
 use crate::server::Server;
 use crate::world::{Program, until};
 
-/// Starts a worker at an address of its own.
+/// Starts a worker at a separate address.
 async fn worker_at(fleet: &Fleet, port: &FreePort) -> Server {
     let listen = format!("127.0.0.1:{port}");
     let variables = [("NEURAXIS_DRIVER__RESTATE__LISTEN", &*listen)];
     fleet.world.start_worker_with(&variables).await
 }
 
-/// Returns what `doctor` looks at.
+/// Returns what `doctor` inspects.
 fn restate(fleet: &Fleet) -> Restate {
     let folder = fleet.world.folder();
     let file = folder.join("neuraxis.toml");
@@ -38,7 +38,7 @@ async fn runs_go_to(fleet: &Fleet, port: &FreePort) {
     .await;
 }
 
-/// Returns where the run of a session is driven.
+/// Returns the address at which the run of a session is driven.
 async fn driven_at(fleet: &Fleet, session: &str) -> String {
     let query = format!(
         "SELECT d.endpoint AS place FROM sys_invocation i JOIN sys_deployment d ON d.id = i.pinned_deployment_id \
@@ -63,7 +63,7 @@ async fn runs_end_where_they_began_and_new_ones_go_to_the_younger_build_and_back
     let begun = async || !world.effects("begun", "note").is_empty();
     until("the tool begins", begun).await;
 
-    // A rollout, with a run in flight.
+    // A rollout with a run in progress.
     let second = worker_at(&fleet, &new).await;
     runs_go_to(&fleet, &new).await;
     let later = server.ask_in("later");
@@ -77,12 +77,12 @@ async fn runs_end_where_they_began_and_new_ones_go_to_the_younger_build_and_back
     client.hears("final").await;
     later.hears("final").await;
 
-    // An old worker that is started again takes nothing from younger ones that live.
+    // An old worker that is restarted takes no runs from newer running ones.
     first.kill().await;
     let first = worker_at(&fleet, &old).await;
     runs_go_to(&fleet, &new).await;
 
-    // A rollback: nobody is at the younger address any more.
+    // A rollback: no worker runs at the newer address any more.
     second.kill().await;
     first.kill().await;
     let first = worker_at(&fleet, &old).await;
@@ -90,7 +90,7 @@ async fn runs_end_where_they_began_and_new_ones_go_to_the_younger_build_and_back
     let last = server.ask_in("last");
     last.hears("final").await;
 
-    // The younger build comes back, and the older one lives.
+    // The newer build returns, and the older one is still running.
     let second = worker_at(&fleet, &new).await;
     runs_go_to(&fleet, &new).await;
     for process in [first, second, server] {
@@ -112,7 +112,7 @@ async fn new_runs_go_to_older_workers_that_live_once_the_younger_ones_are_dead()
     let second = worker_at(&fleet, &new).await;
     runs_go_to(&fleet, &new).await;
     second.kill().await;
-    // Nobody starts anything.
+    // Without any process being started.
     runs_go_to(&fleet, &old).await;
     let client = server.ask();
     let run = fleet.run().await;
@@ -134,7 +134,7 @@ async fn what_another_build_at_the_same_address_offers_is_asked_for_anew() {
     };
     let before = offered().await;
     assert_eq!(before["abort_timeout"], "1d");
-    // The same once more changes nothing.
+    // Repeating this changes nothing.
     first.kill().await;
     let first = worker_at(&fleet, &port).await;
     runs_go_to(&fleet, &port).await;

@@ -1,4 +1,4 @@
-//! What befalls workers, Restate and Postgres while runs are driven, and what people do to these runs meanwhile.
+//! Faults of workers, Restate and Postgres while runs are driven, and user actions on these runs meanwhile.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use crate::points::two_turns;
 use crate::server::{Client, Server};
 use crate::world::{Program, until};
 
-/// How long a database stays away: `patience_ms` is 5,000.
+/// How long a database is unavailable: `patience_ms` is 5,000.
 const LONGER_THAN_A_STATEMENT: Duration = Duration::from_secs(7);
 
-/// Starts a worker whose tools work in another folder, and a server whose runs may read the files of its own.
+/// Starts a worker whose tools use another folder, and a server whose runs may read the files of its folder.
 async fn of_other_folders(fleet: &Fleet, elsewhere: &Path) -> (Server, Server) {
     let root = elsewhere.to_str().unwrap();
     let variables = [("NEURAXIS_TOOLS__ROOT", root)];
@@ -28,7 +28,7 @@ async fn of_other_folders(fleet: &Fleet, elsewhere: &Path) -> (Server, Server) {
     (worker, server)
 }
 
-/// Has a run come to a tool that is held up.
+/// Makes a run reach a tool that is held up.
 async fn held(fleet: &Fleet, server: &Server, tool: &'static str) -> Client {
     fleet.world.hold_tool(tool);
     let client = server.ask();
@@ -65,7 +65,7 @@ async fn cancelling_an_invocation_ends_the_call_that_is_under_way() {
     let fleet = Fleet::new(Program::WithTools, two_turns).await;
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
-    // It is held until the test is over.
+    // It is held until the test ends.
     let client = held(&fleet, &server, "note").await;
     let run = fleet.run().await;
     let query = "SELECT id FROM sys_invocation WHERE target_handler_name = 'drive'";
@@ -94,7 +94,7 @@ async fn cancelling_an_invocation_ends_the_call_that_is_under_way() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Restate and PostgreSQL: run by cargo xtask test"]
 async fn a_run_at_a_worker_hears_of_its_end_at_the_server_long_before_it_renews_its_lease() {
-    // A third of it is how long a run would be deaf.
+    // If this depended on renewing the lease, the run would notice nothing for a third of this time.
     let fleet = Fleet::on(Program::WithTools, two_turns, "lease_ms = 60000", "").await;
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
@@ -254,7 +254,7 @@ async fn a_run_that_is_handed_over_again_and_woken_for_nothing_ends_once() {
         let answer = asked.body(body.to_string()).send().await.unwrap();
         assert!(answer.status().is_success(), "{}", answer.status());
     };
-    // Twice as what it is, which the session's object does one after the other, and once as that of another session.
+    // Twice with its own session, whose object handles them in sequence, and once with another session.
     send("s", "drive", "other", json!({ "run": run })).await;
     send("elsewhere", "drive", "another", json!({ "run": run })).await;
     let query = "SELECT id FROM sys_invocation WHERE target_service_key = 's'";

@@ -1,4 +1,4 @@
-//! A server at work, and its clients.
+//! A running server, and its clients.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::world::until;
 
-/// A server at work. It dies with the test.
+/// A running server. It is killed with the test.
 pub(crate) struct Server {
     pub(crate) process: Child,
     pub(crate) channel: &'static str,
@@ -20,7 +20,7 @@ pub(crate) struct Server {
     pub(crate) _stdout: BufReader<ChildStdout>,
 }
 
-/// A client of a turn, and what it was told: the records, byte for byte.
+/// A client of a turn, and the records it received, byte for byte.
 pub(crate) struct Client {
     told: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
@@ -32,12 +32,12 @@ impl Server {
         self.listen(self.request("s", "go"))
     }
 
-    /// As [`ask`](Self::ask), in a session of its own.
+    /// Like [`ask`](Self::ask), in a separate session.
     pub(crate) fn ask_in(&self, session: &str) -> Client {
         self.listen(self.request(session, "go"))
     }
 
-    /// As [`ask`](Self::ask), with a tool of the client's own that the model may call.
+    /// Like [`ask`](Self::ask), with a client tool that the model may call.
     pub(crate) fn ask_with_tool(&self, name: &str) -> Client {
         let tool = json!({"name": name, "description": "It is the client's.", "parameters": {"type": "object"}});
         let body = json!({
@@ -46,7 +46,7 @@ impl Server {
         self.listen(self.request("s", "go").body(body.to_string()))
     }
 
-    /// Returns what a run waits for that its clients were told to wait.
+    /// Returns what a run waits for, if its clients were notified of it.
     pub(crate) async fn pending(&self, run: RunId) -> Vec<serde_json::Value> {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let shown = http.get(format!("{}/api/v1/runs/{run}", self.url));
@@ -55,7 +55,7 @@ impl Server {
         pending.unwrap_or_else(|| panic!("{shown}")).clone()
     }
 
-    /// Brings the result of the client's tool that a run waits for.
+    /// Sends the result of the client tool that a run waits for.
     pub(crate) async fn bring(&self, run: RunId, call: &str, result: &str) -> u16 {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let brought = http
@@ -65,7 +65,7 @@ impl Server {
         brought.send().await.unwrap().status().as_u16()
     }
 
-    /// Asks for the end of a run.
+    /// Cancels a run.
     pub(crate) async fn cancel(&self, run: RunId) {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let asked = http.post(format!("{}/api/v1/runs/{run}/cancel", self.url));
@@ -74,12 +74,12 @@ impl Server {
         assert!(answer.status().is_success(), "{}", answer.status());
     }
 
-    /// As [`ask`](Self::ask), under a key.
+    /// Like [`ask`](Self::ask), with a key.
     pub(crate) fn ask_keyed(&self, key: &str) -> Client {
         self.listen(self.request("s", "go").header("idempotency-key", key))
     }
 
-    /// Follows a run from the record after one.
+    /// Follows a run after a record.
     pub(crate) fn follow(&self, run: RunId, after: u64) -> Client {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let events = http.get(format!("{}/api/v1/runs/{run}/events", self.url));
@@ -93,7 +93,7 @@ impl Server {
         Client { told, task }
     }
 
-    /// Takes a turn of a session and returns the status of the answer with its text.
+    /// Takes a turn of a session and returns the status and the text of the answer.
     pub(crate) async fn turn(&self, session: &str, message: &str) -> (u16, String) {
         let response = self.request(session, message).send().await.unwrap();
         (response.status().as_u16(), response.text().await.unwrap())
@@ -108,12 +108,12 @@ impl Server {
             .body(body.to_string())
     }
 
-    /// Lets it do nothing at all from now on, or go on.
+    /// Sends a signal, such as one that suspends or resumes it.
     pub(crate) fn signal(&self, signal: Signal) {
         let id = Pid::from_raw(self.process.id().unwrap().try_into().unwrap()).unwrap();
         kill_process(id, signal).unwrap();
         if signal == Signal::STOP {
-            // Its threads stop one after the other, and where the machine is busy one may answer meanwhile.
+            // Its threads stop one after the other, and on a busy machine one may still answer meanwhile.
             waitid(
                 WaitId::Pid(id),
                 WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT,
@@ -129,7 +129,7 @@ impl Server {
 }
 
 impl Client {
-    /// Waits until it was told of a record of this kind.
+    /// Waits until it received a record of this kind.
     pub(crate) async fn hears(&self, kind: &str) {
         let kind = format!("\"type\":\"{kind}\"");
         until(&kind, async || {
@@ -142,19 +142,19 @@ impl Client {
         .await;
     }
 
-    /// Returns all it was told, once the events have ended by themselves.
+    /// Returns everything it received, once the events have ended normally.
     pub(crate) async fn ended(self) -> Vec<String> {
         self.told().await
     }
 
-    /// Returns all it was told, once the server is gone.
+    /// Returns everything it received, once the server is dead.
     pub(crate) async fn told(self) -> Vec<String> {
         self.task.await.unwrap();
         Arc::into_inner(self.told).unwrap().into_inner().unwrap()
     }
 }
 
-/// Listens until the server is gone.
+/// Listens until the server is dead.
 async fn listen(request: RequestBuilder, told: &Mutex<Vec<String>>) {
     let sent = request.header("accept", "text/event-stream").send();
     let Ok(mut response) = sent.await else { return };
@@ -165,7 +165,7 @@ async fn listen(request: RequestBuilder, told: &Mutex<Vec<String>>) {
         while let Some(end) = buffer.windows(2).position(|it| it == b"\n\n") {
             let frame: Vec<u8> = buffer.drain(..end + 2).collect();
             let frame = String::from_utf8(frame).unwrap();
-            // A record has an id, what only passes has none.
+            // Records have an id; live events have none.
             if frame.contains("id: ") {
                 let data = frame.lines().find_map(|line| line.strip_prefix("data: "));
                 told.lock().unwrap().push(data.unwrap().to_owned());

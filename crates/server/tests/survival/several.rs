@@ -1,5 +1,5 @@
-//! Several servers on one Postgres, of which one is killed in the middle of its runs: each run ends once, its listeners read the
-//! rest from another server, and what one asks another is told.
+//! Several servers on one Postgres, of which one is killed in the middle of its runs: each run ends once, its listeners
+//! receive the rest from another server, and requests for a run reach it through another server.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) async fn world(script: fn(usize) -> Said) -> World {
     World::on(Program::WithTools, Kept::OnServer, script, terms).await
 }
 
-/// Returns the number of a record as it was told.
+/// Returns the number of a received record.
 fn seq(told: &str) -> u64 {
     let record: Value = serde_json::from_str(told).unwrap();
     record["seq"].as_u64().unwrap()
@@ -63,7 +63,7 @@ async fn a_listener_whose_server_is_killed_reads_the_rest_from_another_without_l
     let client = first.ask();
     world.model.was_asked(3).await;
     let run = world.run().await.unwrap();
-    // Somebody else follows the run where it is not at work.
+    // Another client follows the run on a server that does not drive it.
     let elsewhere = second.follow(run, 0);
     elsewhere.hears("tool_result").await;
     first.kill().await;
@@ -148,14 +148,14 @@ async fn of_three_servers_with_many_runs_one_may_be_killed_and_each_run_ends_onc
         server.kill().await;
     }
     for ((session, run), client) in ended.into_iter().zip(clients) {
-        // The clients of the dead server lost their connections; the others heard the end.
+        // The clients of the dead server lost their connections; the others received the end.
         world.check_in(&session, run, &client.told().await).await;
     }
     assert!(world.store.unfinished().await.unwrap().is_empty());
 }
 
 impl Server {
-    /// Decides about a call, as a person does who was shown it.
+    /// Decides about a call, as a user does who was shown it.
     pub(crate) async fn decide(
         &self,
         run: neuraxis::core::RunId,

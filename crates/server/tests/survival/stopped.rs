@@ -1,4 +1,4 @@
-//! A server that is told to stop while a run is at work that does not end in time.
+//! A server that is told to stop while a run is in progress that does not end in time.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::model::Hold;
 use crate::points::one_reading;
 use crate::world::{Kept, Program, World};
 
-/// Who told it to stop kills it after so long, at the earliest.
+/// The earliest time after which the supervisor kills a server that it told to stop.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 async fn the_next_server_goes_on(kept: Kept) {

@@ -1,5 +1,5 @@
-//! A run that cannot be recorded, or that another server has taken over, has not failed: nobody is told so, and nothing more
-//! is done in its name.
+//! A run that cannot be recorded, or that another server has taken over, has not failed: no client is told so, and
+//! nothing more is done on its behalf.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::points::two_turns;
 use crate::server::Server;
 use crate::world::{Kept, Program, Terms, World, until};
 
-/// The shortest lease there is.
+/// The shortest possible lease.
 const SHORT: &str = "lease_ms = 1000\npatience_ms = 300";
 
 async fn on(kept: Kept) -> World {
@@ -24,13 +24,13 @@ async fn on(kept: Kept) -> World {
     World::on(Program::WithTools, kept, two_turns, terms).await
 }
 
-/// Takes the turn for which a client wants the result alone.
+/// Takes a turn for which the client wants only the result.
 fn asked(server: &Server) -> tokio::task::JoinHandle<reqwest::Response> {
     let request = server.request("s", "go").header("idempotency-key", KEY);
     tokio::spawn(async move { request.send().await.unwrap() })
 }
 
-/// The client is told that the run goes on, and nothing of where it is kept.
+/// Checks that the client learns that the run continues, and nothing about where it is stored.
 async fn is_told_that_it_goes_on(world: &World, response: reqwest::Response, run: RunId) {
     assert_eq!(response.status(), 503);
     assert_eq!(response.headers()["retry-after"], "5");
@@ -45,7 +45,7 @@ async fn is_told_that_it_goes_on(world: &World, response: reqwest::Response, run
     }
 }
 
-/// Sends the request again until the run has its end.
+/// Resends the request until the run has ended.
 async fn comes_to_its_end(server: &Server) -> Answer {
     let began = Instant::now();
     loop {
@@ -59,7 +59,7 @@ async fn comes_to_its_end(server: &Server) -> Answer {
     }
 }
 
-/// A server is stopped while a tool runs, until another one has ended its run.
+/// A server is suspended while a tool runs, until another one has ended its run.
 async fn a_stalled_server(kept: Kept) {
     let world = on(kept).await;
     let stalled = world.start().await;
@@ -71,7 +71,7 @@ async fn a_stalled_server(kept: Kept) {
     .await;
     let run = world.run().await.unwrap();
     stalled.signal(Signal::STOP);
-    // So that the other one does not come to the next call of the tool, which would be held, too.
+    // So the other one does not reach the next call of the tool, which would be held up too.
     world.model.hold(3, Hold::Before);
     let other = world.start().await;
     until("the run is taken over", async || world.model.asked(3) > 0).await;
@@ -82,7 +82,7 @@ async fn a_stalled_server(kept: Kept) {
     assert_eq!(world.records(run).await, records);
     world.let_tools_go();
     world.model.let_go();
-    // What the stalled server had begun would be done now.
+    // Anything that the stalled server had started would be done now.
     let (status, _) = stalled.turn("another", "go").await;
     assert_eq!(status, 200);
     let of_run = &world.effects("begun", "pay")[0];
@@ -124,7 +124,7 @@ async fn a_client_is_not_told_that_a_run_failed_whose_disk_did() {
     assert_eq!(world.effects("begun", "").len(), 5);
 }
 
-/// Two servers are alive, and one of them is at work for longer than its lease.
+/// Two servers are running, and one of them works for longer than its lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_short_lease_is_kept_by_whoever_is_alive() {
     let world = on(Kept::InFile).await;

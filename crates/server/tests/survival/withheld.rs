@@ -1,5 +1,5 @@
-//! What the data policy keeps out of the log is nowhere: not in the database, not in what the server logs. A run whose
-//! server died cannot go on from such a log, and is ended.
+//! What the data policy keeps out of the log appears nowhere: neither in the database nor in the server's own log. A
+//! run whose server died cannot resume from such a log, and is ended.
 
 use neuraxis::core::RunStatus;
 use neuraxis::ports::SessionIndex as _;
@@ -8,7 +8,7 @@ use neuraxis_testkit::assert_nowhere;
 use crate::model::{Hold, REFUSE, Said};
 use crate::world::{Kept, Program, World};
 
-/// Said by the user and by the model, given to a tool and returned by it.
+/// Said by the user and by the model, passed to a tool and returned by it.
 const SECRET: &str = "secret-9b1f";
 
 const POLICY: &str = "[channels.chat]\n\

@@ -1,4 +1,4 @@
-//! What outlives the server: its folder, its database, the model, and what clients and tools saw.
+//! What survives the server: its folder, its database, the model, and what clients and tools observed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,28 +22,28 @@ use crate::child;
 use crate::model::{Model, Said};
 use crate::server::Server;
 
-/// A secret that the server is given and must tell nobody.
+/// A secret that the server is given and must not reveal.
 pub(crate) const CANARY: &str = "canary-5e1d0c";
 
-/// How long anything may take.
+/// The time limit on anything.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The pause between two looks at what another process does.
+/// The polling interval for another process.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// Which database.
+/// The kind of database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
     InFile,
     OnServer,
 }
 
-/// Which program.
+/// The program that runs as the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
     /// `neuraxis-server` as it is built.
     Real,
-    /// This test, as a server with tools that leave traces.
+    /// This test binary, as a server with tools that leave traces.
     WithTools,
 }
 
@@ -54,25 +54,25 @@ pub(crate) struct World {
     folder: TempDir,
     pub(crate) url: String,
     pub(crate) postgres: Mutex<Option<Postgres>>,
-    /// What the server reaches its database through; the test reaches it directly.
+    /// The server's connection to its database; the test connects directly.
     pub(crate) proxy: Option<SilentProxy>,
     pages: Option<u32>,
 }
 
-/// What a world may have that others have not.
+/// Optional settings of a world.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Terms<'a> {
-    /// More in the section `[store]`.
+    /// Additions to the section `[store]`.
     pub(crate) store: &'a str,
-    /// More in the configuration.
+    /// Additions to the configuration.
     pub(crate) more: &'a str,
-    /// The most pages that the server may give its file; for the program with tools.
+    /// The maximum number of pages of the server's file; for the program with tools.
     pub(crate) pages: Option<u32>,
-    /// Whether the server reaches its database through a proxy.
+    /// Whether the server connects to its database through a proxy.
     pub(crate) proxied: bool,
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let waited = tokio::time::timeout(PATIENCE, async {
         while !is_so().await {
@@ -87,7 +87,7 @@ impl World {
         Self::configured(program, kept, script, "").await
     }
 
-    /// With more in its configuration.
+    /// Creates a world with additions to its configuration.
     pub(crate) async fn configured(
         program: Program,
         kept: Kept,
@@ -101,7 +101,7 @@ impl World {
         Self::on(program, kept, script, terms).await
     }
 
-    /// On terms of its own.
+    /// Creates a world with the given settings.
     pub(crate) async fn on(
         program: Program,
         kept: Kept,
@@ -127,7 +127,7 @@ impl World {
         let server_url = proxy.as_ref().map_or(&*url, SilentProxy::url);
         let Terms { store, more, .. } = terms;
         let pays = match program {
-            // It has no such tool, and refuses rules about tools that it does not have.
+            // It has no such tool, and refuses rules about unknown tools.
             Program::Real => "",
             Program::WithTools => "[rules.pay]\nanswer = \"allow\"\ntools = [\"pay\"]\n",
         };
@@ -161,7 +161,7 @@ impl World {
         self.started(self.command(&[])).await
     }
 
-    /// As [`start`](Self::start), with variables of its own.
+    /// Like [`start`](Self::start), with additional variables.
     pub(crate) async fn start_with(&self, variables: &[(&str, &str)]) -> Server {
         let mut command = self.command(&[]);
         command.envs(variables.iter().copied());
@@ -173,7 +173,7 @@ impl World {
         self.start_worker_with(&[]).await
     }
 
-    /// As [`start_worker`](Self::start_worker), with variables of its own.
+    /// Like [`start_worker`](Self::start_worker), with additional variables.
     pub(crate) async fn start_worker_with(&self, variables: &[(&str, &str)]) -> Server {
         let mut command = self.command(&[]);
         if self.program == Program::Real {
@@ -185,14 +185,14 @@ impl World {
         self.started(command).await
     }
 
-    /// Starts the server with files that may have so many blocks of half a kibibyte; a write beyond them fails.
+    /// Starts the server with a file size limit of this many blocks of 512 bytes; a write beyond it fails.
     pub(crate) async fn start_with_blocks(&self, blocks: u32) -> Server {
         let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
         self.started(self.command(&["/bin/sh", "-c", &limited]))
             .await
     }
 
-    /// The command that starts the server, as the last words of another.
+    /// Returns the command that starts the server, appended to another command.
     pub(crate) fn command(&self, before: &[&str]) -> Command {
         let arguments = ["--listen", "127.0.0.1:0", "--config", "neuraxis.toml"];
         self.program_command(before, &arguments)
@@ -225,7 +225,7 @@ impl World {
             .current_dir(folder)
             .env_clear()
             .env("HOME", folder)
-            // It is the home folder, too, which is no project unless somebody says so.
+            // It is also the home folder, which is not a project unless configured as one.
             .env("NEURAXIS_TOOLS__ROOT", folder)
             .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
             .env("MODEL_KEY", CANARY)
@@ -266,19 +266,19 @@ impl World {
         }
     }
 
-    /// Holds up a tool, or lets go of it.
+    /// Holds up a tool, or releases it.
     pub(crate) fn hold_tool(&self, name: &str) {
         fs::write(self.folder().join(format!("hold-{name}")), "").unwrap();
     }
 
     pub(crate) fn let_tools_go(&self) {
         for name in ["look", "note", "pay", "pay_asked", child::LOOKING] {
-            // Most are not held.
+            // Most are not held up.
             let _ = fs::remove_file(self.folder().join(format!("hold-{name}")));
         }
     }
 
-    /// Returns the effects of each time that a tool of this name began, or was done.
+    /// Returns the effect of each time that a tool of this name started or finished.
     pub(crate) fn effects(&self, what: &str, name: &str) -> Vec<EffectId> {
         let text = fs::read_to_string(self.folder().join("effects")).unwrap_or_default();
         let effects = text.lines().filter_map(|line| {
@@ -290,18 +290,18 @@ impl World {
         effects.collect()
     }
 
-    /// Returns how often calls of a tool were looked at.
+    /// Returns how often calls of a tool were inspected.
     pub(crate) fn looks(&self, name: &str) -> usize {
         let text = fs::read_to_string(self.folder().join("looks")).unwrap_or_default();
         text.lines().filter(|line| *line == name).count()
     }
 
-    /// Returns the run of the session, if there is one with records.
+    /// Returns the session's run, if there is one with records.
     pub(crate) async fn run(&self) -> Option<RunId> {
         self.run_of("s").await
     }
 
-    /// Returns the run of a session, if there is one with records.
+    /// Returns a session's run, if there is one with records.
     pub(crate) async fn run_of(&self, session: &str) -> Option<RunId> {
         let session = session.parse().unwrap();
         let runs = self.store.runs(&session).await.ok()?;
@@ -310,7 +310,7 @@ impl World {
             .map(|run| run.run_id)
     }
 
-    /// Makes a decision count as one that was given through this installation, by the key that its servers made.
+    /// Makes a decision valid for this installation, using the key that its servers created.
     pub(crate) fn sign(&self, run: RunId, decided: ApprovalDecided) -> ApprovalDecided {
         let key = self.folder().join(".local/share/neuraxis/approval.key");
         let digits = fs::read_to_string(key).unwrap();
@@ -338,7 +338,7 @@ impl World {
         .await;
     }
 
-    /// Waits until the run waits for somebody and nobody drives it.
+    /// Waits until the run waits for input and no process drives it.
     pub(crate) async fn put_aside(&self, run: RunId) {
         until("the run is put aside", async || {
             let run = self.store.run(run).await.unwrap();
@@ -352,7 +352,7 @@ impl World {
         self.check_in("s", run, told).await;
     }
 
-    /// Checks what must hold of each run that has ended, however it did.
+    /// Checks what must hold of each run that has ended, however it ended.
     pub(crate) async fn check_end(&self, run: RunId, told: &[String]) {
         let records = self.records(run).await;
         let irreversible = ["pay", "pay_asked"];
@@ -366,7 +366,7 @@ impl World {
             .assert_ended();
     }
 
-    /// As [`check`](Self::check), of a run of any session.
+    /// Like [`check`](Self::check), for a run of any session.
     pub(crate) async fn check_in(&self, session: &str, run: RunId, told: &[String]) {
         self.check_end(run, told).await;
         let session = session.parse().unwrap();
@@ -378,7 +378,7 @@ impl World {
     }
 }
 
-/// What the tool `system_health` asks for errors: it leaves a line each time.
+/// Creates the program that the tool `system_health` runs to find errors: it writes a line each time.
 fn build_journalctl(folder: &Path) {
     use std::os::unix::fs::PermissionsExt;
 

@@ -1,4 +1,4 @@
-//! Runs without an answer, which a front end asks for again.
+//! Runs without an answer, for which a front end asks again.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{input, kinds, named, serve, text, told, told_with, user};
 use crate::support::client::answer;
 use crate::support::in_process::{InProcess, TOKEN};
 
-/// A server whose model calls the front end's tool, and the body that brings the result.
+/// A server whose model calls the front end's tool, and the body that carries the result.
 async fn with_result(model: &Arc<ScriptedModel>) -> (InProcess, Orchestrator, Value) {
     model.push(reply::calls([("weather", "{}")]));
     let orchestrator = Orchestrator::builder()
@@ -34,7 +34,7 @@ async fn with_result(model: &Arc<ScriptedModel>) -> (InProcess, Orchestrator, Va
     (server, orchestrator, input("r2", thread, tools))
 }
 
-/// Sends the body again, and checks that it is answered from what the session holds, and that it is not answered twice.
+/// Sends the body again, and checks that it is answered from what the session holds, and only once.
 async fn assert_answered(server: &InProcess, model: &ScriptedModel, body: &Value) {
     model.push(reply::text("Take a coat."));
     let again = told(&server.client(), body).await;

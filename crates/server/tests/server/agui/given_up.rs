@@ -1,4 +1,4 @@
-//! Interrupts that a client gives up, since it may do nothing else with those that are settled.
+//! Interrupts that a client cancels, which is all it can do with settled ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +93,7 @@ async fn a_message_that_comes_with_what_is_given_up_begins_a_run_once_that_is_se
     assert_eq!(last["outcome"]["type"], "success", "{told:?}");
     assert_ne!(last["result"]["neuraxisRunId"], json!(first_run));
 
-    // The run before the last one is told, too.
+    // The run before the last one is reported too.
     let said = json!([user("Refund order 17.")]);
     let again = self::told(&client, &give_up("r3", interrupt, said)).await;
     let last = again.last().unwrap();

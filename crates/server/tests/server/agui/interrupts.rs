@@ -1,4 +1,4 @@
-//! Calls that need a person: a run ends with what it asks, and goes on with the answers.
+//! Calls that need a user: a run ends with its questions, and resumes with the answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) fn give_up(run: &str, interrupt: &Value, messages: Value) -> Value {
     input(run, messages, json!({"resume": [answer]}))
 }
 
-/// Decides about a call in another way than the front end's.
+/// Decides about a call without the front end.
 pub(super) async fn decide_elsewhere(client: &Client, first: &[Value], decision: &str) {
     let run = first[0]["metadata"]["neuraxisRunId"].as_str().unwrap();
     let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
@@ -54,7 +54,7 @@ async fn a_call_that_needs_a_person_interrupts_the_run_and_goes_on_once_with_the
     assert_eq!(interrupt["metadata"]["arguments"], json!({"order": 17}));
     assert_eq!(interrupt["responseSchema"]["required"], json!(["approved"]));
 
-    // Nothing else begins meanwhile.
+    // No other run starts meanwhile.
     let other = told(&client, &input("r2", json!([user("Hello?")]), json!({}))).await;
     assert_eq!(
         (kinds(&other), &other[1]["code"]),
@@ -249,7 +249,7 @@ async fn all_that_is_open_is_answered_at_once_and_each_call_gets_its_own_answer(
     );
     assert_eq!(tool.count(), 0, "nothing runs before all is answered");
 
-    // In another order than they were asked in.
+    // In a different order from that of the questions.
     let both = json!({"resume": [answer(1, false), answer(0, true)]});
     let told = told_with(&client, &input("r3", said, both), Some(TOKEN)).await;
     assert_eq!(text(&told), "One of them.");

@@ -1,4 +1,4 @@
-//! The official client, `@ag-ui/client` 1.0, which refuses events that are not in order.
+//! The official client, `@ag-ui/client` 1.0, which refuses events in a wrong order.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ async fn play(server: &InProcess, scene: &str) -> Value {
     told.unwrap_or_else(|_| panic!("{scene}: {done:?}"))
 }
 
-/// Serves a model, and a tool that needs a person.
+/// Serves a model, and a tool that needs a user's approval.
 async fn serve(model: ScriptedModel) -> (InProcess, Orchestrator, Arc<ScriptedTool>) {
     let refund = Arc::new(ScriptedTool::echoing(spec("refund")));
     let look = ScriptedTool::echoing(spec("look").read_only());
@@ -45,7 +45,7 @@ async fn serve(model: ScriptedModel) -> (InProcess, Orchestrator, Arc<ScriptedTo
     (server, orchestrator, refund)
 }
 
-/// What the client warned of: of the order or the form of events nothing.
+/// Checks the client's warnings: none is about the order or the form of events.
 fn clean(told: &Value) {
     assert_eq!(told["warnings"], json!([]), "{told}");
 }

@@ -1,4 +1,4 @@
-//! Runs without an answer: what a client hears of them, and what becomes of the request that it sends again.
+//! Runs without an answer: what a client receives, and what happens to a repeated request.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn fails() -> LlmError {
     LlmError::new(LlmErrorKind::Unauthorized, "wrong key")
 }
 
-/// On a clock that jumps: the runs have five seconds and do not end.
+/// With a virtual clock: the runs have five seconds and do not end.
 #[tokio::test]
 async fn a_run_that_a_server_that_stops_leaves_is_not_begun_again_by_clients() {
     let store = Arc::new(MemoryStore::new());
@@ -132,7 +132,7 @@ async fn a_response_that_failed_is_asked_for_again_after_the_one_before_it() {
     let said = ["I am Bo.", "Hello, Bo.", "Who am I?", "Who am I?"];
     assert_eq!(told(&model), said);
 
-    // Once it has an answer, that one is gone on from.
+    // Once there is an answer, the conversation continues from it.
     let (status, refused) = post(&client, "/v1/responses", &body).await;
     assert_eq!(status, 400, "{refused}");
     let message = refused["error"]["message"].as_str().unwrap();
@@ -169,7 +169,7 @@ async fn where_nothing_was_said_within_the_limit_a_chat_and_a_response_say_so_st
     }
 }
 
-/// Returns how the newest run stands.
+/// Returns the status of the newest run.
 async fn newest(client: &Client) -> String {
     let (_, runs) = answer(client.get("/api/v1/runs?limit=1")).await;
     let status = runs["runs"][0]["status"].as_str();
@@ -216,7 +216,7 @@ async fn a_response_whose_client_left_is_asked_for_again_after_the_one_before_it
     assert_eq!(second["output"][0]["content"][0]["text"], "Bo.");
 }
 
-/// A server whose model looks at the clock, calls the client's tool, and fails once it is told what came of it.
+/// A server whose model reads the clock, calls the client's tool, and fails once it receives the result.
 async fn fails_after_results() -> (InProcess, Arc<ScriptedModel>) {
     let calls = [("weather", r#"{"city":"Oslo"}"#)];
     let model = ScriptedModel::new()
@@ -231,7 +231,7 @@ async fn fails_after_results() -> (InProcess, Arc<ScriptedModel>) {
     (InProcess::serve(builder.build().unwrap()).await, model)
 }
 
-/// Sends results to a model that fails, and again, and checks that it was told them once, in the session of their calls.
+/// Sends results to a failing model, and again, and checks that it received them once, in the session of their calls.
 async fn assert_taken_again(client: &Client, model: &ScriptedModel, path: &str, body: &Value) {
     let (status, failed) = post(client, path, body).await;
     assert_eq!(status, 500, "{failed}");

@@ -1,4 +1,5 @@
-//! Values that OpenAI's API refuses are refused here, too, in its shape; and what a key may not use is no model.
+//! Values that OpenAI's API refuses are refused here too, in its form; and what a key may not use is not listed as a
+//! model.
 
 use std::sync::Arc;
 
@@ -271,7 +272,7 @@ async fn the_models_of_a_key_are_those_that_its_requests_may_name() {
             assert_eq!(status, expected, "{model}");
         }
     }
-    // What is listed is taken, and what is not is refused.
+    // Listed models are accepted, and others are refused.
     for (model, expected) in [("clerk", 200), ("neuraxis", 403), ("reasoning", 403)] {
         let body = json!({"model": model, "messages": [user("hello")]});
         let (status, told) = super::post(&clerk, "/v1/chat/completions", &body).await;

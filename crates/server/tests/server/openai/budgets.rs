@@ -1,4 +1,4 @@
-//! What a client is told where a budget is used up.
+//! What a client receives when a budget is exhausted.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ async fn a_budget_that_leaves_nothing_is_an_error_and_no_answer_that_was_cut_off
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("today's budget of tokens"), "{message}");
     }
-    // Nothing came of it: the response before it is still the last one.
+    // It had no result: the response before it is still the last one.
     let run = told["neuraxis"]["run_id"].as_str().unwrap();
     let after = json!({"input": "hi", "previous_response_id": format!("resp_{run}")});
     for _ in 0..2 {
@@ -88,7 +88,7 @@ async fn a_wrong_answer_that_is_given_again_and_again_is_an_error_and_none_that_
     let format = json!({"type": "json_schema", "name": "R", "schema": schema});
     let response =
         json!({"input": "A?", "previous_response_id": first["id"], "text": {"format": format}});
-    // What failed may be sent again.
+    // A failed request may be sent again.
     for _ in 0..2 {
         let (status, told) = post(&client, "/v1/responses", &response).await;
         let error = &told["error"];

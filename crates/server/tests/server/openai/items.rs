@@ -1,4 +1,4 @@
-//! The items of a conversation, in the orders in which clients send them.
+//! The items of a conversation, in the various orders in which clients send them.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use super::{assert_refused, builder, post, user};
 use crate::support::in_process::InProcess;
 
-/// A server whose model calls two tools of the client in one reply, and answers once it knows their results.
+/// A server whose model calls two tools of the client in one reply, and answers once it has their results.
 async fn calling() -> (InProcess, Arc<ScriptedModel>) {
     calling_under("").await
 }
 
-/// The same with more of a policy.
+/// The same, with additions to the policy.
 async fn calling_under(policy: &str) -> (InProcess, Arc<ScriptedModel>) {
     let calls = [
         ("weather", r#"{"city":"Oslo"}"#),
@@ -54,7 +54,7 @@ fn answered(response: &Value) -> [Value; 4] {
     ]
 }
 
-/// Returns what the model was told last, without the instructions.
+/// Returns the last messages to the model, without the instructions.
 pub(super) fn told(model: &ScriptedModel) -> Vec<String> {
     let requests = model.requests();
     let messages = requests.last().unwrap().messages.messages();
@@ -141,7 +141,7 @@ async fn a_conversation_that_comes_whole_is_told_as_it_comes_where_its_session_h
         items.extend(answered(&first));
         let (status, second) = post(&client, "/v1/responses", &body).await;
         assert_eq!(status, 200, "{kept_out}: {second}");
-        // As it comes, each call has its result behind it.
+        // In the order sent, each call is directly followed by its result.
         let said = match goes_on {
             true => &["Coat?", "", "\"3 degrees\"", "\"sunny\""][..],
             false => &["Coat?", "", "\"3 degrees\"", "", "\"sunny\""],
@@ -195,7 +195,7 @@ async fn a_loop_that_names_the_same_response_at_each_step_goes_on_behind_its_las
         "\"sunny\"",
     ];
     assert_eq!(told(&model), said);
-    // It has an answer now.
+    // It has an answer by now.
     let (status, refused) = post(&client, path, &body).await;
     let told = (status, &refused["error"]["param"]);
     assert_eq!(told, (400, &json!("previous_response_id")), "{refused}");
@@ -283,7 +283,7 @@ async fn a_call_that_is_told_again_may_have_no_arguments() {
     assert_eq!(status, 200, "{told}");
 }
 
-/// Returns items that only name those of a response.
+/// Returns items that only refer to those of a response.
 fn references(response: &Value) -> Vec<Value> {
     let items = response["output"].as_array().unwrap().iter();
     let references = items.map(|item| json!({"type": "item_reference", "id": item["id"]}));
@@ -312,7 +312,7 @@ async fn messages_that_are_only_named_are_told_to_the_model_again_and_thoughts_a
     assert_eq!(told(&model), said);
 }
 
-/// Returns the items of a response as they came.
+/// Returns the items of a response as they were received.
 fn whole(response: &Value) -> Vec<Value> {
     response["output"].as_array().unwrap().clone()
 }

@@ -1,4 +1,4 @@
-//! What a response says of its request when it is asked for again, and what would change a conversation and is not known here.
+//! The parts of its request that a stored response repeats, and refused fields that would change a conversation.
 
 use neuraxis_testkit::{ScriptedModel, reply};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What a model thought is told with every answer, and an answer has the same items however it is asked for.
+//! A model's thoughts are sent with every answer, and an answer has the same items however it is requested.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{builder, parsed, post, stream, user};
 use crate::support::client::answer;
 use crate::support::in_process::InProcess;
 
-/// What a model says that thinks, says something, and looks at the clock.
+/// A reply with a thought, some text, and a call that reads the clock.
 fn looks(text: &str) -> Reply {
     let mut looks = reply::text_and_calls(text, [("clock", "{}")]);
     let thought = reply::reasoned("What time is it?", "").parts.remove(0);
@@ -20,7 +20,7 @@ fn looks(text: &str) -> Reply {
     looks
 }
 
-/// A server whose model has a clock and says these things, so many times one after the other.
+/// A server whose model has a clock and gives these replies, repeated this many times.
 async fn saying(replies: &[Reply], times: usize, policy: &str) -> InProcess {
     let all = std::iter::repeat_n(replies, times).flatten();
     let model = all.fold(ScriptedModel::new(), |model, reply| {
@@ -33,7 +33,7 @@ async fn saying(replies: &[Reply], times: usize, policy: &str) -> InProcess {
     InProcess::serve(builder.build().unwrap()).await
 }
 
-/// A server whose model thinks, looks at the clock and thinks again.
+/// A server whose model thinks, reads the clock and thinks again.
 async fn thinking(answers: usize) -> InProcess {
     let knows = reply::reasoned("It is noon.", "Noon.");
     saying(&[looks("I look."), knows], answers, "").await
@@ -56,7 +56,7 @@ async fn a_chat_tells_the_thoughts_and_the_words_of_all_its_model_calls_streamed
     assert_eq!(streamed(&chunks, "content"), words);
 }
 
-/// All that a streamed chat says in this field.
+/// Returns the whole content of this field in a streamed chat.
 fn streamed(chunks: &[Value], field: &str) -> String {
     let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
     deltas.filter_map(|delta| delta[field].as_str()).collect()
@@ -104,7 +104,7 @@ async fn a_chat_in_one_piece_says_what_a_stream_of_it_says() {
     }
 }
 
-/// The items of a response without their ids, which name the run.
+/// The items of a response without their ids, which contain the run.
 fn items(response: &Value) -> Vec<Value> {
     let items = response["output"].as_array().unwrap().iter();
     let without_id = items.map(|item| {
@@ -246,7 +246,7 @@ async fn what_a_model_said_before_it_broke_off_is_streamed_and_is_none_of_the_re
     let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
     assert_eq!(again["output"], response["output"], "ids and all");
 
-    // A client names all that it was told.
+    // A client refers to every item that it received.
     let done = events
         .iter()
         .filter(|event| event["type"] == "response.output_item.done");

@@ -1,5 +1,5 @@
-//! A run that waits for a person: OpenAI's API has no word for that, so that the answer says it in a sentence; to a client that
-//! asked for an answer of a form as a refusal, which it does not read as JSON.
+//! A run that waits for a user. OpenAI's API has no field for that, so the answer says it in a sentence; for a client
+//! that requested a structured answer, it is a refusal, which the client does not parse as JSON.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::{builder, parsed, post, stream, user, weather};
 use crate::support::client::answer;
 use crate::support::in_process::{InProcess, TOKEN};
 
-/// A server whose model wants something refunded, which a person has to allow.
+/// A server whose model requests a refund that needs a user's approval.
 async fn asking() -> (InProcess, Arc<ScriptedTool>) {
     let wants = reply::text_and_calls("I refund it.", [("refund", r#"{"order":17}"#)]);
     let model = ScriptedModel::new()
@@ -35,7 +35,7 @@ async fn asking() -> (InProcess, Arc<ScriptedTool>) {
     (InProcess::serve(orchestrator).await, tool)
 }
 
-/// Checks that a text says what waits and where it is decided, and decides it with what stands beside: the run goes on.
+/// Checks that a text says what waits and where to decide, and decides it using the accompanying data: the run resumes.
 async fn assert_told(server: &InProcess, tool: &ScriptedTool, text: &str, place: &Value) {
     let run = place["run_id"].as_str().unwrap();
     for part in [

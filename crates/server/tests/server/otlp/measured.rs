@@ -1,4 +1,4 @@
-//! What metrics say in the end: the last value of each series of each process, added up.
+//! Final metric values: the last value of each series of each process, added up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use opentelemetry_proto::tonic::metrics::v1::{Metric, NumberDataPoint};
 
 use super::receiver::text;
 
-/// Metrics in the order in which they came, all of them cumulative.
+/// Metrics in the order of arrival, all of them cumulative.
 pub(super) struct Measured(pub(super) Vec<Metric>);
 
-/// The value of a series and how often it was measured.
+/// The value of a series and its number of measurements.
 type Point = (f64, u64);
 
 impl Measured {
@@ -32,7 +32,7 @@ impl Measured {
         self.points(name, labels).iter().map(|(sum, _)| sum).sum()
     }
 
-    /// Returns how often such a series was measured.
+    /// Returns the number of measurements of such a series.
     pub(super) fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
         self.points(name, labels)
             .iter()
@@ -40,7 +40,7 @@ impl Measured {
             .sum()
     }
 
-    /// Returns the longest time that a histogram tells from longer ones.
+    /// Returns the highest bucket bound of a histogram.
     pub(super) fn last_bound(&self, name: &str) -> f64 {
         let metrics = self.0.iter().filter(|metric| metric.name == name);
         let mut bounds = metrics.filter_map(|metric| match metric.data.as_ref()? {
@@ -56,7 +56,7 @@ impl Measured {
                 .iter()
                 .all(|(key, value)| text(attributes, key).as_deref() == Some(*value))
         };
-        // A process is told from another by when it began.
+        // Processes are distinguished by their start time.
         let mut last: BTreeMap<(u64, String), Point> = BTreeMap::new();
         for metric in self.0.iter().filter(|metric| metric.name == name) {
             for (began, attributes, point) in points_of(metric) {

@@ -1,4 +1,5 @@
-//! A model server for runs with tools, a sub-agent, a question and a first attempt that fails. It notes the trace of each call.
+//! A model server for runs with tools, a sub-agent, a question and a failing first attempt. It records the trace of
+//! each call.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,16 +12,16 @@ use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// What the model says in the end.
+/// The model's final answer.
 pub(super) const ANSWER: &str = "All is well.";
 
-/// What the sub-agent is told first.
+/// The first instruction to the sub-agent.
 pub(super) const HELPER: &str = "You add numbers.";
 
-/// What a message holds to which the model answers without any call.
+/// The part of a message that makes the model answer without any call.
 pub(super) const AT_ONCE: &str = "Say it at once.";
 
-/// How many characters a token has, of what is longer than what the tests count on.
+/// The number of characters per token, for text longer than the tests expect.
 const CHARACTERS: usize = 4;
 
 #[derive(Debug, Clone)]

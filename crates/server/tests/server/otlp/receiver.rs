@@ -1,4 +1,5 @@
-//! A receiver of OTLP on loopback, over HTTP or gRPC, that decodes by OpenTelemetry's own definitions and keeps all it is sent.
+//! A loopback OTLP receiver, over HTTP or gRPC, that decodes using OpenTelemetry's own definitions and keeps
+//! everything.
 
 use std::sync::{Arc, Mutex};
 
@@ -36,7 +37,7 @@ pub(super) struct Received {
     headers: Vec<Option<String>>,
 }
 
-/// A receiver. Cloning shares it.
+/// A receiver. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Receiver {
     pub(super) url: String,
@@ -64,7 +65,7 @@ impl Receiver {
         receiver
     }
 
-    /// Claims to be somewhere else.
+    /// Claims a different address.
     pub(super) fn at(self, url: String) -> Self {
         Self { url, ..self }
     }
@@ -76,7 +77,7 @@ impl Receiver {
         (Self { url, received }, listener)
     }
 
-    /// Returns all spans so far, with what the resource of each says of its service.
+    /// Returns all spans so far, with the service of each according to its resource.
     pub(super) fn spans(&self) -> Vec<Span> {
         let received = self.received.lock().unwrap();
         let resources = received.traces.iter().flat_map(|it| &it.resource_spans);
@@ -84,7 +85,7 @@ impl Receiver {
         scopes.flat_map(|it| it.spans.clone()).collect()
     }
 
-    /// Returns the names that the services gave themselves.
+    /// Returns the names of the services.
     pub(super) fn services(&self) -> Vec<String> {
         let received = self.received.lock().unwrap();
         let resources = received.traces.iter().flat_map(|it| &it.resource_spans);
@@ -101,13 +102,13 @@ impl Receiver {
         scopes.flat_map(|it| it.metrics.clone()).collect()
     }
 
-    /// Returns all that was received, as bytes to be searched.
+    /// Returns everything received, as text that can be searched.
     pub(super) fn everything(&self) -> String {
         let received = self.received.lock().unwrap();
         format!("{:?}{:?}", received.traces, received.metrics)
     }
 
-    /// Tells whether each request showed the canary by which it was let in.
+    /// Returns whether each request carried the credential.
     pub(super) fn was_shown(&self, canary: &str) -> bool {
         let received = self.received.lock().unwrap();
         let shown = |header: &Option<String>| header.as_deref() == Some(canary);
@@ -161,7 +162,7 @@ impl MetricsService for Receiver {
     }
 }
 
-/// Returns the value of an attribute that is a text.
+/// Returns the value of a string attribute.
 pub(super) fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
     match value(attributes, key)? {
         Any::StringValue(text) => Some(text),
@@ -169,7 +170,7 @@ pub(super) fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
     }
 }
 
-/// Returns the value of an attribute that is a number.
+/// Returns the value of a numeric attribute.
 pub(super) fn number(attributes: &[KeyValue], key: &str) -> Option<i64> {
     match value(attributes, key)? {
         Any::IntValue(number) => Some(number),

@@ -1,4 +1,4 @@
-//! A client that speaks HTTP well.
+//! A client that uses HTTP correctly.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Client {
         Self::with_headers(url, HeaderMap::new())
     }
 
-    /// A client that shows a key with each request.
+    /// A client that sends a key with each request.
     pub(crate) fn with_key(url: &str, key: &str) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, format!("Bearer {key}").parse().unwrap());
@@ -28,7 +28,7 @@ impl Client {
     }
 
     fn with_headers(url: &str, headers: HeaderMap) -> Self {
-        // A server that hangs fails the test instead of holding it up.
+        // A hanging server fails the test instead of blocking it.
         let http = reqwest::Client::builder()
             .timeout(Duration::from_secs(60))
             .default_headers(headers)
@@ -58,7 +58,7 @@ impl Client {
             .body(body.to_string())
     }
 
-    /// Takes a turn and returns the status with the JSON.
+    /// Takes a turn and returns the status and the JSON.
     pub(crate) async fn ask(&self, session: &str, body: &Value) -> (u16, Value) {
         answer(self.turn(session, body)).await
     }
@@ -68,7 +68,7 @@ impl Client {
         self.events(self.turn(session, body)).await
     }
 
-    /// Sends a request and returns the events that it is answered with, as they come.
+    /// Sends a request and returns the events of its answer as they arrive.
     pub(crate) async fn events(&self, request: RequestBuilder) -> Frames {
         let request = request.header(ACCEPT, "text/event-stream");
         let response = request.send().await.unwrap();
@@ -81,7 +81,7 @@ impl Client {
     }
 }
 
-/// Sends a request and returns the status with the JSON that came back, which the API's document has to allow.
+/// Sends a request and returns the status and the JSON, which the API's document must allow.
 pub(crate) async fn answer(request: RequestBuilder) -> (u16, Value) {
     let (client, request) = request.build_split();
     let request = request.unwrap();
@@ -93,7 +93,7 @@ pub(crate) async fn answer(request: RequestBuilder) -> (u16, Value) {
     (status.as_u16(), serde_json::from_slice(&body).unwrap())
 }
 
-/// Server-sent events as they come.
+/// Server-sent events as they arrive.
 pub(crate) struct Frames {
     response: Response,
     buffer: Vec<u8>,
@@ -145,7 +145,7 @@ impl Frames {
         }
     }
 
-    /// Waits for all events that are left.
+    /// Waits for all remaining events.
     pub(crate) async fn rest(mut self) -> Vec<Frame> {
         let mut frames = Vec::new();
         while let Some(frame) = self.next().await {
@@ -155,7 +155,7 @@ impl Frames {
     }
 }
 
-/// Reads an event, or nothing from a comment.
+/// Parses an event; returns `None` for a comment.
 fn parse(frame: &str) -> Option<Frame> {
     let (mut id, mut event, mut data) = (None, None, None);
     for line in frame.lines() {

@@ -1,5 +1,5 @@
-//! Holds answers against the OpenAPI document: an answer that it does not allow, and a field that it does not name, fails the
-//! test that got it.
+//! Checks answers against the OpenAPI document: an answer that it does not allow, or a field that it does not name,
+//! fails the test that received it.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
-/// The document, where each object says all of its fields.
+/// The document, with no additional fields allowed in any object.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let text = include_str!("../../../../../docs/openapi.json");
     let mut document: Value = serde_json::from_str(text).unwrap();
@@ -25,12 +25,12 @@ static EVENT: LazyLock<Validator> = LazyLock::new(|| {
     validator(&schema["properties"]["data"]["contentSchema"])
 });
 
-/// Tells whether a route is of the page, which people look at: no document describes it.
+/// Returns whether a route belongs to the page, which the document does not describe.
 fn is_of_the_page(path: &str) -> bool {
     path == "/" || path.starts_with("/assets/")
 }
 
-/// Checks an answer of a route that the document describes; of the page it says nothing.
+/// Checks an answer of a route that the document describes. Routes of the page are skipped.
 pub(crate) fn check(
     method: &Method,
     path: &str,
@@ -47,7 +47,7 @@ pub(crate) fn check(
         return;
     };
     let responses = &operation["responses"];
-    // `4XX` is any of them that is not described by itself.
+    // `4XX` covers every status that is not described separately.
     let class = format!("{}XX", status.as_u16() / 100);
     let response = match &responses[status.as_str()] {
         Value::Null => &responses[class.as_str()],
@@ -58,7 +58,7 @@ pub(crate) fn check(
         "{place}: the document has no such status"
     );
     let Some(content) = response["content"].as_object() else {
-        // What the protocol of others says there, it describes itself.
+        // A third-party protocol defines its own content there.
         let is_theirs = operation["tags"] == json!(["Protocols"]);
         assert!(
             body.is_empty() || is_theirs,
@@ -82,7 +82,7 @@ pub(crate) fn check_event(event: &Value) {
     validate(&EVENT, event, "an event");
 }
 
-/// Returns what a schema of the document does not allow of a value.
+/// Returns the ways in which a value violates a schema of the document.
 pub(crate) fn faults(schema: &Value, value: &Value) -> Vec<String> {
     faults_by(&validator(schema), value)
 }
@@ -107,7 +107,7 @@ fn faults_by(validator: &Validator, value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Returns what the document says of a request.
+/// Returns the document's description of a request.
 fn operation(method: &Method, path: &str) -> Option<&'static Value> {
     let fits = |template: &str| {
         let (template, path) = (template.split('/'), path.split('/'));
@@ -132,7 +132,7 @@ fn validator(schema: &Value) -> Validator {
         .unwrap()
 }
 
-/// Lets a value have no fields but those that its schema names.
+/// Allows a value only the fields that its schema names.
 fn close(schema: &mut Value) {
     close_parts(schema);
     let names_fields = ["$ref", "properties", "oneOf", "anyOf", "allOf"];
@@ -143,7 +143,7 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// Closes the values within one.
+/// Does the same for nested values.
 fn close_parts(schema: &mut Value) {
     let Value::Object(schema) = schema else {
         return;

@@ -1,5 +1,5 @@
-//! Holds up a run of the program where a test wants it: in the tool `system_health`, which asks `journalctl` for errors. The
-//! `journalctl` that it finds here says nothing before the test opens the gate.
+//! Holds up a run of the program at a chosen point: in the tool `system_health`, which runs `journalctl` to find
+//! errors. The `journalctl` it finds here prints nothing until the test opens the gate.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use tokio::net::unix::pipe;
 
 use super::Program;
 
-/// A gate in front of a server's tool. The tool itself waits for three seconds at most.
+/// A gate in front of a server's tool. The tool itself waits at most three seconds.
 pub(crate) struct Gate {
     arrivals: pipe::Receiver,
     passes: pipe::Sender,
@@ -28,7 +28,7 @@ pub(crate) async fn gated_program() -> (Program, Gate) {
     gated_program_with(&[]).await
 }
 
-/// As above, with more variables around it.
+/// Like [`gated_program`], with additional environment variables.
 pub(crate) async fn gated_program_with(variables: &[(&str, &str)]) -> (Program, Gate) {
     let folder = tempfile::tempdir().unwrap();
     let gate = Gate::build(folder.path());
@@ -50,7 +50,7 @@ impl Gate {
             format!("#!/bin/sh\necho >'{arrived}'\nread -r line <'{passed}'\necho \"$line\"\n");
         fs::write(&script, text).unwrap();
         fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
-        // Opened for both, so that neither side waits for the other to open it.
+        // Opened for reading and writing, so that neither side waits for the other to open it.
         let mut both = pipe::OpenOptions::new();
         let both = both.read_write(true);
         Self {
@@ -64,7 +64,7 @@ impl Gate {
         self.arrivals.read_u8().await.unwrap();
     }
 
-    /// Lets one run pass, now or when it comes.
+    /// Lets one run pass, now or when it arrives.
     pub(crate) async fn open(&mut self) {
         self.passes.write_all(b"the gate was open\n").await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! A server inside the test, for what the offline model cannot do and for a clock that jumps.
+//! A server inside the test, for what the offline model cannot do and for a virtual clock.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use tokio::task::JoinHandle;
 
 use super::Client;
 
-/// What a decision has to show here.
+/// The token that decisions must present here.
 pub(crate) const TOKEN: &str = "decide";
 
-/// Makes an engine that keeps its runs in memory, with a tool that the test looks at afterwards.
+/// Creates an engine that keeps its runs in memory, with a tool that the test inspects afterward.
 pub(crate) fn engine(model: ScriptedModel, tool: &Arc<impl Tool>) -> Orchestrator {
     let builder = Orchestrator::builder()
         .model(Role::REASONING, Arc::new(model))
@@ -47,7 +47,7 @@ impl InProcess {
         Self::serve_to(orchestrator, Keys::default()).await
     }
 
-    /// Serves an engine to those who have keys.
+    /// Serves an engine to clients with keys.
     pub(crate) async fn serve_to(orchestrator: Orchestrator, keys: Keys) -> Self {
         let mut limits = Limits::default();
         limits.keys = keys;
@@ -80,12 +80,12 @@ impl InProcess {
         self.url.strip_prefix("http://").unwrap()
     }
 
-    /// Stops it, and waits until it has let go of everything.
+    /// Stops it, and waits until it has released everything.
     pub(crate) async fn stop(self) -> Result<(), Unfinished> {
         self.stop_by(Stop::Cancel).await
     }
 
-    /// As [`stop`](Self::stop), in one way or another.
+    /// Like [`stop`](Self::stop), in the given way.
     pub(crate) async fn stop_by(self, how: Stop) -> Result<(), Unfinished> {
         self.stop.send(how).unwrap();
         self.done.await.unwrap()

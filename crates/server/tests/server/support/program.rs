@@ -1,4 +1,4 @@
-//! The program, started on a free port in a folder of its own. It dies with the test.
+//! The program, started on a free port in a separate folder. It is killed with the test.
 
 use std::fs;
 use std::path::Path;
@@ -19,8 +19,8 @@ pub(crate) struct Program {
     stdout: BufReader<ChildStdout>,
 }
 
-/// Makes a command that starts the program in a folder, with nothing around it that a test did not put there. A
-/// `neuraxis.toml` there is the test's own, and named; one that is written later is only found.
+/// Creates a command that starts the program in a folder, with no environment that the test did not set. A
+/// `neuraxis.toml` that exists there is passed by name; one that is written later is only discovered.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_neuraxis-server"));
     if folder.join("neuraxis.toml").exists() {
@@ -30,7 +30,7 @@ pub(crate) fn command(folder: &Path) -> Command {
         .current_dir(folder)
         .env_clear()
         .env("HOME", folder)
-        // It is the home folder, too, which is no project unless somebody says so.
+        // It is also the home folder, which is not a project unless configured as one.
         .env("NEURAXIS_TOOLS__ROOT", folder)
         .env("PATH", "/usr/bin:/bin")
         .env("NEURAXIS_MODELS__REASONING__PROVIDER", "offline")
@@ -39,14 +39,14 @@ pub(crate) fn command(folder: &Path) -> Command {
     command
 }
 
-/// Makes a folder with a configuration.
+/// Creates a folder with a configuration.
 pub(crate) fn folder_with(configuration: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("neuraxis.toml"), configuration).unwrap();
     folder
 }
 
-/// Makes a key in a folder by the program itself, as its operator would.
+/// Creates a key in a folder using the program itself, as its operator would.
 pub(crate) async fn make_key(folder: &Path, arguments: &[&str]) -> String {
     let mut command = command(folder);
     command.args(["keys", "create"]).args(arguments);
@@ -58,7 +58,7 @@ pub(crate) async fn make_key(folder: &Path, arguments: &[&str]) -> String {
     key.trim().to_owned()
 }
 
-/// Makes keys of one owner, each with what narrows it.
+/// Creates keys of one owner, each with its restrictions.
 pub(crate) async fn make_keys_of_ada(folder: &Path, narrower: &[&[&str]]) -> Vec<String> {
     let mut keys = Vec::new();
     for narrower in narrower {
@@ -68,12 +68,12 @@ pub(crate) async fn make_keys_of_ada(folder: &Path, narrower: &[&[&str]]) -> Vec
     keys
 }
 
-/// Returns the id of a key, which is no secret.
+/// Returns the id of a key, which is not secret.
 pub(crate) fn id_of(key: &str) -> &str {
     key.split('_').nth(1).unwrap()
 }
 
-/// Tells whether the thread that writes a process's log is at it. Once it is not, all that was logged stands in the file.
+/// Returns whether the log-writing thread of a process is active. Once it is not, everything logged is in the file.
 #[cfg(target_os = "linux")]
 fn writes_log(process: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{process}/task"));
@@ -91,7 +91,7 @@ impl Program {
         Self::start_in(tempfile::tempdir().unwrap(), |_| {}).await
     }
 
-    /// Starts it in a folder that a test prepared, with what the test adds to the command.
+    /// Starts it in a prepared folder, with a test's changes to the command.
     pub(crate) async fn start_in(folder: TempDir, more: impl FnOnce(&mut Command)) -> Self {
         let log = fs::File::create(folder.path().join("log")).unwrap();
         let mut command = command(folder.path());
@@ -123,7 +123,7 @@ impl Program {
         &self.url
     }
 
-    /// The address as it stands in the header `Host`.
+    /// Returns the address in the form of the header `Host`.
     pub(crate) fn address(&self) -> &str {
         self.url.strip_prefix("http://").unwrap()
     }
@@ -132,19 +132,19 @@ impl Program {
         self.folder.path()
     }
 
-    /// Everything it has logged.
+    /// Returns everything it has logged.
     pub(crate) fn log(&self) -> String {
         #[cfg(target_os = "linux")]
         while self.child.id().is_some_and(writes_log) {
             std::thread::yield_now();
         }
-        // Elsewhere nothing says so.
+        // Other platforms offer no way to tell.
         #[cfg(not(target_os = "linux"))]
         std::thread::sleep(std::time::Duration::from_millis(200));
         fs::read_to_string(self.folder().join("log")).unwrap()
     }
 
-    /// The id of its process.
+    /// Returns the id of its process.
     #[cfg(target_os = "linux")]
     pub(crate) fn id(&self) -> u32 {
         self.child.id().expect("the server still runs")
@@ -161,7 +161,7 @@ impl Program {
         self.child.wait().await.unwrap()
     }
 
-    /// Returns what it printed since it said where it listens, once it has ended.
+    /// Returns what it printed after announcing its address, once it has ended.
     #[cfg(unix)]
     pub(crate) async fn rest_of_stdout(&mut self) -> String {
         let mut text = String::new();
@@ -169,7 +169,7 @@ impl Program {
         text
     }
 
-    /// Stops it as its operator would, and returns its folder.
+    /// Stops it as an operator would, and returns its folder.
     #[cfg(unix)]
     pub(crate) async fn stopped(mut self) -> TempDir {
         self.signal(rustix::process::Signal::TERM);

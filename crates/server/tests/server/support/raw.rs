@@ -1,4 +1,4 @@
-//! A client that sends whatever bytes a test likes.
+//! A client that sends arbitrary bytes.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use tokio::time::timeout;
 #[derive(Debug)]
 pub(crate) struct Raw(pub(crate) String);
 
-/// Sends bytes and reads until the server closes the connection, which it has to do.
+/// Sends bytes and reads until the server closes the connection, which it must do.
 pub(crate) async fn send(address: &str, bytes: &[u8]) -> Raw {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // A server that has had enough may close the connection before everything is sent.
+    // The server may close the connection before everything is sent.
     let _ = stream.write_all(bytes).await;
     read(stream).await
 }
 
-/// As [`send`], whatever comes back.
+/// Like [`send`], for any response.
 #[cfg(unix)]
 pub(crate) async fn bytes(address: &str, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -35,7 +35,7 @@ pub(crate) async fn read(stream: TcpStream) -> Raw {
 async fn received(mut stream: TcpStream) -> Vec<u8> {
     let mut received = Vec::new();
     let reading = async {
-        // A reset ends it as well as a proper end.
+        // A reset counts as an end too.
         while let Ok(1..) = stream.read_buf(&mut received).await {}
     };
     timeout(Duration::from_secs(120), reading)
@@ -45,18 +45,18 @@ async fn received(mut stream: TcpStream) -> Vec<u8> {
 }
 
 impl Raw {
-    /// The status of each answer. A body need not end with a line, so that the next answer may stand anywhere.
+    /// Returns the status of each answer. A body need not end with a line break, so the next answer may begin anywhere.
     pub(crate) fn statuses(&self) -> Vec<u16> {
         let answers = self.0.split("HTTP/1.1 ").skip(1);
         answers.map(|answer| answer[..3].parse().unwrap()).collect()
     }
 
-    /// The head of the only answer, in lower case.
+    /// Returns the head of the only answer, in lower case.
     pub(crate) fn head(&self) -> String {
         self.0.split("\r\n\r\n").next().unwrap().to_lowercase()
     }
 
-    /// The JSON of the only answer.
+    /// Returns the JSON of the only answer.
     pub(crate) fn json(&self) -> Value {
         let (_, body) = self.0.split_once("\r\n\r\n").unwrap();
         serde_json::from_str(body).unwrap()
