@@ -1,11 +1,11 @@
-// Chatting: sending, streaming, stopping, steering, losing the connection, coming back.
+// Chatting: sending, streaming, stopping, adding messages to a run, losing the connection, returning.
 
 import assert from "node:assert/strict";
 import { ask, choose, focused, go, has, hide, hold, listen, over, say, sees, stalled, tab, takeWord, PHONE, WIDE } from "./world.mjs";
 
 const WORDS = Array.from({ length: 120 }, (_, at) => `word${at}`);
 
-/** The last answer on the page. */
+/** Returns the last answer on the page. */
 const answer = (page) => page.locator(".turn:last-child .reply:last-child > .md").innerText();
 
 export async function sends_and_streams(world) {
@@ -13,7 +13,7 @@ export async function sends_and_streams(world) {
     const page = await world.open({ viewport, colorScheme });
     assert.equal(new URL(page.url()).hash, "", "the token left the address");
     if (viewport === PHONE) {
-      // There is room for one control, which says what is chosen.
+      // The narrow page has room for only one control, which summarizes the choice.
       await sees(page, ".choices-word", "chat · moderate");
       assert.equal(await page.locator("[aria-label=Mode]").isVisible(), false);
       await choose(page, "Mode", "exploratory");
@@ -68,12 +68,12 @@ export async function reloads_in_mid_stream(world) {
   assert.deepEqual((await answer(page)).split(/\s+/), WORDS, "and it is there when it is over");
 }
 
-/** A picture of one red point. */
+/** An image of one red pixel. */
 const POINT = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==", "base64");
 
 export async function attaches_files(world) {
   const page = await world.open();
-  // What the server refuses is refused again, and leaves no session behind.
+  // A file that the server refuses is refused again, and leaves no session behind.
   await page.setInputFiles("#files", [{ name: "odd.bin", mimeType: "application/octet-stream", buffer: Buffer.from([0, 1, 2]) }]);
   const deleted = page.waitForResponse((response) => response.request().method() === "DELETE");
   await say(page, "look at this");
@@ -93,13 +93,13 @@ export async function attaches_files(world) {
   ]);
   await sees(page, ".composer .line-note", "large.txt: a file may have 7.0 MiB");
   assert.equal(await page.textContent("#announcements"), "", "its line is heard, and nothing twice");
-  // The message does not go without it, unless it is left out.
+  // The message is not sent without it unless the user removes it.
   await say(page, "private matters");
   await sees(page, ".composer .line-note", "Leave out the files that cannot be sent");
   await page.click("[aria-label='Leave out large.txt']");
   await page.click("[aria-label='Leave out other.txt']");
   await focused(page, "[aria-label='Leave out point.png']");
-  // Nor without those that are too many, which can be left out at once.
+  // Nor without files beyond the limit, which can be removed all at once.
   await page.setInputFiles("#files", Array.from({ length: 21 }, (_, at) => ({ name: `${at < 18 ? "" : "a long name of a file ".repeat(8)}${at}.csv`, mimeType: "text/csv", buffer: Buffer.from("1") })));
   await sees(page, ".composer .line-note", "18.csv: 20 files and 15.0 MiB go with one message");
   await page.fill("#message", "a\n".repeat(20));
@@ -110,7 +110,7 @@ export async function attaches_files(world) {
   await page.click("text=Leave out what cannot be sent");
   assert.equal(await page.locator(".composer .file").count(), 20);
   for (let at = 0; at < 18; at += 1) await page.click(`[aria-label='Leave out ${at}.csv']`);
-  // What no model takes is told by its name, before anything is sent.
+  // Files that no model accepts are reported by name before anything is sent.
   await page.setInputFiles("#files", [
     { name: "letter.docx", mimeType: "application/octet-stream", buffer: Buffer.from("PK\u0003\u0004 and more") },
     { name: "bill.xls", mimeType: "application/vnd.ms-excel", buffer: Buffer.from([0xd0, 0xcf, 0x11, 0xe0, 0xa1]) },
@@ -138,7 +138,7 @@ export async function attaches_files(world) {
   await page.reload();
   await over(page, 1);
   assert.equal(await page.locator(attached).count(), 1, "it is there after a reload");
-  // A text can be unfolded, and is none of the words.
+  // An attached text can be expanded, and is not part of the user's message.
   assert.equal(await page.locator(".turn .bubble").innerText(), "private matters");
   await page.click(".turn .said .file");
   await sees(page, ".turn .said pre", "Milk.");
@@ -162,7 +162,7 @@ export async function attaches_files(world) {
   const [first, again] = history.filter(({ role }) => role === "user").map(({ parts }) => parts);
   assert.ok(JSON.stringify(first).includes("Milk."));
   assert.deepEqual(again, first, "the same is sent again");
-  // What the server refuses goes back to where it was written.
+  // A message that the server refuses returns to the input field.
   await page.setInputFiles("#files", [{ name: "again.txt", mimeType: "text/plain", buffer: Buffer.from("Again.") }]);
   const full = { status: 503, contentType: "application/problem+json", body: JSON.stringify({ type: "/errors/too-many-runs", title: "Too many runs" }) };
   await page.route("**/turns", (route) => route.fulfill(full), { times: 3 });
@@ -170,7 +170,7 @@ export async function attaches_files(world) {
   await sees(page, ".failure", "Too many runs");
   assert.equal(await page.inputValue("#message"), "look at this");
   await sees(page, ".composer .file", "again.txt");
-  // Sent again from its turn, it is not in the field to be sent once more, unless it is refused again.
+  // When it is sent again from its turn, it leaves the field, unless it is refused again.
   const { asked } = await hold(page, "**/turns");
   await page.click("text=Send again");
   const sending = await asked;
@@ -180,7 +180,7 @@ export async function attaches_files(world) {
   await sending.continue();
   await page.waitForSelector(".failure");
   assert.equal(await page.inputValue("#message"), "look at this");
-  // What was changed there stays.
+  // Later changes in the field stay.
   await page.fill("#message", "look at that");
   const last = await hold(page, "**/turns");
   await page.click("text=Send again");
@@ -189,7 +189,7 @@ export async function attaches_files(world) {
   assert.equal(await page.inputValue("#message"), "look at that");
   await page.click("[aria-label='Leave out again.txt']");
   await page.fill("#message", "");
-  // Cells come with a picture of themselves, and a picture alone is one.
+  // Pasted cells include a picture of themselves, which is ignored; a picture alone is attached.
   const pasted = (texts) => page.evaluate((all) => {
     const clipboardData = new DataTransfer();
     for (const [type, text] of all) clipboardData.setData(type, text);
@@ -200,7 +200,7 @@ export async function attaches_files(world) {
   }, texts);
   assert.deepEqual(await pasted([["text/plain", "A1\tB1"], ["text/html", "<td>A1</td>"]]), [false, 0]);
   assert.deepEqual(await pasted([]), [true, 1]);
-  // A file that is dropped beside its place does not take that of the page.
+  // A file dropped outside its target does not replace the page.
   const isKept = await page.evaluate(() => ["dragover", "drop"].map((kind) => {
     const dataTransfer = new DataTransfer();
     dataTransfer.items.add(new File(["x"], "beside.txt"));
@@ -223,13 +223,13 @@ export async function sends_all_that_was_pasted_or_nothing(world) {
   const [{ run_id: run }] = (await world.api("/runs")).runs;
   const records = await (await fetch(`${world.server}/api/v1/runs/${run}/events`)).text();
   assert.ok(records.includes("x the end"), "all of it went");
-  // What is more than any model takes stays where it is, and the page says so.
+  // A text longer than any model accepts stays in the field, and the page says so.
   await paste(4_000_000);
   await page.press("#message", "Enter");
   await sees(page, ".composer [role=alert]", "4,000,000 characters");
   assert.ok((await page.inputValue("#message")).endsWith("the end"));
   assert.equal(await page.locator(".turn").count(), 1);
-  // Files alone are no message, which is said too.
+  // Files without text are not a message, which is reported too.
   await page.fill("#message", "");
   assert.ok(await page.isHidden(".composer-box > [role=alert]"));
   await go(page, "#/");
@@ -273,7 +273,7 @@ export async function keeps_what_is_read_where_it_is_while_it_grows(world) {
   assert.match(grown.text, /\nlet half = 1;\n[^]*\nlet end = 1;$/);
   await page.click(".code button");
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), grown.text, "all of it is copied");
-  // The same holds for what a tool prints, of which the end is shown.
+  // The same holds for a tool's output, whose end is shown.
   await page.evaluate(async () => {
     const { ToolView } = await import("/assets/tool.js");
     const view = new ToolView("run_command", "{}");
@@ -324,7 +324,7 @@ export async function survives_a_lost_connection(world) {
   const { runs } = await world.api("/runs");
   assert.equal(runs.length, 1, "the message was not sent twice");
   assert.equal(await page.evaluate(() => window.listening), 0, "nothing of a pause is left");
-  // Each loss is counted by itself, and told, once something came in between.
+  // Each loss is counted separately, and announced, if data arrived in between.
   await say(page, "endless please");
   for (const word of ["word3", "word20"]) {
     await sees(page, ".turn:last-child .reply .md", word);
@@ -334,13 +334,13 @@ export async function survives_a_lost_connection(world) {
     await sees(page, "#announcements", "connection is lost");
     world.mend();
   }
-  // Nor is one told for another.
+  // One kind of loss is not mistaken for another.
   await sees(page, ".turn:last-child .reply .md", "word60");
   await page.route("**/api/v1/runs/*/events", (route) => route.fulfill({ status: 429, json: { title: "Too many requests" } }), { times: 1 });
   await hide(page, true);
   await hide(page, false);
   await sees(page, "#announcements", "Too many requests; the page tries again");
-  // What could not be sent is told for as long as nothing can be.
+  // The failure to send is shown for as long as the server is unreachable.
   world.cut();
   await say(page, "and more");
   await sees(page, ".notice", "cannot be reached");
@@ -351,7 +351,7 @@ export async function survives_a_lost_connection(world) {
   await over(page, 2);
 }
 
-/** Lets the server take the next turn, and the page lose the answer. */
+/** Lets the server take the next turn, and drops its answer to the page. */
 const losesAnswer = (world, page) => page.route("**/turns", async (route) => {
   const headers = await route.request().allHeaders();
   const kept = Object.fromEntries(["accept", "content-type", "idempotency-key"].map((name) => [name, headers[name]]));
@@ -363,10 +363,10 @@ export async function sends_once_whatever_becomes_of_the_request(world) {
   const page = await world.open();
   await page.clock.install();
   await ask(page, "private matters");
-  // What is never answered is asked again.
+  // A request without an answer is repeated.
   await (await stalled(page, "**/turns", () => say(page, "finish it"))).loses();
   await over(page, 2);
-  // What is said meanwhile waits, and it can be let go of.
+  // A message written meanwhile waits, and the pending one can be dropped.
   await stalled(page, "**/turns", () => say(page, "plan it"));
   await say(page, "and more");
   await sees(page, ".composer [role=alert]", "still on its way");
@@ -377,7 +377,7 @@ export async function sends_once_whatever_becomes_of_the_request(world) {
   await world.picture(page, "let-go-wide-light");
   await world.accessible(page, "a message that was let go of");
   await page.waitForFunction(() => document.querySelector("#message").value === "plan it");
-  // Each try takes the place of the one before.
+  // Each attempt replaces the previous one.
   world.cut();
   for (let tries = 0; tries < 2; tries += 1) {
     await page.evaluate(() => document.querySelector(".turn .failure").classList.add("before"));
@@ -386,7 +386,7 @@ export async function sends_once_whatever_becomes_of_the_request(world) {
   }
   assert.equal(await page.locator(".turn").count(), 3);
   world.mend();
-  // What was taken is not taken again, although its answer was lost.
+  // An accepted message is not accepted again, although its answer was lost.
   await losesAnswer(world, page);
   await page.press("#message", "Enter");
   await sees(page, ".turn:last-child .failure", "status 504");
@@ -396,10 +396,10 @@ export async function sends_once_whatever_becomes_of_the_request(world) {
   assert.deepEqual(await page.locator(".turn .said .bubble").allInnerTexts(), ["private matters", "finish it", "plan it"]);
   assert.equal((await world.api("/runs")).runs.length, 3);
   assert.equal(await page.inputValue("#message"), "");
-  // Said once more, it is.
+  // Sent deliberately once more, it is accepted.
   await ask(page, "plan it");
   assert.equal((await world.api("/runs")).runs.length, 4);
-  // Nor is it given to its own run, which somebody who comes back is shown at work.
+  // Nor is it added to its own run, which is shown in progress when the user returns.
   await losesAnswer(world, page);
   await say(page, "endless please");
   await sees(page, ".turn:last-child .failure", "status 504");
@@ -412,7 +412,7 @@ export async function sends_once_whatever_becomes_of_the_request(world) {
   assert.equal(await page.locator(".steered").count(), 0);
   await page.click("[aria-label='Stop the run']");
   await over(page, 5);
-  // The same words are said anew where the conversation went on since.
+  // The same text is a new message if the conversation has continued since.
   await losesAnswer(world, page);
   await say(page, "finish it");
   await sees(page, ".turn:last-child .failure", "status 504");
@@ -423,7 +423,7 @@ export async function sends_once_whatever_becomes_of_the_request(world) {
   await ask(page, "private matters");
   await ask(page, "finish it");
   assert.equal((await world.api("/runs")).runs.length, 8);
-  // An answer that begins and does not go on is none.
+  // An answer that starts and then stalls is treated as a failure.
   await page.evaluate(async () => {
     const { get } = await import("/assets/api.js");
     const own = window.fetch;
@@ -447,7 +447,7 @@ export async function tells_who_answers_in_the_place_of_the_server(world) {
   await page.unroute("**/api/v1/**");
   await page.press("#message", "Enter");
   await over(page, 2);
-  // Whoever comes back finds what could not be loaded, and the choices.
+  // When the user returns, the page loads what it could not load before, including the choices.
   await page.route("**/api/v1/sessions/*", portal(404), { times: 1 });
   await page.route("**/api/v1/policy", portal(502), { times: 1 });
   await page.reload();
@@ -458,7 +458,7 @@ export async function tells_who_answers_in_the_place_of_the_server(world) {
   await hide(page, false);
   await over(page, 2);
   await page.locator(".choice option").first().waitFor({ state: "attached" });
-  // What is said before it could be loaded stands there once.
+  // A message sent before the session could be loaded is shown once.
   await page.route("**/api/v1/sessions/*", portal(502), { times: 1 });
   await page.reload();
   await sees(page, ".notice .failure", "status 502");
@@ -467,7 +467,7 @@ export async function tells_who_answers_in_the_place_of_the_server(world) {
   await hide(page, false);
   await ask(page, "private matters");
   assert.deepEqual(await page.locator(".turn .said .bubble").allInnerTexts(), ["finish it", "private matters"]);
-  // A file of the page that did not arrive is told, too.
+  // A file of the page that could not be loaded is reported too.
   await page.route("**/assets/diff.js", (route) => route.abort(), { times: 1 });
   await page.reload();
   await sees(page, "#main", "load the page anew");
@@ -481,7 +481,7 @@ export async function follows_nothing_from_a_view_that_was_left(world) {
   const [{ run_id: run, session_id: session }] = (await world.api("/runs")).runs;
   await go(page, "#/stats");
   await sees(page, "h1", "Statistics");
-  // A browser has six connections to a host: with more that nobody stops, nothing would come any more.
+  // A browser allows six connections per host: if these were not closed, no further data would arrive.
   for (let at = 0; at < 4; at += 1) {
     for (const where of [`/sessions/${session}`, `/runs/${run}`]) {
       const { asked } = await hold(page, `**/api/v1${where}`);
@@ -494,7 +494,7 @@ export async function follows_nothing_from_a_view_that_was_left(world) {
   }
   await go(page, "#/runs");
   await sees(page, ".runs tbody tr", "endless please");
-  // A view that stays is followed.
+  // A view that stays open is followed.
   await go(page, `#/sessions/${session}`);
   await sees(page, ".reply .md", "word");
   await page.click("[aria-label='Stop the run']");
@@ -504,7 +504,7 @@ export async function follows_nothing_from_a_view_that_was_left(world) {
 export async function leaves_connections_to_the_tab_that_is_seen(world) {
   const first = await world.open();
   await choose(first, "Channel", "code_task");
-  // A browser has six connections to a host, whatever the number of its tabs.
+  // A browser allows six connections per host, however many tabs it has.
   for (let at = 0; at < 6; at += 1) {
     const page = at === 0 ? first : await tab(world, first);
     await say(page, "write a note");
@@ -527,7 +527,7 @@ export async function misses_and_repeats_nothing_while_nobody_looks(world) {
   await ask(page, "private matters");
   const other = await tab(world, page, new URL(page.url()).hash);
   await over(other, 1);
-  // Who comes back gets what was said and printed once more, from its beginning on.
+  // After the user returns, everything said and printed is received again from its start.
   const comesBack = async (selector, texts) => {
     for (const [before, meanwhile] of texts) {
       await sees(page, selector, before);
@@ -540,7 +540,7 @@ export async function misses_and_repeats_nothing_while_nobody_looks(world) {
   };
   await say(page, "print it");
   await sees(page, ".turn:nth-child(2) .call", "run_command");
-  // It finds the run when somebody looks at it.
+  // It discovers the run when it becomes visible.
   await hide(other, true);
   await hide(other, false);
   for (const each of [page, other]) await each.click(".turn:nth-child(2) .call summary");
@@ -556,7 +556,7 @@ export async function misses_and_repeats_nothing_while_nobody_looks(world) {
   await hide(other, true);
   await hide(other, false);
   const said = await comesBack(".turn:nth-child(3) .reply > .md", [["wörd5", "wörd20"], ["wörd25", "wörd40"], ["wörd45", "wörd60"]]);
-  // The last one may be half there.
+  // The last word may be incomplete.
   const whole = said.split(/\s+/).slice(0, -1);
   assert.deepEqual(whole, Array.from(whole, (_, at) => `wörd${at}`));
   await page.click("[aria-label='Stop the run']");
@@ -571,7 +571,7 @@ export async function shows_what_another_tab_begins(world) {
   await over(other, 1);
   await say(page, "endless please");
   await sees(page, ".reply .md", "word3");
-  // What was not seen yet is shown before it is too late.
+  // Runs not shown yet are shown before the message is sent.
   await say(other, "plan it");
   await sees(other, ".notice .failure", "Your message was not sent");
   assert.equal(await other.inputValue("#message"), "plan it");
@@ -583,13 +583,13 @@ export async function shows_what_another_tab_begins(world) {
   await other.click("[aria-label='Stop the run']");
   await over(other, 2);
   await over(page, 2);
-  // It begins while the message is on its way.
+  // The other run starts while the message is being sent.
   const { asked } = await hold(other, "**/turns");
   const attach = (name) => other.setInputFiles("#files", [{ name, mimeType: "text/plain", buffer: Buffer.from("Milk.") }]);
   await attach("first.txt");
   await other.press("#message", "Enter");
   const taken = await asked;
-  // Nothing of it is lost if more is written meanwhile, and that goes on where it was.
+  // Nothing is lost if the user writes more meanwhile, and typing continues where it was.
   await other.fill("#message", "and then ths");
   await other.press("#message", "ArrowLeft");
   await attach("second.txt");
@@ -607,7 +607,7 @@ export async function shows_what_another_tab_begins(world) {
   await page.click("[aria-label='Stop the run']");
   await over(other, 3);
   await ask(other, "plan it");
-  // Who comes back sees it without saying anything, and the list tells it too.
+  // When the user returns, the run is shown without a message being sent, and the list shows it too.
   await hide(page, true);
   await hide(page, false);
   await over(page, 4);
@@ -650,7 +650,7 @@ export async function keeps_what_is_being_written(world) {
   await page.reload();
   await over(page, 1);
   assert.equal(await page.inputValue("#message"), "");
-  // What is on its way is not sent yet.
+  // The message is still being sent.
   await stalled(page, "**/turns", () => say(page, "into the tunnel"));
   await go(page, "#/stats");
   await sees(page, "h1", "Statistics");
@@ -664,7 +664,7 @@ export async function keeps_what_is_being_written(world) {
   await page.reload();
   await over(page, 2);
   assert.equal(await page.inputValue("#message"), "");
-  // A browser that keeps nothing leaves it to the page.
+  // If the browser stores nothing, the page keeps it in memory.
   await page.addInitScript(() => {
     for (const name of ["localStorage", "sessionStorage"]) Object.defineProperty(window, name, { get: () => { throw new DOMException("refused", "SecurityError"); } });
   });
@@ -691,7 +691,7 @@ export async function stays_where_the_person_went(world) {
   await sees(page, ".session-list", "markdown please");
   assert.equal(new URL(page.url()).hash, "#/runs");
   assert.equal(await page.locator(".session-list .current").count(), 0);
-  // What was said was not lost by it.
+  // The message was not lost.
   await page.click(".session-list li a");
   await over(page, 1);
   await sees(page, ".turn .bubble", "markdown please");
@@ -718,7 +718,7 @@ export async function stops_steers_and_goes_on_by_keyboard(world) {
   await sees(page, "#announcements", "Ended: cancelled");
   await sees(page, "h1", "endless");
   assert.equal((await world.api("/runs")).runs[0].status, "interrupted");
-  // What it had said stands there once, as after a reload.
+  // The partial answer is shown once, as after a reload.
   const did = await page.locator(".did").innerText();
   assert.equal(did.split("word2 ").length, 2, did);
   await page.reload();
@@ -731,14 +731,14 @@ export async function stops_steers_and_goes_on_by_keyboard(world) {
   assert.equal(await page.locator(".turn").count(), 2);
   await page.click("[aria-label='Stop the run']");
   await over(page, 2);
-  // From the top of the page, everything is reached by Tab, and what has the focus is outlined.
+  // From the top of the page, everything is reachable with Tab, and the focused element has an outline.
   await page.evaluate(() => document.activeElement.blur());
   const reached = new Set();
   for (let step = 0; step < 40; step += 1) {
     await page.keyboard.press("Tab");
     const [name, isSeen] = await page.evaluate(() => {
       const node = document.activeElement;
-      // Behind the last one comes the browser itself.
+      // After the last element, the focus moves to the browser itself.
       if (node === document.body) return ["the browser", true];
       const outlined = node.classList.contains("message") ? node.closest(".composer-box") : node;
       const style = getComputedStyle(outlined);
@@ -750,7 +750,7 @@ export async function stops_steers_and_goes_on_by_keyboard(world) {
   for (const name of ["Skip to the content", "New session", "message", "Agent", "Channel", "Mode", "Why?", "Send"]) assert.ok(reached.has(name), `${name} is reached: ${[...reached]}`);
 }
 
-/** What stands in the last turn, in its order: a message in brackets, a note behind a dash, a reply by its first word. */
+/** Returns the content of the last turn in order: a message in brackets, a note after a dash, a reply by its first word. */
 const order = (page) => page.locator(".turn").last().evaluate((turn) => [...turn.querySelectorAll(".agent > *")].map((node) => {
   const [text] = node.innerText.trim().split("\n");
   if (node.matches(".steered")) return `[${text}]`;
@@ -798,7 +798,7 @@ export async function shows_a_message_where_a_model_heard_it(world) {
   const failed = (index) => ({ type: "llm_failed", purpose: "turn", content_index: index, attempt: 1, next: "none", error: { kind: "server", message: "out of luck" } });
   const broke = (unheard, content = "") => ({ type: "run_failed", content, unheard, finish_reason: { failed: "out of luck" } });
   const limit = (unheard, content) => ({ type: "final", content, unheard, finish_reason: "max_turns" });
-  // While the model writes, and as the records have it afterwards.
+  // While the model writes, and afterward from the records.
   for (const live of [[grows(0, "one")], []]) {
     assert.deepEqual(await shown(...live, said("M"), replied(0, "one"), grows(1, "two"), replied(1, "two"), { type: "final", content: "two", finish_reason: "stop" }), ["one", "[M]", "two"]);
     const [, ...ended] = await shown(...live, said("M"), failed(0), broke(1));
@@ -806,15 +806,15 @@ export async function shows_a_message_where_a_model_heard_it(world) {
     assert.ok(ended.includes("- Failed: out of luck"), `in one word: ${ended}`);
     assert.deepEqual((await shown(...live, said("M"), replied(0, "one"), limit(1, "one"))).slice(0, 2), ["one", "[M]"]);
     assert.deepEqual((await shown(...live, said("M"), limit(1, "so far"))).slice(0, 2), ["so", "[M]"]);
-    // What a server that is gone was told of a reply comes anew, after the run was taken up again.
+    // A reply that was partly received from a server that died is received again, after the run was resumed.
     const resumed = { type: "resumed", reason: "the run was taken up again" };
     assert.deepEqual(await shown(...live, resumed, grows(0, "one"), replied(0, "one"), { type: "final", content: "one", finish_reason: "stop" }), ["- Taken up again", "one"]);
   }
   // Between calls and their results, for the next reply.
   assert.deepEqual((await shown(replied(0, "one", call), said("M"), result, grows(1, "two"), said("N"), { type: "cancelled", cut: { text: "two" } }, { type: "final", content: "one two", unheard: 1, finish_reason: "cancelled" })).slice(0, 5), ["one", "[M]", "two", "[N]", "- Stopped"]);
-  // Of what was heard, the answer is another one.
+  // For a message that the model received, the answer is a new reply.
   assert.deepEqual((await shown(grows(0, "one"), said("M"), replied(0, "one"), said("N"), limit(1, "late"))).slice(0, 4), ["one", "[M]", "late", "[N]"]);
-  // It came between the calls, and no model was asked any more.
+  // The message came between the calls, and no model was called afterward.
   assert.deepEqual((await shown(replied(0, "one", call), said("M"), result, limit(1, "late"))).slice(0, 3), ["one", "late", "[M]"]);
 }
 
@@ -825,7 +825,7 @@ export async function shows_earlier_turns_without_a_jump(world) {
   const top = (text) => page.locator(`.bubble:text-is("${text}")`).evaluate((bubble) => bubble.getBoundingClientRect().top);
   const scroller = page.locator(".chat .scroller");
   for (const [first, count, focus] of [["markdown 14", 24, "BUTTON"], ["markdown 2", 26, "DIV"]]) {
-    // The button in sight, as somebody has it who presses it.
+    // With the button visible, as for a user who presses it.
     await scroller.evaluate((node) => { node.scrollTop = 0; });
     await page.waitForFunction(() => !document.querySelector(".to-end").hidden);
     const before = await top(first);
@@ -835,7 +835,7 @@ export async function shows_earlier_turns_without_a_jump(world) {
     assert.ok(Math.abs((await top(first)) - before) < 5, "what was read stays where it was");
     assert.equal(await page.evaluate(() => document.activeElement.tagName), focus);
   }
-  // Who looks at a run and comes back is there again, earlier turns and all.
+  // After looking at a run, the user returns to the same place, with the earlier turns loaded.
   const link = page.locator(".turn:has(.bubble:text-is('markdown 5')) .actions a");
   await link.scrollIntoViewIfNeeded();
   await page.waitForTimeout(100);
@@ -845,7 +845,7 @@ export async function shows_earlier_turns_without_a_jump(world) {
   await page.goBack();
   await over(page, 26);
   await page.waitForFunction((was) => Math.abs([...document.querySelectorAll(".bubble")].find((node) => node.textContent === "markdown 5").getBoundingClientRect().top - was) < 5, before);
-  // Who turns a phone, or makes a window narrower, reads on there.
+  // When the phone is turned or the window narrowed, the reading position stays.
   await page.evaluate(() => {
     window.readNow = () => {
       const { top } = document.querySelector(".scroller").getBoundingClientRect();
@@ -860,7 +860,7 @@ export async function shows_earlier_turns_without_a_jump(world) {
   await page.click(".to-end");
   await page.waitForFunction(() => document.querySelector(".to-end").hidden);
   await focused(page, ".scroller");
-  // Another view of the session begins at its end.
+  // A new view of the session starts at its end.
   await go(page, "#/");
   await page.waitForSelector(".welcome");
   await go(page, "#/sessions/long");
@@ -940,7 +940,7 @@ export async function chooses_for_its_own_tab_alone(world) {
   const other = await tab(world, page);
   assert.equal(await other.inputValue("[aria-label=Mode]"), "conservative", "a new tab begins with what was chosen last");
   await choose(other, "Mode", "exploratory");
-  // Neither another view nor a reload takes up what somebody allows elsewhere, nor does a tab in which nobody has chosen.
+  // Choices made in another tab affect neither another view, nor a reload, nor a tab in which the user has not chosen.
   await go(page, "#/");
   await page.waitForSelector(".welcome");
   await page.locator("[aria-label=Mode] option").first().waitFor({ state: "attached" });
@@ -966,7 +966,7 @@ export async function finds_and_deletes_sessions(world) {
   const entries = page.locator(".session-list li");
   await sees(page, ".session-list", "markdown please");
   assert.equal(await entries.count(), 40);
-  // One that is not loaded is found by its id, and gone once it is deleted.
+  // A session that is not loaded is found by its id, and disappears once it is deleted.
   await page.fill(".sessions [type=search]", "many-00");
   await page.click("[aria-label='Delete many-00']");
   await page.click("dialog .danger");
@@ -985,7 +985,7 @@ export async function finds_and_deletes_sessions(world) {
   await page.dblclick("text=Show more");
   await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 45);
   await focused(page, ".session-list a");
-  // What changes leaves the others, and the focus, where they are.
+  // Changes leave the other entries, and the focus, where they are.
   await world.api("/sessions", { id: "newest" });
   await page.focus("a[href$=many-02]");
   await page.evaluate(() => dispatchEvent(new Event("focus")));
@@ -993,7 +993,7 @@ export async function finds_and_deletes_sessions(world) {
   assert.equal(await entries.count(), 46);
   assert.match(await page.evaluate(() => document.activeElement.getAttribute("href")), /many-02$/);
   assert.deepEqual(counted, [], "of none it has to be asked whether it has runs");
-  // One request too many takes nothing away.
+  // A rate-limited request removes nothing.
   await page.route("**/api/v1/runs?*", (route) => route.fulfill({ status: 429, json: { title: "Too many requests" } }), { times: 1 });
   await world.api("/sessions", { id: "newer" });
   await page.evaluate(() => dispatchEvent(new Event("focus")));
@@ -1013,7 +1013,7 @@ export async function finds_and_deletes_sessions(world) {
   await world.accessible(page, "the question before deleting");
   await page.click("dialog >> text=Keep it");
   assert.equal(await entries.count(), 9);
-  // The list is made anew behind the question: the focus goes back to the same entry.
+  // The list is redrawn behind the dialog, and the focus returns to the same entry.
   await page.click("[aria-label='Delete many-03']");
   await world.api("/sessions", { id: "many-0-new" });
   await page.evaluate(() => dispatchEvent(new Event("focus")));
@@ -1029,7 +1029,7 @@ export async function finds_and_deletes_sessions(world) {
   await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 9);
   await page.waitForFunction(() => document.activeElement.matches("a[href$=many-02]"));
   assert.equal((await world.api("/sessions/many-03")).status, 404);
-  // Of one that waits, it is said what is to be done.
+  // For a waiting session, the page says what to do.
   assert.equal((await world.api("/sessions/asks/turns", { message: "write please", channel: "code_task" })).status, "waiting");
   await page.fill(".sessions [type=search]", "asks");
   await page.click("[aria-label='Delete asks'], [aria-label='Delete write please']");
@@ -1043,7 +1043,7 @@ export async function calls_sessions_by_their_first_message(world) {
   await turn("old", "markdown please");
   await turn("new", "finish it");
   await turn("old", "exact words");
-  // The newest runs no longer tell of the first one of an old session.
+  // The newest runs no longer include the first one of an old session.
   const { runs } = await world.api("/runs");
   const page = await world.open({ token: false, hash: "#/stats" });
   await page.route("**/api/v1/runs?limit=300", (route) => route.fulfill({ json: { runs: runs.slice(0, 2), next: runs[1].run_id } }));
@@ -1054,7 +1054,7 @@ export async function calls_sessions_by_their_first_message(world) {
   assert.deepEqual(await names.allInnerTexts(), ["finish it", "private matters"]);
   await page.fill(".sessions [type=search]", "private");
   assert.deepEqual(await names.allInnerTexts(), ["private matters"]);
-  // However many there are, none waits for another load.
+  // However many there are, all are named without another load.
   for (let at = 0; at < 10; at += 1) await turn(`many-${at}`, `finish ${at}${at === 3 ? " \u0130STANBUL, I\u011eDIR, cafe\u0301, \u0939\u093f" : ""}`);
   const newest = await world.api("/runs?limit=1");
   await page.unroute("**/api/v1/runs?limit=300");
@@ -1069,7 +1069,7 @@ export async function calls_sessions_by_their_first_message(world) {
   }
   const cut = await page.evaluate(async () => (await import("/assets/format.js")).oneLine("\u{1f600}".repeat(60), 80));
   assert.equal(cut, `${"\u{1f600}".repeat(39)}…`);
-  // One that is not in the list is named, too.
+  // A session that is not in the list is named too.
   await page.route("**/api/v1/sessions?*", (route) => route.fulfill({ json: { sessions: [] } }));
   await page.reload();
   await go(page, "#/sessions/old");
@@ -1129,7 +1129,7 @@ export async function asks_again_with_another_message(world) {
   const held = await hold(page, /\/api\/v1\/sessions\/[^/]+$/);
   await page.keyboard.press("Enter");
   await page.waitForFunction((hash) => location.hash !== hash, old);
-  // The list tells of the new session even if its run is over before anything follows it.
+  // The list shows the new session even if its run ends before anything follows it.
   const opening = await held.asked;
   while ((await world.api("/runs?limit=1")).runs[0].status !== "done");
   await opening.continue();
@@ -1138,7 +1138,7 @@ export async function asks_again_with_another_message(world) {
   await sees(page, ".turn .bubble", "plan it");
   await sees(page, ".before .bubble", "markdown please");
   assert.doesNotMatch(await page.locator(".chat").innerText(), /private/, "it goes on from what was said before the message");
-  // What was edited can be edited again.
+  // An edited message can be edited again.
   const edited = new URL(page.url()).hash;
   await edit(0).click();
   await page.fill(".edit-message textarea", "finish it");
@@ -1148,7 +1148,7 @@ export async function asks_again_with_another_message(world) {
   await sees(page, ".turn .bubble", "finish it");
   await sees(page, ".before .bubble", "markdown please");
   assert.doesNotMatch(await page.locator(".chat").innerText(), /plan it/);
-  // The first message has nothing before it.
+  // No conversation precedes the first message.
   await page.goto(`${world.url}/${old}`);
   await over(page, 2);
   await edit(0).click();
@@ -1164,7 +1164,7 @@ export async function asks_again_with_another_message(world) {
 export async function asks_again_with_the_files_of_the_message(world) {
   const page = await world.open();
   await ask(page, "markdown please");
-  // A message that is refused leaves nothing to go on from.
+  // A refused message leaves nothing to continue from.
   await page.setInputFiles("#files", [{ name: "odd.bin", mimeType: "application/octet-stream", buffer: Buffer.from([0, 1, 2]) }]);
   await say(page, "look at this");
   await sees(page, ".failure", "odd.bin cannot be sent");
@@ -1204,7 +1204,7 @@ export async function forks_once_however_often_it_is_asked(world) {
   await over(page, 1);
   assert.equal(forks.length, 1);
   const next = new URL(page.url()).hash;
-  // What is refused can be changed and sent again.
+  // A refused message can be changed and sent again.
   held = await hold(page, "**/fork");
   await page.click("[aria-label='Continue in a new session from here']");
   await page.click("dialog .primary");
@@ -1240,7 +1240,7 @@ export async function keeps_conversations_and_runs_as_files(world) {
   const records = lines.trim().split("\n").map((line) => JSON.parse(line));
   assert.deepEqual(records.map((record) => record.seq), records.map((_, at) => at + 1));
   assert.equal(records.at(-1).type, "final");
-  // In many scripts marks make words.
+  // In many scripts, combining marks form words.
   const [{ session_id: session }] = (await world.api("/runs")).runs;
   for (const title of ["\u0939\u093f\u0928\u094d\u0926\u0940 \u092e\u0947\u0902", "\u0e17\u0e35\u0e48\u0e2d\u0e22\u0e39\u0e48", "cafe\u0301 au lait"]) {
     const [named] = await saved(() => page.evaluate(async ([session, title]) => (await import("/assets/export.js")).saveConversation(session, title), [session, title]));

@@ -1,4 +1,4 @@
-// Deciding about calls: exactly what would run, the token, denying, remembering, other arguments; what tools ask; and keys.
+// Deciding about calls: exactly what would run, the token, denying, remembering, other arguments; tools' questions; and keys.
 
 import assert from "node:assert/strict";
 import { approve, ask, choose, focused, go, hide, listen, over, say, sees, takeWord, PHONE, WIDE } from "./world.mjs";
@@ -33,15 +33,15 @@ export async function approves_with_the_token(world) {
   await page.waitForSelector("#message[placeholder^=Ask]");
   assert.equal(world.file("notes.md"), "# Notes\n\nAn old line.\n");
   await sees(page, ".line-note", "remembered for this session");
-  // What came over two connections counts once.
+  // Usage received over two connections is counted once.
   const { used } = (await world.api("/runs")).runs[0];
   await sees(page, ".facts", `$${(used.cost_micro_usd / 1_000_000).toFixed(5)}`);
   await ask(page, "write it again");
   assert.equal(await page.locator(".ask").count(), 0, "it was remembered");
-  // Other arguments are written to the last digit.
+  // Other arguments are sent exactly, to the last digit.
   await question(page, "patch it");
   await sees(page, ".ask .diff .removed", "-An old line.");
-  // They are there before anybody looks: whoever unfolds them and writes at once changes these.
+  // They are filled in before the field is opened, so a user who opens it and types immediately edits these.
   const patch = await page.inputValue(".ask textarea");
   assert.match(JSON.parse(patch).patch, /A new line\./);
   await page.click("text=Edit the arguments");
@@ -55,7 +55,7 @@ export async function approves_with_the_token(world) {
   await page.click(".turn:last-child .call summary");
   await sees(page, ".call-body .diff .added", "Another line.");
   await world.picture(page, "changed-wide-light");
-  // In the run one sees how long it waited, and what was decided.
+  // The run shows how long it waited, and the decision.
   await page.click(".turn:last-child .actions a");
   await page.waitForSelector(".bar.wait");
   await page.click(".bar-row:has(.bar.wait)");
@@ -67,7 +67,7 @@ export async function approves_with_the_token(world) {
   await world.picture(page, "waited-wide-light");
 }
 
-/** Shows a question about a call, of which the server knows nothing. */
+/** Shows a question about a call that the server does not know. */
 const shown = (page, name, args, plan) => page.evaluate(async ([tool, given, limits]) => {
   const { ApprovalView } = await import("/assets/approval.js");
   const view = new ApprovalView({ run_id: "r", request: { tool_call_id: "c", name: tool, arguments: JSON.stringify(given), reason: "Asked." } }, { plan: limits });
@@ -85,13 +85,13 @@ export async function shows_all_that_would_run(world) {
   assert.deepEqual(await page.locator(".ask .diff .path").allInnerTexts(), ["new.md", "old.md"]);
   assert.deepEqual(await page.locator(".ask .diff .minus").allInnerTexts(), ["−1", "deleted"]);
   assert.equal(await page.locator(".ask .diff .line").allInnerTexts().then((lines) => lines.join("\n")), v4a);
-  // That its folders are made with it is told above its path.
+  // The path is preceded by the information that folders are created with it.
   for (const folders of [true, false]) {
     await shown(page, "write_file", { path: "a/b.md", content: "b\n", create_folders: folders });
     assert.equal(await page.locator(".ask .diff .path").innerText(), "a/b.md");
     assert.equal(await page.locator(".ask .diffs > .line-note").count(), Number(folders));
   }
-  // What looks like a change of a file and is more than that, or something else.
+  // Arguments that look like a change of a file, but contain more or belong to another tool.
   for (const [name, args] of [["shop__order", { command: "rm -rf /", patch }], ["shop__order", { patch }], ["apply_patch", { patch, command: "rm -rf /" }], ["write_file", { path: "a", content: "b", mode: "rm -rf /" }], ["write_file", { path: "a", content: "b", create_folders: "rm -rf /" }]]) {
     await shown(page, name, args);
     assert.equal(await page.locator(".ask .diff").count(), 0, name);
@@ -99,25 +99,25 @@ export async function shows_all_that_would_run(world) {
     assert.ok(await page.isVisible(".ask .exact pre"));
     assert.ok(await page.isHidden(".ask .unseen"));
   }
-  // A text of several lines stands there as it is, too.
+  // A multi-line string is also shown as plain text.
   const script = { command: "set -e\nmake test\n", wait: true };
   await shown(page, "shop__order", script);
   assert.equal(await page.locator(".ask .whole pre").textContent(), script.command);
   assert.deepEqual(JSON.parse(await page.locator(".ask .exact pre").innerText()), script);
   await world.picture(page, "question-script-wide-light");
   await world.accessible(page, "a question about a script");
-  // Whose budget its run uses up, where there is one.
+  // The plan whose budget its run uses, if there is one.
   assert.equal(await page.locator(".ask > .hint").count(), 0);
   await shown(page, "shop__order", script, "basic");
   assert.equal(await page.locator(".ask > .hint").innerText(), "What its run uses counts for the plan basic");
-  // A long file is there as a whole, and its long lines are seen to their end.
+  // A long file is shown in full, and long lines can be read to their end.
   const lines = Array.from({ length: 1000 }, (_, at) => `line ${at}`);
   await shown(page, "write_file", { path: "a.sh", content: [`# ${"x".repeat(1000)}; rm -rf /`, ...lines].join("\n") });
   assert.equal(await page.locator(".ask .diff .line").count(), 1001);
   assert.ok(await page.locator(".ask .diff pre").evaluate((pre) => pre.scrollWidth <= pre.clientWidth), "nothing stands beyond the edge");
   assert.ok(await page.isHidden(".ask .unseen"));
   await world.picture(page, "question-long-wide-light");
-  // Where it would take too long, it is said before anybody decides.
+  // If rendering would take too long, the page says so before the user decides.
   await shown(page, "write_file", { path: "a.sh", content: "x\n".repeat(6000) });
   assert.ok(await page.isVisible(".ask .unseen"));
   await world.accessible(page, "a question that is not shown as a whole");
@@ -161,7 +161,7 @@ export async function waits_for_the_other_questions(world) {
   assert.equal(await page.locator(".ask :is(.token, [role=alert]):visible").count(), 0, "nothing asks for what was entered");
   assert.equal(await page.locator(".turn-state").innerText(), "Waiting for you");
   await world.picture(page, "questions-wide-light");
-  // They are loaded, however often that fails, although no record says a second time that the run waits.
+  // The questions are loaded even after repeated failures, although no record repeats that the run waits.
   await page.route("**/api/v1/approvals?*", (route) => route.fulfill({ status: 503, json: { title: "Not now" } }), { times: 1 });
   await page.reload();
   await card(0).waitFor();
@@ -173,9 +173,9 @@ export async function waits_for_the_other_questions(world) {
   await card(0).locator(".danger").click();
   await over(page, 1);
   assert.equal(await page.locator(".turn-state").innerText(), "");
-  // What was found about the one that was approved is not about the first.
+  // The verdict on the approved call does not concern the first.
   assert.deepEqual(await notes(0), denied);
-  // Nothing is asked about what was waited for once.
+  // Questions that were settled are not requested again.
   const asked = [];
   page.on("request", (request) => request.url().includes("/approvals") && asked.push(request.url()));
   await page.reload();
@@ -189,7 +189,7 @@ export async function denies_with_a_reason(world) {
     const page = await world.open({ viewport, colorScheme });
     await choose(page, "Channel", "code_task");
     await question(page, "write a note");
-    // A question is there again after the page was loaded anew.
+    // A question is shown again after a reload.
     await page.reload();
     await page.waitForSelector(".ask .answers");
     await world.picture(page, `question-${name}`);
@@ -200,7 +200,7 @@ export async function denies_with_a_reason(world) {
     await over(page, 1);
     await sees(page, ".line-note", "Denied by a person: not today");
     await sees(page, ".line-note.refused", "not today");
-    // Why it was asked is another thing than why it was denied.
+    // The reason for asking differs from the reason for denying.
     const notes = await page.locator(".call-below .line-note").allInnerTexts();
     assert.deepEqual(notes, ["Denied by a person: not today", "Asked because of rule writes (neuraxis.toml:15)"]);
     await world.picture(page, `denied-${name}`);
@@ -219,17 +219,17 @@ export async function answers_what_a_tool_asks(world) {
   await sees(page, ".ask .line-note", "its own words");
   assert.equal(await field("Pages").inputValue(), "3");
   await world.accessible(page, "a question of a tool");
-  // It is what is waited for after the connection was lost, too.
+  // The run still waits for it after the connection was lost.
   world.cut();
   await sees(page, ".turn-state", "Connection lost");
   world.mend();
   await page.waitForFunction(() => !document.querySelector(".turn-state").textContent.includes("Connection lost"));
   assert.equal(await page.locator(".turn-state").innerText(), "Waiting for you");
   await world.picture(page, "asked-wide-light");
-  // It is there again after the page was loaded anew.
+  // It is shown again after a reload.
   await page.reload();
   await page.waitForSelector(".ask .asked-field");
-  // What has to be filled in the browser asks for, and sends nothing before.
+  // The browser asks for required fields, and nothing is sent before.
   await field("Name").press("Enter");
   assert.equal(await page.locator(".ask [role=alert]").isVisible(), false);
   await field("Size").selectOption({ label: "Large" });
@@ -275,7 +275,7 @@ export async function says_of_a_key_that_may_not_decide_that_it_may_not(world) {
   await say(page, "write a note");
   await sees(page, ".ask .line-note", "may not decide");
   assert.equal(await page.locator(".ask :is(.answers, .edit, .remember)").count(), 0);
-  // Nobody is told that it waits for them who cannot end that.
+  // A user who cannot decide is not told that the run waits for them.
   assert.equal(await page.locator(".turn-state").innerText(), "Waiting for somebody who may decide");
   assert.equal(await page.locator(".call .note").innerText(), "waits for somebody who may decide");
   assert.equal(await page.locator(".call .note").getAttribute("aria-hidden"), "true", "it is heard once");
@@ -332,7 +332,7 @@ export async function follows_a_run_again_that_it_had_to_leave(world) {
   await over(page, 1);
   assert.equal((await page.locator(".turn .reply .md").last().innerText()).split("word3 ").length, 2, "nothing came twice");
 
-  // One that ended meanwhile leaves *Stop* to the run that is at work by now.
+  // A run that has ended meanwhile leaves *Stop* to the run that is now in progress.
   await say(page, "endless once more");
   await sees(page, ".turn:last-child .reply .md", "word3");
   await page.route("**/runs/*/events", (route) => route.fulfill({ status: 401, json: { title: "Unauthorized", detail: "this key has ended" } }));
@@ -367,7 +367,7 @@ export async function asks_for_a_key(world) {
   await page.press("#key-field", "Enter");
   await choose(page, "Channel", "code_task");
   await say(page, "write a note");
-  // What the key does not allow, the page says.
+  // The page says what the key does not allow.
   await sees(page, ".ask .line-note", "scope approve");
   assert.equal(await page.locator("dialog").count(), 0);
   assert.equal(world.file("notes.md"), undefined);
@@ -446,7 +446,7 @@ export async function decides_by_keyboard_one_after_the_other(world) {
     await page.waitForFunction((count) => document.querySelectorAll(".ask .answers").length === count && document.activeElement.matches(".ask"), left);
     assert.deepEqual(await focused(), ["ask", name]);
     if (left === 2) await world.picture(page, "questions-by-keyboard-wide-light");
-    // Whoever presses a key once too often decides nothing.
+    // Pressing a key once too often decides nothing.
     await page.keyboard.press("Enter");
     assert.equal(await open(), left);
     await page.locator(".ask:focus .primary").focus();
@@ -457,7 +457,7 @@ export async function decides_by_keyboard_one_after_the_other(world) {
   await page.waitForFunction(() => document.title === "three calls · Neuraxis");
   await page.waitForFunction(() => !document.querySelector(".session-list .tag"));
   assert.equal(world.file("other.md"), "Other.\n");
-  // Of one that is decided elsewhere meanwhile that is said, and the focus stays in the conversation.
+  // If the decision is made elsewhere meanwhile, the page says so, and the focus stays in the conversation.
   await question(page, "write a note");
   await page.focus(".ask [aria-label='Reason for denying']");
   await page.keyboard.type("No, because");
@@ -465,7 +465,7 @@ export async function decides_by_keyboard_one_after_the_other(world) {
   await approve(world);
   await focused(page, ".scroller");
   await page.waitForFunction(() => window.told.some((text) => text.includes("write_file: Approved by a person")));
-  // Nor is it lost where the answer to a decision is.
+  // Nor is the focus lost if the response to a decision is lost.
   await question(page, "write a note");
   await page.route("**/approvals/*", (route) => route.fulfill({ status: 503 }), { times: 1 });
   await page.focus(".ask .primary");
@@ -486,7 +486,7 @@ export async function says_in_its_title_that_a_run_waits_while_nobody_looks(worl
   const page = await world.open();
   await choose(page, "Channel", "code_task");
   await ask(page, "private matters");
-  // Nothing of these runs comes to a page that nobody sees: neither a question about a call nor what a tool asks.
+  // A hidden page receives nothing of these runs: neither a question about a call nor a tool's question.
   for (const [message, card] of [["write a note", ".ask .answers"], ["shop for me", ".ask .asked-field"]]) {
     await say(page, message);
     await hide(page, true);
@@ -507,7 +507,7 @@ export async function says_in_its_title_that_a_run_waits_no_more_once_that_was_d
   await page.waitForFunction(() => document.title === "Waiting for you · write a note · Neuraxis");
   await hide(page, true);
   await approve(world);
-  // The page looks again at its own pace.
+  // The page polls at its own pace.
   await page.waitForFunction(() => document.title === "write a note · Neuraxis", undefined, { timeout: 60_000 });
   await page.waitForFunction(() => !document.querySelector(".session-list .tag, .session-list .spins"), undefined, { timeout: 60_000 });
   assert.equal(await page.locator(".ask .answers").count(), 1, "its view stands still");
@@ -522,7 +522,7 @@ export async function leads_to_what_waits_however_old_it_is(world) {
   await world.api("/sessions/new/turns", { message: "markdown please" });
   const newest = await world.api("/runs?limit=1");
   const page = await world.open({ viewport: PHONE });
-  // Neither the newest runs nor the newest sessions tell of it any more, and what waits may come in pages.
+  // Neither the newest runs nor the newest sessions include it any more, and open questions may come in pages.
   await page.route("**/api/v1/runs?limit=300", (route) => route.fulfill({ json: newest }));
   await page.route("**/api/v1/sessions?limit=40", async (route) => {
     const { sessions } = await world.api("/sessions");

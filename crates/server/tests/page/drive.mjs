@@ -1,4 +1,4 @@
-// Runs one scenario, named on the command line, in a real browser against the real server. Says what went wrong and exits with 1.
+// Runs one scenario, named on the command line, in a real browser against the real server. On failure, reports the reason and exits with 1.
 
 import * as chat from "./chat.mjs";
 import * as decisions from "./decisions.mjs";

@@ -1,11 +1,11 @@
-// What models, tools and ids may hold: none of it becomes more than text, and however much it is, the page goes on answering.
+// Hostile content of models, tools and ids: none of it becomes more than text, and however long it is, the page stays responsive.
 
 import assert from "node:assert/strict";
 import http from "node:http";
 import { HOSTILE } from "./model.mjs";
 import { ask, choose, go, over, say, sees, REBOUND } from "./world.mjs";
 
-/** What there is on the page that must not be. */
+/** Returns the forbidden elements on the page. */
 function intruders(page) {
   return page.evaluate(() => {
     const odd = [...document.querySelectorAll("#main script, #main img, #main iframe, #main style, #main object, #main [onclick], #main [onerror], #main [onload], #side script, #side img")];
@@ -69,13 +69,13 @@ export async function shows_what_an_approval_would_allow_with_signs_that_cannot_
 
 export async function shows_what_a_person_wrote_as_it_is(world) {
   const page = await world.open();
-  // Joiners and marks that cannot be seen by themselves, and one sign that turns the others around.
+  // Invisible joiners and marks, and one character that reverses the order of others.
   const said = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 50%\u200f (x)\u200e \u2764\ufe0f \u202eabc";
   const shown = said.replace("\u202e", "U+202E");
   await ask(page, said);
   assert.equal(await page.locator(".turn .bubble").innerText(), shown);
   await sees(page, ".session-list .title", shown);
-  // So it is where there is no room for more than text.
+  // The same holds for places that can hold only text.
   assert.equal(await page.title(), `${shown} · Neuraxis`);
   assert.equal(await page.locator("#where").textContent(), shown);
   const told = await page.evaluate(() => [...document.querySelectorAll("[title], [aria-label]")].map((node) => `${node.title}${node.ariaLabel}`));
@@ -88,7 +88,7 @@ export async function shows_what_a_person_wrote_as_it_is(world) {
   await sees(page, ".run-head h1", shown);
   await go(page, "#/runs");
   await sees(page, ".runs tbody a", shown);
-  // Of what cannot be seen at all, the id is shown.
+  // If the text has no visible characters, the id is shown.
   await world.api("/sessions/unseen/turns", { message: "\u200b" });
   await page.reload();
   await sees(page, ".session-list .title", "unseen");
@@ -109,7 +109,7 @@ export async function goes_on_answering_whatever_its_length(world) {
   const longest = await page.evaluate(() => window.longest);
   assert.ok(longest < 3000, `the page did not answer for ${longest} ms`);
 
-  // A run of five thousand records, as the server would tell it.
+  // A run of five thousand records, in the server's format.
   const { runs } = await world.api("/runs");
   const run = runs[0].run_id;
   const at = (seq) => new Date(Date.UTC(2026, 0, 1) + seq * 10).toISOString();
@@ -137,7 +137,7 @@ export async function goes_on_answering_whatever_its_length(world) {
   assert.ok(again < 3000, `the page did not answer for ${again} ms`);
 }
 
-/** A page of another origin that tries what a browser lets it try. */
+/** A page of another origin that tries everything a browser might allow. */
 const ATTACK = (url) => `<!doctype html><title>attack</title><iframe id="frame" src="${url}/"></iframe><script>
 const tries = [
   fetch("${url}/api/v1/sessions", { method: "POST", headers: { "content-type": "application/json" }, body: "{\\"id\\":\\"a\\"}" }),
@@ -160,7 +160,7 @@ export async function keeps_pages_of_other_origins_out(world) {
   await page.evaluate(() => document.getElementById("form").submit());
   await page.waitForURL(`${world.server}/**`);
   assert.match(await page.content(), /foreign-origin/);
-  // A name that its owner made lead here.
+  // A host name whose owner made it point here.
   const rebound = await page.goto(`${world.server.replace("127.0.0.1", REBOUND)}/`);
   assert.equal(rebound.status(), 403);
   assert.match(await page.content(), /foreign-host/);
@@ -169,7 +169,7 @@ export async function keeps_pages_of_other_origins_out(world) {
   attacker.close();
 }
 
-/** The Markdown renderer by itself: what goes in, and the HTML that its nodes amount to. */
+/** The Markdown renderer on its own: inputs, and the expected HTML of its nodes. */
 const MARKDOWN = [
   ["plain <b>text</b> & more", "<p>plain &lt;b&gt;text&lt;/b&gt; &amp; more</p>"],
   ["**a *b* c**", "<p><strong>a <em>b</em> c</strong></p>"],
@@ -226,7 +226,7 @@ export async function renders_markdown(world) {
   const page = await world.open();
   const made = await page.evaluate(async (cases) => {
     const { Growing, render } = await import("/assets/markdown.js");
-    /** The HTML without what is only for looks. */
+    /** The HTML without purely visual parts. */
     const bare = (node) => {
       const copy = node.cloneNode(true);
       copy.querySelectorAll("figcaption").forEach((it) => it.remove());
@@ -235,7 +235,7 @@ export async function renders_markdown(world) {
       return copy.innerHTML;
     };
     const whole = cases.map(([text]) => bare(render(document.createElement("div"), text)));
-    /** A text that grows by one sign at a time. */
+    /** A text that grows by one character at a time. */
     const grow = (text) => {
       const at = document.createElement("div");
       const growing = new Growing(at);
@@ -251,7 +251,7 @@ export async function renders_markdown(world) {
     return { whole, each: cases.map(([text]) => grow(text)), grown: grow(all), once: bare(render(document.createElement("div"), all)), took };
   }, MARKDOWN);
   MARKDOWN.forEach(([text, expected], at) => assert.equal(made.whole[at], expected, text));
-  // A text that grows ends as it would be at once.
+  // A growing text ends in the same result as the whole text at once.
   MARKDOWN.forEach(([text, expected], at) => assert.equal(made.each[at], expected, text));
   assert.equal(made.grown, made.once);
   assert.ok(made.took.every((ms) => ms < 3000), `some text takes too long: ${made.took}`);

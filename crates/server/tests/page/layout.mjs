@@ -1,4 +1,4 @@
-// What is in sight and how it is laid out: scrolling, widths, what can be pressed.
+// Visibility and layout: scrolling, widths, and which controls can be pressed.
 
 import assert from "node:assert/strict";
 import { ask, choose, focused, go, over, say, sees, PHONE, WIDE } from "./world.mjs";
@@ -11,18 +11,18 @@ export async function leaves_whoever_goes_back_where_they_are(world) {
   await sees(page, ".reply .md", "word60");
   assert.ok((await scrolled(page)).below < 2, "the end is followed");
   await page.mouse.move(250, 150);
-  // Less than a line: a slow hand on a trackpad.
+  // Less than a line: a slow movement on a trackpad.
   await page.mouse.wheel(0, -12);
   await page.waitForFunction(() => !document.querySelector(".to-end").hidden);
   const { top } = await scrolled(page);
   await sees(page, ".reply .md", "word80");
   assert.equal((await scrolled(page)).top, top);
-  // Who comes back to the end follows it again.
+  // A user who returns to the end follows it again.
   await page.mouse.wheel(0, 4000);
   await page.waitForFunction(() => document.querySelector(".to-end").hidden);
   await sees(page, ".reply .md", "word120");
   assert.ok((await scrolled(page)).below < 2);
-  // So does whoever has room made for them, which moves what is seen without anybody's wish.
+  // So does one whose window grows, which scrolls without the user's action.
   await page.setViewportSize({ width: 500, height: 600 });
   await sees(page, ".reply .md", "word140");
   assert.ok((await scrolled(page)).below < 2);
@@ -35,7 +35,7 @@ export async function follows_the_end_in_the_same_frame(world) {
   await page.evaluate(() => {
     window.behind = [];
     const scroller = document.querySelector(".chat .scroller");
-    // It is told after the page is, and before anything is drawn.
+    // It is notified after the page's own observer, and before anything is drawn.
     new ResizeObserver(() => window.behind.push(Math.round(scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight))).observe(document.querySelector(".turns"));
   });
   await ask(page, "markdown please");
@@ -74,7 +74,7 @@ export async function shows_questions_from_the_first(world) {
       await page.locator(".ask .danger").first().click();
       await page.waitForFunction((count) => document.querySelectorAll(".ask .answers").length < count, left);
     }
-    // Once all is decided, the end is followed again.
+    // Once everything is decided, the end is followed again.
     await over(page, 1);
     await page.waitForFunction(() => document.querySelector(".to-end").hidden);
     assert.ok((await scrolled(page)).below < 2);
@@ -146,7 +146,7 @@ export async function gives_titles_the_room_there_is(world) {
   await over(page, 1);
   assert.equal(await page.locator(".side-foot [aria-current]").count(), 0);
   await world.accessible(page, "a session with a long title");
-  // Where there is no room beside it, the list is gone into at once, what it covers is out of reach, and what is shown already closes it.
+  // On a narrow window, opening the list moves the focus into it, disables what it covers, and a link to the current view closes it.
   await page.setViewportSize({ width: 500, height: 700 });
   await page.focus("#unfold");
   await page.keyboard.press("Enter");
@@ -194,13 +194,13 @@ export async function is_pressed_by_fingers(world) {
   await world.picture(page, "fingers-phone-light");
   await world.accessible(page, "what is pressed by fingers");
   await page.click("#unfold");
-  // A field would bring up a keyboard.
+  // Focusing a field would open a keyboard.
   await focused(page, "[aria-label='Close the list']");
   await page.waitForSelector(".session-list li");
   await small("the list");
   await world.picture(page, "fingers-list-phone-light");
   await page.click("[aria-label='Close the list']");
-  // On its side it shows the list, and nothing there can be pressed that is not seen.
+  // In landscape, the list is visible, and no invisible control there can be pressed.
   await page.setViewportSize({ width: PHONE.height, height: PHONE.width });
   await page.waitForFunction(() => getComputedStyle(document.querySelector(".session-list li .button")).opacity === "1");
   await world.picture(page, "fingers-list-landscape-light");
@@ -258,7 +258,7 @@ export async function says_when_and_that_it_was_copied(world) {
   await page.waitForFunction(() => document.querySelector(".code .button.done use")?.getAttribute("href") === "#icon-check");
   await world.picture(page, "copied-wide-light");
   await page.waitForFunction(() => document.querySelector(".code .button use").getAttribute("href") === "#icon-copy");
-  // A button that goes with what it does leaves the focus where is written on.
+  // A button that disappears when pressed leaves the focus where the user writes.
   await go(page, "#/");
   await page.click(".chip");
   await focused(page, "#message");
@@ -269,7 +269,7 @@ export async function says_for_how_long_a_run_works(world) {
   await say(page, "endless please");
   await sees(page, ".reply .md", "word3");
   assert.equal(await page.locator(".elapsed").innerText(), "");
-  // What is said while a dialog is open is heard once that is closed.
+  // Announcements made while a dialog is open are heard once it is closed.
   await page.click("[aria-label='Key or token of this tab']");
   const told = await page.evaluate(async () => {
     const { announce } = await import("/assets/dom.js");
@@ -286,13 +286,13 @@ export async function says_for_how_long_a_run_works(world) {
   const first = await seconds();
   await page.waitForFunction((before) => Number.parseFloat(document.querySelector(".elapsed").textContent) > before, first);
   await world.picture(page, "elapsed-wide-light");
-  // Who comes later is told the same.
+  // A later visitor sees the same.
   await page.reload();
   await page.waitForFunction((before) => Number.parseFloat(document.querySelector(".elapsed")?.textContent) > before, first);
   await page.click("[aria-label='Stop the run']");
   await over(page, 1);
   assert.equal(await page.locator(".turn-state").innerText(), "");
-  // A clock that is ahead of the server's, or behind it, changes nothing of that.
+  // A clock ahead of the server's or behind it makes no difference.
   for (const by of [600_000, -3_600_000]) {
     await page.addInitScript((ms) => {
       const now = Date.now.bind(Date);
@@ -315,7 +315,7 @@ export async function offers_nothing_for_a_session_that_is_not_there(world) {
   await sees(page, ".failure", "No such session");
   assert.equal(await page.locator(".failure button").count(), 0, "trying again would not help");
   assert.ok(await page.isHidden(".chat-tools"), "there is nothing to be exported");
-  // Where it may help it is offered, and does.
+  // A retry is offered if it may help, and it works.
   await page.route("**/api/v1/sessions/talk", (route) => route.fulfill({ status: 503, json: { title: "Not now" } }), { times: 1 });
   await go(page, "#/sessions/talk");
   await page.click(".failure >> text=Try again");
@@ -332,7 +332,7 @@ export async function lays_each_text_out_in_its_own_direction(world) {
     node.className = "md";
     document.querySelector(".turns").replaceChildren(node);
     render(node, markdown);
-    /** At which side of an element its text begins. */
+    /** Returns the side of an element at which its text starts. */
     const sideOf = (element) => {
       const range = document.createRange();
       range.selectNodeContents(element);
@@ -361,7 +361,7 @@ export async function says_by_lines_what_colors_do_not_say(world) {
   await ask(page, "plan it");
   await ask(page, "markdown please");
   await page.emulateMedia({ forcedColors: "active" });
-  // Found and looked at in one step: lists are drawn anew, and what is no longer in the document has no style.
+  // Found and inspected in one step: lists are redrawn, and an element that is no longer in the document has no style.
   const look = async (selector) => (await page.waitForFunction((wanted) => {
     const node = document.querySelector(wanted);
     if (!node) return undefined;
@@ -432,7 +432,7 @@ export async function has_room_however_large_it_is(world) {
   for (const name of ["Send to the run at work", "Stop the run"]) assert.ok((await box(`[aria-label='${name}']`)).bottom < 256, `${name} is in sight`);
   await world.picture(page, "low-light");
   await world.accessible(page, "a low page");
-  // The size of letters that somebody chose is that of the page, and makes it a narrow one as well.
+  // The page uses the user's font size, which can also make the layout narrow.
   await page.setViewportSize({ width: 900, height: 700 });
   const browser = await page.context().newCDPSession(page);
   await browser.send("Page.setFontSizes", { fontSizes: { standard: 32, fixed: 26 } });
@@ -440,7 +440,7 @@ export async function has_room_however_large_it_is(world) {
   assert.ok(await page.isVisible("#unfold"));
   await world.picture(page, "large-letters-light");
   await world.accessible(page, "large letters");
-  // On paper there is all of it.
+  // In print, all content is shown.
   await page.emulateMedia({ media: "print" });
   const [seen, whole] = await page.locator(".chat .scroller").evaluate((node) => [node.clientHeight, node.scrollHeight]);
   assert.ok(whole > 400 && seen === whole, `${seen} of ${whole} pixels are printed`);

@@ -1,5 +1,5 @@
-// A model server on loopback that follows a script: it speaks Chat Completions, streamed. What the user's last message
-// begins with chooses the script, and how many results of tools came since then chooses its step.
+// A loopback model server that follows a script, using streamed Chat Completions. The beginning of the user's last message selects the
+// script, and the number of tool results since then selects its step.
 
 import http from "node:http";
 
@@ -31,7 +31,7 @@ fn main() {
 - [ ] Still to do
 `;
 
-/** What would run if any of it became more than text. */
+/** Content that would run if any of it became more than text. */
 export const HOSTILE = [
   "<script>window.pwned = 1</script>",
   "<img src=x onerror=\"window.pwned = 2\">",
@@ -63,7 +63,7 @@ const PATCH = `--- a/notes.md
 +And one more.
 `;
 
-/** What a person sees in the pictures of the documents: a mistake that is found and mended. */
+/** The content of the screenshots in the documentation: a bug that is found and fixed. */
 const MENDING = `--- a/slug.py
 +++ b/slug.py
 @@ -3,4 +3,4 @@
@@ -99,14 +99,14 @@ const SCRIPTS = {
   slow: [say(words(120), { pace: 40 })],
   // Minutes long: it ends by being stopped, however slow the machine is.
   endless: [say(words(1500), { pace: 200 })],
-  // The same in letters of several bytes.
+  // The same with multi-byte characters.
   accents: [say(words(1500).replaceAll("word", "wörd"), { pace: 200 })],
-  // What it prints comes until it is stopped, too.
+  // Its output also continues until it is stopped.
   print: [call("run_command", { command: "at=0; while :; do echo \"lïne $at\"; at=$((at + 1)); sleep 0.2; done" }), say("Printed.")],
-  // A call that does what it is to do, of a command that does not.
+  // A call that succeeds, of a command that fails.
   exits: [{ calls: [["run_command", { command: "echo so; exit 3" }], ["run_command", { command: "true" }]] }, say("It failed.")],
   hostile: [call("read_file", { path: HOSTILE.slice(0, 300) }, { reasoning: HOSTILE, text: HOSTILE }), say(HOSTILE)],
-  // Of its first folder the last sign cannot be seen, and the name of the file turns around what stands behind it.
+  // The last character of the folder's name is invisible, and the file name reverses the text that follows.
   turned: [call("write_file", { path: "src\u200b/\u202exs.a", content: "x\n", create_folders: true }), say("It was not written.")],
   big: [say(`${"A paragraph of an answer that is far too long for anybody to read, with `code` in it. ".repeat(12)}\n\n`.repeat(1000))],
   many: [...Array.from({ length: 12 }, (_, at) => call("calculate", { expression: `${at} + 1` })), say("Counted.")],
@@ -115,7 +115,7 @@ const SCRIPTS = {
     say("Both halves are known."),
   ],
   shop: [call("shop__look", {}), say("That is what they have.")],
-  // A tool that a client runs itself; what is said after it takes its time.
+  // A tool that the client runs itself; the text after it takes a while.
   door: [call("open_door", {}), say(words(1500), { pace: 200 })],
   break: [{ status: 500 }],
   fix: [
@@ -127,7 +127,7 @@ const SCRIPTS = {
   ],
 };
 
-/** Starts the server; resolves with its base URL and a function that ends it. */
+/** Starts the server. Resolves with its base URL and a function that stops it. */
 export async function startModel() {
   const server = http.createServer((request, response) => {
     let body = "";
@@ -184,7 +184,7 @@ function usageOf(step) {
   return { prompt_tokens: 1200, completion_tokens: completion, total_tokens: 1200 + completion };
 }
 
-/** A reply that is not streamed. */
+/** Returns a reply that is not streamed. */
 function whole(asked, step) {
   const calls = (step.calls ?? []).map(([name, args], at) => ({ id: `p${at}`, type: "function", function: { name, arguments: JSON.stringify(args) } }));
   const message = { role: "assistant", content: step.text ?? "", ...(calls.length ? { tool_calls: calls } : {}) };

@@ -1,9 +1,8 @@
-// A front end that is served from elsewhere: the browser lets it ask where the configuration names its origin, and keys say who
-// asks.
+// A front end served from another origin: the browser lets it send requests if its origin is configured, and keys identify the caller.
 
 import assert from "node:assert/strict";
 
-/** What the front end's own code does: it asks by the protocol of AG-UI. */
+/** The front end's own code: it sends a request using the AG-UI protocol. */
 const ASK = async ({ server, key }) => {
   const message = { id: "m1", role: "user", content: "hello" };
   const body = JSON.stringify({ threadId: "t1", runId: "r1", messages: [message] });
@@ -18,7 +17,7 @@ const ASK = async ({ server, key }) => {
 
 export async function lets_a_front_end_of_a_named_origin_ask(world) {
   const key = world.key("--owner", "ada");
-  // From the moment on at which the server knows of it, it answers nobody else.
+  // Until the server has noticed the key and refuses requests without one.
   while ((await fetch(`${world.server}/api/v1/sessions`)).status !== 401);
   const context = await world.browser.newContext();
   const page = await context.newPage();
@@ -31,7 +30,7 @@ export async function lets_a_front_end_of_a_named_origin_ask(world) {
   assert.equal(without.status, 401, JSON.stringify(without));
   assert.match(without.text, /key-needed/);
 
-  // The same page from an origin that nobody named.
+  // The same page from an origin that is not configured.
   await page.goto(world.frontEnd.replace("127.0.0.1", "localhost"));
   const refused = await page.evaluate(ASK, { server: world.server, key });
   assert.ok(refused.refused, JSON.stringify(refused));

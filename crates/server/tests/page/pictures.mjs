@@ -1,4 +1,4 @@
-// The pictures that the documents show: one conversation, from the question of a person to the run as a waterfall.
+// The screenshots in the documentation: one conversation, from a user's question to the run as a waterfall.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -25,7 +25,7 @@ class TestSlug(unittest.TestCase):
         self.assertEqual(slug("Hello, World!"), "hello-world")
 `;
 
-/** Turns the page light or dark, and takes its picture in both. */
+/** Takes the page's picture in the light and the dark theme. */
 async function both(world, page, name) {
   await page.mouse.move(0, 0);
   for (const colorScheme of ["light", "dark"]) {

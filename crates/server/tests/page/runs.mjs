@@ -1,4 +1,4 @@
-// Looking at runs: the list, the waterfall, the log with its filters, the replay.
+// Inspecting runs: the list, the waterfall, the log with its filters, the replay.
 
 import assert from "node:assert/strict";
 import { approve, ask, choose, go, has, hold, over, say, sees, PHONE, WIDE } from "./world.mjs";
@@ -25,7 +25,7 @@ export async function shows_what_a_run_did(world) {
     await world.picture(page, `waterfall-${name}`);
     await world.accessible(page, `waterfall ${name}`);
     await sees(page, ".legend li", "paler until its first words");
-    // A bar says beside the others what it stands for, and leads to its record.
+    // A bar shows its details beside the others, and links to its record.
     await page.click(".bar-row >> nth=6");
     await sees(page, ".detail .sent.tool", "not_found");
     await sees(page, ".detail dd", "scripted");
@@ -86,7 +86,7 @@ export async function shows_what_a_run_did(world) {
   }
 }
 
-/** Begins a run that waits for an approval, and looks at it. */
+/** Starts a run that waits for an approval, and inspects it. */
 async function looks_at_one_that_waits(world, page, text) {
   await say(page, text);
   await page.waitForSelector(".ask .answers");
@@ -102,7 +102,7 @@ export async function lets_a_run_at_work_grow_with_the_clock(world) {
   await sees(page, ".bar-detail", "notes.md · waits for a person");
   await sees(page, ".run-head a", "Decide in the session");
   await page.evaluate(() => { window.kept = [...document.querySelectorAll(".bar-row")]; });
-  // Twice, so that it grows with the clock and not with what came.
+  // Twice, so that it grows with the clock and not with new records.
   for (let time = 0; time < 2; time += 1) {
     const shown = await page.evaluate(() => {
       const waits = document.querySelector(".bar.wait.open").closest(".bar-row").querySelector(".bar-took");
@@ -193,7 +193,7 @@ export async function replays_a_run_at_work_to_where_it_is(world) {
   await approve(world);
   await sees(page, ".stage .md", "The note is written.");
   await page.waitForFunction(() => document.querySelector(".slider").value === document.querySelector(".slider").max);
-  // Who went back stays there.
+  // A user who scrolled back stays there.
   await go(page, "#/");
   await choose(page, "Channel", "code_task");
   await looks_at_one_that_waits(world, page, "write another");
@@ -225,7 +225,7 @@ export async function says_how_sure_a_cost_is(world) {
     await over(page, 1);
   };
   const lastCell = () => page.locator(".runs tbody tr").first().locator("td").last().innerText();
-  // Nothing is known of a call that was stopped.
+  // The usage of a stopped call is unknown.
   await say(page, "endless please");
   await stop();
   assert.doesNotMatch(await page.locator(".facts").innerText(), /\$/);
@@ -236,7 +236,7 @@ export async function says_how_sure_a_cost_is(world) {
   await sees(page, ".runs tbody", "endless please");
   await sees(page, ".runs td", "0+ tokens");
   assert.equal(await lastCell(), "");
-  // With what one before it cost, the sum is a lower bound.
+  // Together with the cost of an earlier call, the sum is a lower bound.
   const { run_id: run, pending } = await world.api("/sessions/house/turns", { message: "door please", tools: [{ name: "open_door" }] });
   await world.api(`/runs/${run}/tools/${pending[0].tool_call_id}`, { result: "It is open." });
   await go(page, "#/sessions/house");

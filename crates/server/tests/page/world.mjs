@@ -1,5 +1,5 @@
-// What the scenarios have in common: a server with a scripted model in a folder of its own, a way to cut its connections, and a
-// browser whose pages are watched for errors, for violations of their policy and for requests to elsewhere.
+// Shared code of the scenarios: a server with a scripted model in a separate folder, a way to cut its connections, and a browser whose
+// pages are monitored for errors, policy violations and requests to other hosts.
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
@@ -18,13 +18,13 @@ const AXE = fs.readFileSync(path.join(PACKAGES, "axe-core/axe.min.js"), "utf8");
 
 const FLAGS = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync".split(" ");
 
-/** A name of somebody else's that leads to this machine. */
+/** A third party's host name that points to this machine. */
 export const REBOUND = "rebound.example";
 
 export const WIDE = { width: 1360, height: 860 };
 export const PHONE = { width: 390, height: 844 };
 
-/** How long anything may take, in milliseconds. */
+/** The time limit on anything, in milliseconds. */
 const PATIENCE = 20_000;
 
 const CONFIG = (model, frontEnd) => `[server]
@@ -94,14 +94,14 @@ export class World {
     return world;
   }
 
-  /** Serves the empty page of a front end of somebody else's, from an origin that the configuration names. */
+  /** Serves the empty page of a third-party front end, from a configured origin. */
   async serveFrontEnd() {
     this.elsewhere = http.createServer((_, response) => response.writeHead(200, { "content-type": "text/html" }).end("<!doctype html><title>front end</title>"));
     await new Promise((done) => this.elsewhere.listen(0, "127.0.0.1", done));
     this.frontEnd = `http://127.0.0.1:${this.elsewhere.address().port}`;
   }
 
-  /** Puts a connection in between that can be cut. */
+  /** Inserts a proxy that can cut connections. */
   async interpose() {
     const { hostname, port } = new URL(this.server);
     this.pipes = new Set();
@@ -134,7 +134,7 @@ export class World {
     return fs.readFileSync(path.join(FOLDER, ".local/share/neuraxis/server.token"), "utf8").trim();
   }
 
-  /** Makes a key; from then on the server wants one. */
+  /** Creates a key; from then on the server requires one. */
   key(...options) {
     return execFileSync(SERVER, ["--config", "neuraxis.toml", "keys", "create", ...options], { ...AROUND, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
   }
@@ -151,13 +151,13 @@ export class World {
     return this.file("log");
   }
 
-  /** Asks the server itself. */
+  /** Sends a request directly to the server. */
   async api(where, body) {
     const init = body === undefined ? {} : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
     return (await fetch(`${this.server}/api/v1${where}`, init)).json();
   }
 
-  /** Opens the page in a browser of its own. `token: false` leaves the token out of the address. */
+  /** Opens the page in a separate browser context. `token: false` leaves the token out of the address. */
   async open({ viewport = WIDE, colorScheme = "light", token = true, hash = "" } = {}) {
     const isPhone = viewport === PHONE;
     const context = await this.browser.newContext({ viewport, colorScheme, isMobile: isPhone, hasTouch: isPhone, permissions: ["clipboard-read", "clipboard-write"] });
@@ -166,7 +166,7 @@ export class World {
     page.on("pageerror", (error) => this.faults.push(`error on the page: ${error.stack}`));
     page.on("console", (message) => {
       const text = message.text();
-      // That a request failed, the page says itself.
+      // The page itself reports failed requests.
       if (message.type() === "error" && !text.startsWith("Failed to load resource")) this.faults.push(`console: ${text}`);
     });
     page.on("request", (request) => {
@@ -181,7 +181,7 @@ export class World {
     return page;
   }
 
-  /** Fails if accessibility suffers anywhere seriously. */
+  /** Fails on any serious accessibility violation. */
   async accessible(page, what) {
     await page.evaluate(AXE);
     const { violations } = await page.evaluate(() => window.axe.run());
@@ -217,7 +217,7 @@ function once(emitter, name) {
   return new Promise((done) => emitter.once(name, (...all) => done(all)));
 }
 
-/** Chooses an agent, a channel or a mode, which a narrow page folds away. */
+/** Chooses an agent, a channel or a mode, which a narrow page collapses. */
 export async function choose(page, name, value) {
   const field = page.locator(`[aria-label=${name}]`);
   await field.locator("option").first().waitFor({ state: "attached" });
@@ -225,42 +225,42 @@ export async function choose(page, name, value) {
   await field.selectOption(value);
 }
 
-/** Says something on the page. On a phone, Enter begins a line. */
+/** Sends a message on the page. On a phone, Enter starts a new line. */
 export async function say(page, text) {
   await page.fill("#message", text);
   if (page.viewportSize().width === PHONE.width) await page.click(".composer-row .primary");
   else await page.press("#message", "Enter");
 }
 
-/** Presses Enter as it takes a word of an input method; returns whether the page took it for its own. */
+/** Presses Enter as an input method does to accept a word. Returns whether the page handled it. */
 export function takeWord(page, selector) {
   const told = [{ isComposing: true }, { keyCode: 229 }];
   return page.locator(selector).evaluate((field, all) => all.some((more) => !field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true, ...more }))), told);
 }
 
-/** Waits until so many turns are over. */
+/** Waits until this many turns have ended. */
 export async function over(page, count) {
   await page.waitForFunction((wanted) => document.querySelectorAll(".turn-foot .facts").length >= wanted, count, { timeout: PATIENCE });
 }
 
-/** Says something and waits for the end of its turn. */
+/** Sends a message and waits for the end of its turn. */
 export async function ask(page, text) {
   const before = await page.locator(".turn-foot .facts").count();
   await say(page, text);
   await over(page, before + 1);
 }
 
-/** Whether what the selector finds has the focus. */
+/** Whether the element matching the selector has the focus. */
 export function has(page, selector) {
   return page.evaluate((where) => document.activeElement.matches(where), selector);
 }
 
-/** Waits until what the selector finds has the focus. */
+/** Waits until the element matching the selector has the focus. */
 export async function focused(page, selector) {
   await page.waitForFunction((where) => document.activeElement.matches(where), selector, { timeout: PATIENCE });
 }
 
-/** Keeps all that is said to who cannot see the page in `window.told`. */
+/** Records all screen reader announcements in `window.told`. */
 export async function listen(page) {
   await page.evaluate(() => {
     window.told = [];
@@ -274,7 +274,7 @@ export async function sees(page, selector, text) {
   await page.waitForFunction(([where, what]) => [...document.querySelectorAll(where)].some((node) => node.textContent.includes(what)), [selector, text], { timeout: PATIENCE });
 }
 
-/** Holds the next request to an address back. `asked` resolves when it was made, with what lets it go on (`continue`). */
+/** Holds back the next request to an address. `asked` resolves when it is made, with a function that releases it (`continue`). */
 export async function hold(page, address) {
   let catches;
   const asked = new Promise((done) => (catches = done));
@@ -282,8 +282,7 @@ export async function hold(page, address) {
   return { asked };
 }
 
-/** Lets the next request to an address, which `act` makes, never be answered. `loses` lets the page, whose clock is installed, lose
- *  its patience with it. */
+/** Leaves the next request to an address, which `act` makes, unanswered. `loses` makes the page, whose clock is installed, time out. */
 export async function stalled(page, address, act) {
   const { asked } = await hold(page, address);
   await act();
@@ -291,7 +290,7 @@ export async function stalled(page, address, act) {
   return { loses: () => page.clock.fastForward(31_000) };
 }
 
-/** Goes to another view by the address, without loading the page anew. */
+/** Navigates to another view by the address, without reloading the page. */
 export async function go(page, hash) {
   await page.evaluate((where) => { location.hash = where; }, hash);
 }
@@ -305,7 +304,7 @@ export async function tab(world, page, hash) {
   return other;
 }
 
-/** Lets a page take itself for one that nobody sees, or somebody comes back to. */
+/** Makes a page believe that it is hidden, or visible again. */
 export async function hide(page, isHidden) {
   await page.evaluate((is) => {
     Object.defineProperty(document, "hidden", { configurable: true, get: () => is });
@@ -313,7 +312,7 @@ export async function hide(page, isHidden) {
   }, isHidden);
 }
 
-/** Approves the call that a run waits with. */
+/** Approves the call that a run waits for. */
 export async function approve(world) {
   const [{ run_id: run, question, request }] = (await world.api("/approvals")).approvals;
   const headers = { "content-type": "application/json", authorization: `Bearer ${world.token}` };

@@ -1,4 +1,4 @@
-// The official client of AG-UI: plays one scene with a server and prints what it saw as one JSON object.
+// The official client of AG-UI: plays one scene against a server and prints what it received as one JSON object.
 //
 // Usage: NODE_PATH=… node client.cjs URL SCENE TOKEN
 
@@ -56,7 +56,7 @@ async function ask() {
   return agent.pendingInterrupts;
 }
 
-// Denies all that the thread asks in another way than the front end's, and waits for the runs to end.
+// Denies all open questions of the thread outside the front end, and waits for the runs to end.
 async function denyElsewhere() {
   const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
   const answer = async (path, more) => (await fetch(`${url}/api/v1/${path}`, { headers, ...more })).json();

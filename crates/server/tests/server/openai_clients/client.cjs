@@ -1,4 +1,4 @@
-// Speaks to the server with the official client and with the AI SDK, and prints what it was told, as JSON.
+// Uses the server through the official client and the AI SDK, and prints what it received, as JSON.
 
 const OpenAI = require("openai");
 const { generateText, streamText, jsonSchema, tool, stepCountIs, isStepCount } = require("ai");
@@ -47,7 +47,7 @@ async function official(told) {
   await responsesWithTools(client, told);
 }
 
-/** Calls of Responses: given back whole and streamed, and answered by the id of the response. */
+/** Calls in Responses: returned whole and streamed, and answered using the id of the response. */
 async function responsesWithTools(client, told) {
   const tools = [{ type: "function", strict: false, ...weather }];
   const called = (response) => response.output.find((item) => item.type === "function_call");
