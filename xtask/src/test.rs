@@ -2,7 +2,7 @@
 //!
 //! If a required provision cannot be installed, the tests marked `#[ignore = "needs …"]` are left out, and the table at
 //! the end says so. On CI this fails the run. If an optional provision is missing, only its own tests are left out;
-//! this fails the run only on CI, and only if the provision was available there.
+//! this fails the run only on CI, and only if it could have been installed there.
 
 use std::process::{Command, ExitCode};
 

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::server::McpServer;
 
-/// The maximum length of a line, in bytes. A client that sends more is disconnected, which is logged.
+/// The maximum length of a line, in bytes. A longer line is dropped, which is logged.
 const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 
 /// How long work in progress may take to end once the client disconnects or the program stops.

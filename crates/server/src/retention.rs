@@ -108,7 +108,7 @@ impl Drop for Retention {
     }
 }
 
-/// Returns whether sessions are deleted before the day ends whose budget their runs used.
+/// Returns whether sessions can be deleted before the end of the day whose budget their runs used.
 fn gives_days_back(keep: Duration, policy: &Policy) -> bool {
     let mut plans = policy.config().plans.values();
     keep < DAY && plans.any(|plan| plan.day != BudgetConfig::default())

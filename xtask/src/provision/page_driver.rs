@@ -11,8 +11,8 @@ use crate::cargo::{program, succeed, succeeds};
 /// Where the packages are, relative to the folder of the provisions.
 pub(super) const PACKAGES: &str = "page-driver/node_modules";
 
-/// The browser, which must be installed on the machine: npm packages download theirs from places that not every
-/// registry mirrors.
+/// The browser, which must be installed on the machine: those that packages download are not available with every
+/// registry.
 pub(super) const CHROMIUM: &str = "/usr/bin/chromium";
 
 const DRIVER: npm::Packages = npm::Packages {

@@ -110,7 +110,7 @@ impl HttpMetrics {
         self.problems.get_or_create(&Refused { kind }).inc();
     }
 
-    /// Counts a client that was disconnected because it accepted no data.
+    /// Counts a client whose stream was cut off because it accepted no data.
     pub(crate) fn dropped(&self) {
         self.dropped.inc();
     }

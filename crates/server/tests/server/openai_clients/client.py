@@ -1,4 +1,4 @@
-"""Speaks to the server with the official client and prints what it was told, as JSON."""
+"""Uses the server through the official client and prints what it received, as JSON."""
 
 import json
 import sys
