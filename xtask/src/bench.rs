@@ -1,12 +1,13 @@
-//! `cargo xtask bench`: what the runtime costs compared to a hand-written loop. The table is stored in `target/bench.md`.
+//! `cargo xtask bench`: what the runtime costs compared to a hand-written loop. The table is stored in
+//! `target/bench.md`.
 //!
 //! - `--store`: what a database costs compared to the in-memory store.
 //! - `--loop`: the cost of the turn loop itself.
 //! - `--wire`: the cost of reading a streamed reply, and the delay it adds.
 //! - `--tracing`: what tracing costs a run.
 //!
-//! `cargo xtask bench server`: what the server adds to a stream, compared to a plain axum server. The table is stored in
-//! `target/bench-server.md`.
+//! `cargo xtask bench server`: what the server adds to a stream, compared to a plain axum server. The table is stored
+//! in `target/bench-server.md`.
 //!
 //! - `--turns`: turns per second on each store, stored in `target/bench-turns.md`.
 //! - `--soak`: whether memory and descriptors are released after minutes of load, stored in `target/bench-soak.md`.

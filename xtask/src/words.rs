@@ -9,8 +9,8 @@ use anyhow::{Context, bail};
 
 use crate::cargo::workspace_root;
 
-/// A file with fewer lines must be merged into another, unless it is the root of a module or a crate, or a port or suite
-/// with a name of its own ([`is_one_named_thing`]).
+/// A file with fewer lines must be merged into another, unless it is the root of a module or a crate, or a port or
+/// suite with a name of its own ([`is_one_named_thing`]).
 const MIN_LINES: usize = 45;
 
 /// The first words of short comments, of up to three words, that only repeat the name.

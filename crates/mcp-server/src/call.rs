@@ -227,7 +227,7 @@ impl<'a> Call<'a> {
         // Keep what the admission added to the context.
         let context = self.given(std::mem::take(&mut request.context));
         request.context = match place {
-            // The context is dropped when the run ends or is suspended, which releases the place.
+            // The context is dropped when the run ends or is suspended, which releases the permit.
             Some(place) => context.with(place),
             None => context,
         };
@@ -317,8 +317,8 @@ impl<'a> Call<'a> {
         self.given(CallerContext::default().owned_by(owner.map(ToOwned::to_owned)))
     }
 
-    /// Returns the context with which the run of this call resumes after a decision of its client, including its place.
-    /// When another caller decides, the run gets that caller's context.
+    /// Returns the context with which the run of this call resumes after a decision of its client, including its
+    /// permit. When another caller decides, the run gets that caller's context.
     fn going_on(&self) -> CallerContext {
         let mut context = self.context();
         if let Some(places) = &self.server.places {

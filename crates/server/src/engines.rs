@@ -45,7 +45,7 @@ impl Replacing {
     }
 
     /// Directs all turns from now on to an engine on the same store that was built to
-    /// [replace](neuraxis::OrchestratorBuilder::replaces) the former one. These limits apply, except
+    /// [replace](neuraxis::OrchestratorBuilder::replaces) the former one. The given limits apply to it, except
     /// [`max_runs`](Limits::max_runs), which stays as it was. Completes as soon as the new engine takes turns. Returns
     /// a receiver that is notified once nothing is in progress in the former engine, at the latest after an hour.
     /// Returns `None` if the server has stopped and did not accept the engine.

@@ -30,7 +30,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use archive::Part;
 use clock::{AgeClock, Look, Reading};
 
-/// How often to check for old sessions, which are at least days old.
+/// How often to check for old sessions, which are usually days old.
 const EVERY: Duration = Duration::from_secs(3_600);
 
 /// The period that daily budgets cover.

@@ -119,7 +119,7 @@ impl Server {
         self
     }
 
-    /// Accepts only TLS connections. By default, accepts none.
+    /// Serves TLS connections only. By default, connections are not encrypted.
     #[must_use]
     pub fn with_tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
@@ -198,7 +198,7 @@ impl Server {
                 for clients in clients {
                     clients.end_streams();
                 }
-                // The receiver waits until everything has ended, whatever happens here.
+                // `let_go` waits for this, and continues too if the sender is dropped.
                 let _ = over.send(());
                 ended.into_iter().collect()
             },

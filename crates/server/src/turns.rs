@@ -152,7 +152,7 @@ pub(crate) fn no_result(
         .with("run_id", run.run_id().to_string())
 }
 
-/// Reports that a run has not ended because it could not be recorded.
+/// Reports that a run has not ended, and that its next step could not be recorded.
 fn unrecorded(later: Later) -> Problem {
     let advice = later.advice();
     let detail = format!(

@@ -406,7 +406,7 @@ async fn a_run_has_no_place_while_a_person_decides_and_one_again_when_it_goes_on
         let (server, _) = server(&model, &[refund()]);
         let served = connect(&server.places(Arc::clone(&places)), era, &person).await;
         let goes_on = async {
-            // A call with a decision is not refused, and gets the next place.
+            // A call with a decision is not refused, and gets the next permit.
             until("the run is at work", async || model.open_calls() == 1).await;
             let other = other.lock().unwrap().take();
             assert!(other.is_some(), "{era:?}");
