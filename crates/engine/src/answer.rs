@@ -208,7 +208,7 @@ pub(crate) fn read(schema: &JsonText, text: &str) -> Result<JsonText, AnswerFaul
         .and_then(|schema| schema.decode::<Value>().ok())
         .and_then(|schema| jsonschema::validator_for(&schema).ok());
     let Some(validator) = validator else {
-        let why = "what is on record is not a JSON Schema that can be checked against".to_owned();
+        let why = "the recorded schema is not a usable JSON Schema".to_owned();
         return Err(AnswerFault::NotSchema(why));
     };
     match faults(&validator, &value, |fault| fault.masked().to_string()) {

@@ -262,7 +262,7 @@ impl Approvals {
             // The run was deleted in the meantime.
             Err(StoreError::NoSuchRun(_) | StoreError::NoSuchSession(_)) => Ok(Vec::new()),
             Err(StoreError::Damaged(why)) => {
-                tracing::warn!(run = %run.run_id, error = %why, "nobody knows what the run asks");
+                tracing::warn!(run = %run.run_id, error = %why, "could not read which approvals the run waits for");
                 found.damaged.push((run.run_id, why));
                 Ok(Vec::new())
             }
@@ -308,7 +308,7 @@ impl Approvals {
         for waiting in &mut open {
             waiting.altered = match waiting.request.fits_its_hash() {
                 true => altered.clone(),
-                false => Some("the arguments do not fit their hash".to_owned()),
+                false => Some("the arguments do not match their hash".to_owned()),
             };
         }
         Ok(open)

@@ -75,23 +75,23 @@ pub struct Brought {
 #[non_exhaustive]
 pub enum BroughtError {
     /// The conversation contains a system message. Only the deployment may supply those.
-    #[error("the conversation holds a system message: bring it as instructions")]
+    #[error("the conversation contains a system message: send it as instructions")]
     SystemMessage,
     /// There are more tools than providers accept.
-    #[error("there are {0} tools: at most {MAX_TOOLS} can be brought")]
+    #[error("too many tools: {0}; the limit is {MAX_TOOLS}")]
     TooManyTools(usize),
     /// The descriptions of the tools are longer than any model reads.
-    #[error("the tools have {0} bytes in all: at most {MAX_TOOL_BYTES} can be brought")]
+    #[error("the tools are too large: {0} bytes in total; the limit is {MAX_TOOL_BYTES}")]
     ToolsTooLarge(usize),
     /// Two tools have the same name.
-    #[error("two tools have the name {0}")]
+    #[error("two tools are named {0}")]
     ToolTwice(ToolName),
     /// The loop itself has a tool with this name: `find_tools`, `read_output` or, if the answer has a form,
     /// `final_answer`.
-    #[error("the name {0} is that of a tool of the loop: choose another")]
+    #[error("the tool name {0} is reserved: choose another")]
     ReservedTool(ToolName),
     /// The parameters of a tool are not a JSON Schema of an object.
-    #[error("the parameters of tool {name} are no JSON Schema of an object: {why}")]
+    #[error("the parameters of tool {name} are not a JSON Schema of an object: {why}")]
     Parameters {
         /// The tool.
         name: ToolName,
@@ -107,12 +107,12 @@ pub enum BroughtError {
         why: UnboundedSchema,
     },
     /// The tool that must be called first is not offered.
-    #[error("tool {0} is to be called, and is not offered")]
+    #[error("the model must call tool {0}, which is not offered")]
     NoSuchTool(ToolName),
     /// The run would wait for the results of the client's tools, but could not continue with them.
     #[error(
-        "a run cannot wait for tools of yours here: the data policy keeps {0} out of its log, without which it could not go on; \
-         bring none, or let it end with the calls instead, as runs over OpenAI's protocols and AG-UI do \
+        "a run cannot wait here for tools that you run: the data policy keeps {0} out of its log, without which the run could not \
+         continue; supply no tools, or let the run end with the calls instead, as runs over OpenAI's protocols and AG-UI do \
          (`Brought::hand_over` in a program)"
     )]
     Withheld(&'static str),

@@ -499,7 +499,7 @@ impl OrchestratorBuilder {
             // A program's tool takes precedence over a configured one.
             if catalog.tool(&tool.name).is_some() && !agents.is_called_by(&tool.name) {
                 let name = &tool.name;
-                tracing::warn!(tool = %name, "a tool of this name takes the place of the one that starts an agent");
+                tracing::warn!(tool = %name, "a tool with this name replaces the one that starts an agent");
                 continue;
             }
             catalog.add(Arc::new(RunElsewhere(tool)))?;

@@ -56,11 +56,11 @@ struct Entry {
 #[non_exhaustive]
 pub enum CatalogError {
     /// Two tools have the same name.
-    #[error("there are two tools named {0}")]
+    #[error("two tools are named {0}")]
     DuplicateName(ToolName),
     /// The engine has its own tool with this name, for delivering typed answers, finding tools or reading long results.
     #[error(
-        "no tool may be named {0}: the engine has one of this name itself, by which models {does}; give it another name",
+        "the tool name {0} is reserved: the engine has its own tool of this name, with which models {does}; choose another name",
         does = match .0.as_str() {
             FIND_TOOLS => "find other tools",
             READ_OUTPUT => "read long results",
@@ -77,7 +77,7 @@ pub enum CatalogError {
         message: String,
     },
     /// A tool of a third-party server could be mistaken for another tool.
-    #[error("tool {name} of server {server:?} has to be named {server}__TOOL")]
+    #[error("tool {name} of server {server:?} must be named {server}__TOOL")]
     ForeignName {
         /// The server.
         server: String,
@@ -319,7 +319,7 @@ fn outcome_of(called: Called) -> ToolOutcome {
         Ok(Ok(output)) => match check_result(&output.media) {
             Ok(()) => ToolOutcome::done(output),
             Err(error) => {
-                let message = format!("what the tool returned cannot be shown: {error}");
+                let message = format!("the tool's result cannot be shown: {error}");
                 ToolOutcome::failed(ToolFailure::Permanent, &message)
             }
         },

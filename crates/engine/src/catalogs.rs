@@ -109,7 +109,7 @@ fn add(catalog: &mut ToolCatalog, source: &dyn ToolSource, policy: &Policy) {
         let added = ForeignTool::new(server, tool, policy);
         let added = added.and_then(|tool| catalog.add(Arc::new(tool)));
         if let Err(error) = added {
-            tracing::warn!(server, %error, "a tool is left out");
+            tracing::warn!(server, %error, "skipped an invalid tool");
         }
     }
 }

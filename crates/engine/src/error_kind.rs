@@ -149,9 +149,9 @@ fn about_request(error: &StoreError) -> Option<(&'static str, &'static str)> {
     match error {
         StoreError::NoSuchSession(_) => Some(("no_session", "there is no such session")),
         StoreError::NoSuchRun(_) => Some(("no_run", "there is no such run")),
-        StoreError::SessionExists(_) => Some(("session_exists", "there already is such a session")),
+        StoreError::SessionExists(_) => Some(("session_exists", "the session already exists")),
         StoreError::SessionBusy { .. } => Some(("session_busy", "the session is busy")),
-        StoreError::SessionHeld(_) => Some(("session_busy", "the session is just being removed")),
+        StoreError::SessionHeld(_) => Some(("session_busy", "the session is being removed")),
         StoreError::RunEnded(_) => Some(("run_ended", "the run has ended")),
         StoreError::InboxFull(_) => Some(("inbox_full", "the inbox of the run is full")),
         _ => None,

@@ -85,7 +85,7 @@ impl Tool for ForeignTool {
     async fn call(&self, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
         // The tool may have changed since the call was checked, for instance while a user was asked for approval.
         if self.has_changed() {
-            let message = "not run: the tool is no longer what it was when it was taken in";
+            let message = "not run: the tool has changed since it was loaded";
             return Err(ToolError::permanent(message));
         }
         self.tool.call(arguments, ctx).await
@@ -105,7 +105,7 @@ impl Tool for RunElsewhere {
     async fn call(&self, _: JsonText, _: ToolContext) -> Result<ToolOutput, ToolError> {
         let what = match self.0.kind {
             ToolKind::Agent => "it starts a sub-agent, which works only within a run",
-            ToolKind::Client | ToolKind::Server => "whoever asks runs it",
+            ToolKind::Client | ToolKind::Server => "its client runs it",
         };
         Err(ToolError::permanent(format!("not run here: {what}")))
     }

@@ -111,7 +111,7 @@ impl SharedHealth {
         drop(health);
         let Some(after) = after else {
             if before.is_some() {
-                tracing::info!(%role, "the role serves again");
+                tracing::info!(%role, "the role is healthy again");
             }
             return None;
         };

@@ -148,7 +148,7 @@ impl LiveExchange {
             Ok(Message::Wants { reader, runs, anew }) => subscribers.note(&reader, runs, anew),
             Ok(Message::Pieces { pieces }) => self.deliver(pieces),
             // A later version may send what this one does not know.
-            Err(error) => tracing::debug!(%error, "what came of another process is not understood"),
+            Err(error) => tracing::debug!(%error, "could not parse a message from another process"),
         }
     }
 
@@ -189,7 +189,7 @@ impl LiveExchange {
         for message in wants(self.feed.address(), runs, anew, self.feed.max_message()) {
             if let Err(error) = self.feed.send(LiveRecipient::Everyone, message) {
                 // It is announced again at the next renewal.
-                tracing::debug!(%error, "nobody was told which runs are followed here");
+                tracing::debug!(%error, "could not announce which runs are followed here");
             }
         }
     }

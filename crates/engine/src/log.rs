@@ -52,7 +52,7 @@ pub enum ReplayError {
     #[error("the log does not begin with run_started")]
     NoStart,
     /// A record is missing, or from another run.
-    #[error("record {expected} is missing: the log goes on with record {found} of run {run}")]
+    #[error("record {expected} is missing: the log continues with record {found} of run {run}")]
     Gap {
         /// The expected number.
         expected: Seq,
@@ -63,7 +63,7 @@ pub enum ReplayError {
     },
     /// The log was written by a loop with other rules: it can be read, but not replayed.
     #[error(
-        "the log was written by loop version {found}; this is version {ours}, which may decide otherwise"
+        "the log was written by loop version {found}; this is version {ours}, which may decide differently"
     )]
     OtherVersion {
         /// The log's version.
@@ -73,7 +73,7 @@ pub enum ReplayError {
     },
     /// The given history is not the one that the run began with.
     #[error(
-        "the run began with another history: {} messages with hash {}, not {} with hash {}",
+        "the run began with a different history: {} messages with hash {}, not {} with hash {}",
         recorded.count, recorded.hash, given.count, given.hash
     )]
     OtherHistory {

@@ -54,17 +54,17 @@ pub enum AttachmentError {
     },
     /// All attachments together are too large or too many.
     #[error(
-        "with it there are more than {MAX_MEDIA_PARTS} parts or {MAX_MEDIA_BYTES_IN_ALL} bytes"
+        "with it, the attachments exceed {MAX_MEDIA_PARTS} parts or {MAX_MEDIA_BYTES_IN_ALL} bytes"
     )]
     TooMuch,
     /// Its content is not an image, a sound, a PDF or text, and so cannot be sent.
-    #[error("it is {found}, which is not an image, a sound, a PDF or text in UTF-8")]
+    #[error("it is {found}, not an image, audio, a PDF or UTF-8 text")]
     NotSendable {
         /// What it looks like.
         found: String,
     },
     /// Its content does not match its declared type.
-    #[error("its type says {declared}, and its content is {found}")]
+    #[error("it is declared as {declared}, but its content is {found}")]
     Unlike {
         /// The declared type.
         declared: String,
@@ -75,16 +75,16 @@ pub enum AttachmentError {
     #[error("its content is not base64")]
     NotBase64,
     /// Its URL is one that no provider may be sent to.
-    #[error("its address is not http(s)")]
+    #[error("its URL is not http(s)")]
     Address,
     /// A user message cannot contain this kind of part.
-    #[error("a user's message holds text, images, sounds and files alone")]
+    #[error("a user message can contain only text, images, audio and files")]
     NotOfAUser,
     /// No model may serve a request that needs to accept it.
-    #[error("no model takes it that may serve this request")]
+    #[error("no model that may serve this request accepts it")]
     NoModel,
     /// The model that answers does not accept it.
-    #[error("{model} takes {takes}")]
+    #[error("{model} accepts {takes}")]
     NotTaken {
         /// The model.
         model: ModelRef,
@@ -359,7 +359,7 @@ mod tests {
         let unlike = check_result(&[media("image/png", b"<html><script>")]).unwrap_err();
         assert_eq!(
             unlike.to_string(),
-            "its type says image/png, and its content is text/html"
+            "it is declared as image/png, but its content is text/html"
         );
         let zip = check_result(&[media("application/zip", b"PK\x03\x04")]);
         assert!(

@@ -28,7 +28,9 @@ const MAX_BYTES: usize = 64 * 1024;
 #[non_exhaustive]
 pub enum AnswerQuestionError {
     /// No such question was ever asked, or it is settled: answered, declined, expired, or no longer awaited.
-    #[error("no question {question} of run {run} is open: it never was, or it is settled")]
+    #[error(
+        "question {question} of run {run} is not open: it was never asked, or is already settled"
+    )]
     NotOpen {
         /// The run.
         run: RunId,
@@ -36,7 +38,9 @@ pub enum AnswerQuestionError {
         question: QuestionId,
     },
     /// This process is not driving the run, so it does not know the run's questions.
-    #[error("run {0} is not at work in this process: its questions are answered where it is")]
+    #[error(
+        "run {0} is not running in this process: answer its questions in the process that drives it"
+    )]
     NotHere(RunId),
     /// The answer is not valid for the question, which stays open.
     #[error(transparent)]

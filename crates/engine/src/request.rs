@@ -238,7 +238,7 @@ pub enum RequestError {
     #[error(transparent)]
     Brought(#[from] BroughtError),
     /// Instructions and message alone exceed the model's context.
-    #[error("the message does not fit the {context_tokens} tokens of context of {model}: {size}")]
+    #[error("the message does not fit {model}'s context of {context_tokens} tokens: {size}")]
     TooLarge {
         /// The model that would answer.
         model: ModelRef,
@@ -256,7 +256,9 @@ pub enum RequestError {
     )]
     NoModel(AgentName),
     /// The program's code that creates the instructions of an agent panicked.
-    #[error("the instructions of agent {0} could not be made: the code that makes them panicked")]
+    #[error(
+        "the instructions of agent {0} could not be created: the code that creates them panicked"
+    )]
     Instructions(AgentName),
     /// The session has a run that has not ended.
     #[error("session {session} is busy with run {run}")]
@@ -267,16 +269,16 @@ pub enum RequestError {
         run: RunId,
     },
     /// The request's owner differs from the session's, or only one of the two has an owner.
-    #[error("session {session} is not this owner's: name one of their own, or a new one")]
+    #[error("session {session} does not belong to this owner: use one that does, or a new one")]
     OtherOwner {
         /// The session that was asked for.
         session: SessionId,
     },
     /// The idempotency key was already used in this session, for a different request.
-    #[error("the idempotency key was used before for another request of the session: {0}")]
+    #[error("the idempotency key was already used in this session for a different request: {0}")]
     KeyReused(Differences),
     /// The request was made before, and another process drives its run, or did until it died a moment ago.
-    #[error("the run of this request is at work in another process")]
+    #[error("another process is driving the run of this request")]
     AtWorkElsewhere {
         /// The session.
         session: SessionId,
@@ -284,7 +286,7 @@ pub enum RequestError {
         run: Option<RunId>,
     },
     /// The request was made before, and its run cannot be resumed.
-    #[error("run {run} of this request cannot go on")]
+    #[error("run {run} of this request cannot be resumed")]
     Interrupted {
         /// The run of the request.
         run: RunId,
@@ -294,7 +296,7 @@ pub enum RequestError {
     },
     /// The session was altered, so nothing continues it. Only an engine that [verifies
     /// sessions](crate::OrchestratorBuilder::verify_sessions) checks this.
-    #[error("session {session} was altered since it was kept, so nothing goes on from it: {why}")]
+    #[error("session {session} was altered after it was stored, so it cannot be continued: {why}")]
     Altered {
         /// The altered session.
         session: SessionId,
@@ -303,7 +305,7 @@ pub enum RequestError {
     },
     /// The run of the request began and was left without an end; it continues when it is resumed. Starting another run
     /// for the same message may do everything twice.
-    #[error("run {run} of this request was left without an end")]
+    #[error("run {run} of this request was left unfinished")]
     NoResult {
         /// The session.
         session: SessionId,

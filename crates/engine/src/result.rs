@@ -190,10 +190,10 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
         FinishReason::Failed(why) => apology::for_failure(why, records)
             .unwrap_or_else(|| format!("I could not finish this: {why}")),
         FinishReason::ContentFilter if outcome.content.is_empty() => {
-            "The provider withheld the answer; put the request in other words.".to_owned()
+            "The provider withheld the answer; rephrase the request.".to_owned()
         }
         FinishReason::Length if outcome.content.is_empty() => {
-            "The model reached its limit before it came to an answer; ask for less at once."
+            "The model reached its limit before it gave an answer; ask for less at a time."
                 .to_owned()
         }
         FinishReason::Interrupted(why) => format!("I was interrupted: {why}"),
@@ -205,7 +205,7 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
                 }
                 _ => why.clone(),
             };
-            format!("This is not the answer that was asked for: {why}")
+            format!("This is not the requested answer: {why}")
         }
         FinishReason::ClientTools => {
             let mut asked = asked_beside(records);

@@ -57,8 +57,8 @@ pub enum NoResult {
 /// process knows whether it has ended.
 const fn unrecorded(why: &StoreError) -> &'static str {
     match why {
-        StoreError::Stale(_) => "another process has taken the run over, or may have by now",
-        _ => "the run could not be recorded: it has not ended, and goes on when it is taken up",
+        StoreError::Stale(_) => "another process has taken over the run, or may have by now",
+        _ => "the run could not be recorded: it has not ended, and continues when it is resumed",
     }
 }
 
@@ -70,7 +70,7 @@ const fn unrecorded(why: &StoreError) -> &'static str {
 /// run, whichever process drives it. When it continues it has a new handle; this one does not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the run has ended, waits without taking anything by this handle, or cannot take another input now"
+    "the run accepts nothing through this handle: it has ended, is parked, or is too busy for another input now"
 )]
 #[non_exhaustive]
 pub struct RunEnded;
@@ -86,7 +86,7 @@ pub enum AnswerError {
     #[error("call {0} is not waiting for a decision about these arguments")]
     NotAsked(ToolCallId),
     /// `Expired` is not a decision to give: only the passing of time makes a question expire.
-    #[error("nobody decides that the question about call {0} has expired: allow it, or deny it")]
+    #[error("expiry is not a decision: allow or deny call {0}")]
     NotADecision(ToolCallId),
     /// The run accepts nothing through this handle.
     #[error(transparent)]

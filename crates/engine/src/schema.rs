@@ -34,7 +34,7 @@ impl JsonSchema for AnswerFault {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Why a run has no answer that fits the schema that was asked for, for people.",
+            "description": "Why a run has no answer that fits the requested schema, as text for users.",
             "type": "string",
         })
     }
@@ -47,13 +47,13 @@ impl JsonSchema for StepMetadata {
 
     fn json_schema(of: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A step for programs. Which fields there are depends on its type.",
+            "description": "A step for programs. Its fields depend on its type.",
             "type": "object",
             "required": ["agent"],
             "properties": {
                 "agent": of.subschema_for::<AgentId>(),
                 "agents": {
-                    "description": "What each of the sub-agents that the call started came to.",
+                    "description": "The outcome of each sub-agent that the call started.",
                     "type": "array",
                     "items": agent_end(of),
                 },
@@ -66,16 +66,16 @@ impl JsonSchema for StepMetadata {
                     "type": ["string", "null"],
                 },
                 "error_type": of.subschema_for::<ToolFailure>(),
-                "failures": { "description": "How many failures in a row there were.", "type": "integer", "format": "uint32", "minimum": 0 },
+                "failures": { "description": "The number of consecutive failures.", "type": "integer", "format": "uint32", "minimum": 0 },
                 "from": of.subschema_for::<Role>(),
                 "model": { "description": "The model's name at its provider.", "type": "string" },
                 "model_role": of.subschema_for::<Role>(),
                 "origin": of.subschema_for::<Origin>(),
                 "provider": { "description": "The provider of the model.", "type": "string" },
                 "purpose": of.subschema_for::<Purpose>(),
-                "reason": { "description": "Why another role serves.", "type": "string" },
+                "reason": { "description": "Why another role serves instead.", "type": "string" },
                 "retried_after": {
-                    "description": "What the attempt before failed with.",
+                    "description": "The error of the previous attempt.",
                     "type": ["string", "null"],
                 },
                 "span_id": { "description": "The span of the trace, 16 hexadecimal digits.", "type": "string" },

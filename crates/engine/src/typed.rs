@@ -31,13 +31,13 @@ pub struct Typed<T, R = OrchestratorResult> {
 #[non_exhaustive]
 pub enum TypedError<R = OrchestratorResult> {
     /// The type has no usable schema. No run was started.
-    #[error("no answer of this type can be asked for")]
+    #[error("answers of this type cannot be requested")]
     Schema(#[from] AnswerSchemaError),
     /// The request was refused before a run existed, or its run stopped without an end.
     #[error(transparent)]
     Request(#[from] RequestError),
     /// The run has no answer that fits the schema.
-    #[error("there is no answer of the form that was asked for")]
+    #[error("the run has no answer of the requested form")]
     NoAnswer {
         /// Whether the run refused, stopped early, or answered with something else.
         #[source]
@@ -47,7 +47,7 @@ pub enum TypedError<R = OrchestratorResult> {
     },
     /// The answer fits the type's schema, but the type cannot be parsed from it, because the type demands more than its
     /// schema says.
-    #[error("the answer fits the schema, but the type does not read it")]
+    #[error("the answer fits the schema, but cannot be parsed as the type")]
     Unreadable {
         /// The parse error.
         #[source]

@@ -100,38 +100,38 @@ impl fmt::Display for ToolWarning {
         match why {
             Hindrance::NobodyApproves => write!(
                 f,
-                "tool {tool} never runs: it counts as {class}, a person is asked about each call, and nobody approves"
+                "tool {tool} never runs: it is treated as {class}, each call needs approval, and there is no approver"
             )?,
             Hindrance::NobodyApprovesByDefault => write!(
                 f,
-                "tool {tool} does not run in mode {}, which requests have that name none: a person is asked about each call, and nobody approves",
+                "tool {tool} does not run in mode {}, the default mode of requests: each call needs approval, and there is no approver",
                 Mode::MODERATE
             )?,
             Hindrance::Denied => {
                 return write!(
                     f,
-                    "tool {tool} never runs: every mode and rule that could let it run denies it; it counts as {class}. Let a \
-                     mode answer otherwise (`[modes.NAME.tools]`), or change the rule"
+                    "tool {tool} never runs: every mode and rule that could let it run denies it; it is treated as {class}. Change the \
+                     answer of a mode (`[modes.NAME.tools]`), or change the rule"
                 );
             }
             Hindrance::NotOffered => {
                 return write!(
                     f,
-                    "tool {tool} never runs: no channel offers it. Name it in `tools` of a `[channels.NAME]`"
+                    "tool {tool} never runs: no channel offers it. Add it to `tools` of a `[channels.NAME]`"
                 );
             }
         }
         let reads = match class {
             ToolClass::ReadOnly => "",
             _ => {
-                " If it only reads, say so: by `#[tool(class = \"read_only\")]`, `.class(ToolClass::ReadOnly)` of its builder, \
-                 or `[trust.NAME]` for what an MCP server offers."
+                " If it only reads, declare that: with `#[tool(class = \"read_only\")]`, `.class(ToolClass::ReadOnly)` of its builder, \
+                 or `[trust.NAME]` for tools of an MCP server."
             }
         };
         write!(
             f,
-            ".{reads} Give the builder an `approver`, or allow it by a rule: `[rules.{tool}]` with `answer = \"allow\"` and \
-             `tools = [\"{tool}\"]`; a request may bring an approver of its own"
+            ".{reads} Give the builder an `approver`, or allow it with a rule: `[rules.{tool}]` with `answer = \"allow\"` and \
+             `tools = [\"{tool}\"]`; a request can also supply its own approver"
         )
     }
 }

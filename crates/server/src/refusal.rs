@@ -288,7 +288,10 @@ mod tests {
             source: Box::new(ResumeError::Store(cause)),
         };
         let told = with_causes(&error);
-        assert!(told.contains("of this request cannot go on: "), "{told}");
+        assert!(
+            told.contains("of this request cannot be resumed: "),
+            "{told}"
+        );
         assert!(told.contains("the third record"), "{told}");
         let problem = format!("{:?}", Problem::from(error));
         assert!(!problem.contains("the third record"), "{problem}");

@@ -62,7 +62,7 @@ fn a_file_that_cannot_be_attached_is_refused_with_its_name_and_nothing_is_asked(
         ),
         (
             "archive.png",
-            "it is application/zip, which is not an image, a sound, a PDF or text in UTF-8",
+            "it is application/zip, not an image, audio, a PDF or UTF-8 text",
             "at most 7 MiB",
         ),
         (
@@ -89,7 +89,7 @@ fn a_file_that_has_no_form_at_the_model_is_refused_by_name_before_a_run_begins()
     assert_eq!(model.asked(), 0);
     for said in [
         "attachment 1 (application/pdf, 9 bytes) cannot be sent: ",
-        " takes text, image/*, audio/wav",
+        " accepts text, image/*, audio/wav",
     ] {
         assert!(done.stderr.contains(said), "{done:?}");
     }
@@ -102,13 +102,13 @@ fn a_model_that_takes_text_alone_is_named_with_what_to_do() {
     assert_eq!(done.code, Some(2), "{done:?}");
     assert!(
         done.stderr.contains(
-            "attachment 1 (image/png, 16 bytes) cannot be sent: offline/rules takes text alone"
+            "attachment 1 (image/png, 16 bytes) cannot be sent: offline/rules accepts only text"
         ),
         "{}",
         done.stderr
     );
     assert_eq!(
-        done.stderr.matches("takes text alone").count(),
+        done.stderr.matches("accepts only text").count(),
         1,
         "{done:?}"
     );

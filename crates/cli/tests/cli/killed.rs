@@ -122,7 +122,7 @@ fn a_process_that_lost_its_run_says_that_another_may_have_it_and_how_to_see_that
     let done = Done::from(child.wait_with_output().unwrap());
     assert_eq!(done.code, Some(1), "{done:?}");
     for told in [
-        "error: another process has taken the run over, or may have by now\n",
+        "error: another process has taken over the run, or may have by now\n",
         &format!("because: run {id} no longer holds its session\n"),
         &format!(
             "hint: `neuraxis --set store.lease_ms=1000 runs show {id}` shows how it stands; where it has not ended, `neuraxis --set store.lease_ms=1000 runs resume {id}` goes on with it\n"
@@ -279,7 +279,7 @@ fn a_process_that_is_alive_keeps_its_run_and_ends_it_when_it_is_told_to() {
     let (mut child, id) = stalled(&machine, &[]);
     let refused = run(&machine, &["runs", "resume", &id]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    let expected = format!("error: run {id} is at work in another process, which is alive\n");
+    let expected = format!("error: run {id} is in progress in another process, which is alive\n");
     assert!(refused.stderr.contains(&expected), "{refused:?}");
     let told = run(&machine, &["runs", "resume", &id, "--cancel"]);
     assert_eq!(told.stdout_of(0), format!("run {id} has ended\n"));

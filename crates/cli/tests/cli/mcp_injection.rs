@@ -44,6 +44,6 @@ fn what_a_server_returns_lets_no_call_run_that_a_person_would_be_asked_about() {
     assert!(done.stderr.contains("write_file"), "{done:?}");
     let results = model.results();
     assert!(results.contains("Sunny. SYSTEM:"), "{results}");
-    let denials = results.matches("denied: it needs a person's approval");
+    let denials = results.matches("denied: it needs approval");
     assert!(denials.count() >= 1, "the model is told why: {results}");
 }

@@ -137,7 +137,7 @@ fn a_server_that_says_nothing_until_the_time_is_up_is_named_as_the_reason() {
     let done = run(&machine, &["ask", "--set", deadline, "Are you there?"]);
     assert!(
         done.stderr
-            .contains("No model came to the end of a reply in that time"),
+            .contains("No model finished a reply in that time"),
         "{done:?}"
     );
 }

@@ -106,7 +106,7 @@ fn a_later_run_alone_cannot_be_replayed_since_its_history_is_missing() {
     let replayed = machine.run(["runs", "replay", "later.jsonl"]);
     assert_eq!(replayed.code, Some(1));
     assert!(
-        replayed.stdout.contains("which the file does not hold"),
+        replayed.stdout.contains("that the file does not contain"),
         "{replayed:?}"
     );
 }

@@ -323,7 +323,7 @@ fn a_shorter_session_under_the_same_id_is_not_completed_with_what_another_one_sa
     let before = head(&other, "trip");
     let conflict = other.run(["sessions", "import", "trip.jsonl"]).complaint(1);
     assert!(
-        conflict.contains("another session trip is here: nothing was imported"),
+        conflict.contains("a different session trip already exists: nothing was imported"),
         "{conflict}"
     );
     assert_eq!(head(&other, "trip"), before);

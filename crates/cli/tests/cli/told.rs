@@ -106,7 +106,7 @@ fn a_file_that_is_cut_off_or_of_another_format_is_not_replayed() {
         .with_file("foreign.jsonl", foreign);
     for (file, expected) in [
         ("cut.jsonl", "cut off"),
-        ("foreign.jsonl", "format 2, and this program reads format 1"),
+        ("foreign.jsonl", "format 2; this program reads format 1"),
     ] {
         let told = machine.run(["runs", "replay", file]).complaint(1);
         assert!(told.contains(expected), "{file}: {told}");
@@ -211,7 +211,7 @@ fn where_untrusted_content_is_why_no_rule_is_proposed() {
     }
     let results = model.results();
     assert!(
-        results.contains("a rule that allows it, where the mode alone asks,"),
+        results.contains("if only the mode asks, a rule that allows it"),
         "{results}"
     );
     assert!(!done.stderr.contains("allow it with a rule"), "{done:?}");

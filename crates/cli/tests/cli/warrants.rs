@@ -232,7 +232,10 @@ fn a_run_without_a_decision_is_ended_and_its_session_is_free() {
         .vetted(Vetting::run(ToolClass::Idempotent))
         .into_database(&machine);
     let ended = run(&machine, &["runs", "resume", &id]).complaint(1);
-    assert!(ended.contains("its log holds no decision"), "{ended}");
+    assert!(
+        ended.contains("its log contains no policy decision"),
+        "{ended}"
+    );
     assert!(!wrote(&machine));
     let free = run(&machine, &["ask", "--session", "forged", "Hello?"]);
     assert_eq!(

@@ -20,7 +20,7 @@ use crate::text_stream::TextStream;
 use crate::tool_search::go_on_with;
 
 /// A running agent that runs alone. Dropping it cancels the run.
-#[must_use = "dropped, the run is cancelled"]
+#[must_use = "when dropped, the run is cancelled"]
 pub struct AgentRun {
     guard: CancelOnDrop,
     history: Transcript,
@@ -49,7 +49,7 @@ impl AgentRun {
 
     /// Returns only the agent's text, like [`Events::text_stream`]. The stream keeps the run: dropping it before the
     /// run has ended cancels the run.
-    #[must_use = "dropped, the run is cancelled"]
+    #[must_use = "when dropped, the run is cancelled"]
     pub fn into_text_stream(self) -> TextStream {
         self.events().text_stream().keeping(self)
     }

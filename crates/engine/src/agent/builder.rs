@@ -23,7 +23,7 @@ use crate::builder::{BuildError, alone};
 
 /// A builder for an [`Agent`]. A setting that is left out has the default of its key in `[agents.NAME]`.
 #[derive(Debug)]
-#[must_use = "an agent is made by `build`"]
+#[must_use = "call `build` to create the agent"]
 pub struct AgentBuilder {
     definition: Definition,
     /// The first invalid setting.

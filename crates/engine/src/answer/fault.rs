@@ -8,7 +8,9 @@ use serde::{Serialize, Serializer};
 #[non_exhaustive]
 pub enum AnswerSchemaError {
     /// The schema is too large to be sent with every request.
-    #[error("the schema has {bytes} bytes, more than {most}: it is sent with every request")]
+    #[error(
+        "the schema has {bytes} bytes; the limit is {most}, because it is sent with every request"
+    )]
     TooLarge {
         /// The schema's size in bytes.
         bytes: usize,
@@ -26,11 +28,11 @@ pub enum AnswerSchemaError {
     Unbounded(UnboundedSchema),
     /// The schema does not describe an object. Providers and tools accept only objects.
     #[error(
-        "the schema has to be that of an object, with \"type\": \"object\" at its top: put what you want into a field of one"
+        "the schema must describe an object, with \"type\": \"object\" at its top; to ask for anything else, put it into a field"
     )]
     NotObject,
     /// The schema cannot have this name.
-    #[error("a schema cannot be named {0:?}: take 1 to 64 letters, digits, _ and -")]
+    #[error("invalid schema name {0:?}: use 1 to 64 letters, digits, _ or -")]
     Name(String),
 }
 
@@ -39,13 +41,13 @@ pub enum AnswerSchemaError {
 #[non_exhaustive]
 pub enum AnswerFault {
     /// The run is waiting for an approval or for a client's tools, and has no answer yet.
-    #[error("the run waits and has no answer yet")]
+    #[error("the run is waiting and has no answer yet")]
     Waiting,
     /// The model refused, or its provider withheld the reply.
     #[error("the model refused to answer, or its provider withheld the answer")]
     Refused,
     /// The run ended without an answer: at a limit, cut off, with a question, cancelled or failed.
-    #[error("the run ended before it came to a valid answer: {0}")]
+    #[error("the run ended without a valid answer: {0}")]
     StoppedEarly(FinishReason),
     /// The last answer is not JSON.
     #[error("the answer is not JSON: {0}")]

@@ -41,14 +41,14 @@ pub enum DecideError {
     #[error(transparent)]
     Arguments(ToolCallError),
     /// The run cannot be resumed. The call still waits, if it did before.
-    #[error("the run does not go on")]
+    #[error("the run cannot be resumed")]
     Resume(#[source] ResumeError),
     /// Another process holds the run, and the decision could not be stored for it.
-    #[error("the decision could not be kept")]
+    #[error("the decision could not be stored")]
     NotKept(#[source] StoreError),
     /// The decision was left to the process that held the run, but that process no longer holds it, and the run cannot
     /// be resumed here; or the run ended without reading the decision.
-    #[error("the decision is kept, but the run does not go on")]
+    #[error("the decision is stored, but the run does not continue")]
     KeptOnly(#[source] ResumeError),
 }
 

@@ -84,7 +84,7 @@ mod tests {
         ] {
             let refused = checked(&schema).unwrap_err().to_string();
             let told =
-                format!("the parameters of tool find are no JSON Schema of an object: {place}");
+                format!("the parameters of tool find are not a JSON Schema of an object: {place}");
             assert!(refused.starts_with(&told), "{refused}");
         }
     }

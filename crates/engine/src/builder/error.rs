@@ -24,10 +24,10 @@ pub enum BuildError {
     #[error(transparent)]
     Agent(#[from] PolicyError),
     /// A rule names a function that the program did not supply.
-    #[error("{0}: give it with `rule_function`")]
+    #[error("{0}: supply it with `rule_function`")]
     Rule(PolicyError),
     /// The schema of an agent's answer is invalid.
-    #[error("answers of the form that agent {agent} is to give cannot be asked for")]
+    #[error("the answer schema of agent {agent} cannot be used")]
     Answer {
         /// The agent.
         agent: AgentName,
@@ -35,11 +35,11 @@ pub enum BuildError {
         source: AnswerSchemaError,
     },
     /// Two agents have the same name.
-    #[error("there are two agents named {0}")]
+    #[error("two agents are named {0}")]
     DuplicateAgent(AgentName),
     /// An agent has a model of its own and also names a role.
     #[error(
-        "agent {0} has both a model and a role: a model of its own serves it, or the orchestrator's of that role"
+        "agent {0} has both a model and a role: set its own model, or a role whose model the orchestrator supplies, not both"
     )]
     ModelAndRole(AgentName),
     /// A name in an agent's settings is invalid.
@@ -54,7 +54,7 @@ pub enum BuildError {
     #[error(transparent)]
     Tool(#[from] CatalogError),
     /// A condition is about a tool that does not exist.
-    #[error("a person is to be asked about the unknown tool {tool}; the tools are: {known}")]
+    #[error("`ask_when` names the unknown tool {tool}; the tools are: {known}")]
     AskedAbout {
         /// The name that was given.
         tool: Arc<str>,
@@ -72,6 +72,6 @@ pub enum BuildError {
         known: String,
     },
     /// The system supplied no randomness for an approval key.
-    #[error("the system gives no randomness for the key of approvals")]
+    #[error("the system supplied no randomness for the approval key")]
     NoRandomness(#[source] std::io::Error),
 }

@@ -13,13 +13,13 @@ use crate::driver::under_way::Work;
 use crate::driver::{Driver, answered};
 
 /// The reason for denying a call that needs approval if there is no approver.
-const NOBODY: &str = "it needs a person's approval, and nobody can give it here \
-                      (an approver, a rule that allows it, where the mode alone asks, or a freer mode could)";
+const NOBODY: &str = "it needs approval, and no approver is available here (an approver, a freer mode or, if only the mode \
+                      asks, a rule that allows it could let it run)";
 
 /// The reason for denying a call that would be decided later, if the run could not continue then.
-const NOT_KEPT: &str = "it needs a person's approval, and cannot wait for it: the data policy keeps out of the log what the run \
-                        would go on with (somebody who decides at once, a rule that allows it, where the mode alone asks, \
-                        or a freer mode could)";
+const NOT_KEPT: &str = "it needs approval, and cannot wait for it: the data policy keeps what the run would need to continue out of the \
+                        log (an approver that decides immediately, a freer mode or, if only the mode asks, a rule that allows it could \
+                        let it run)";
 
 /// How long an embedder's hook may take before the run continues without its advice.
 pub(super) const MAX_ADVICE_TIME: Duration = Duration::from_secs(30);
@@ -55,7 +55,7 @@ impl Driver {
                 Ok(Some(ApproverReply::Nobody | ApproverReply::Later)) => denied(NOBODY),
                 Ok(None) => {
                     tracing::error!(call = %ask.tool_call_id, "the approver crashed; the call is denied");
-                    denied("it needs a person's approval, and asking for it failed")
+                    denied("it needs approval, but asking for it failed")
                 }
                 // The call was not refused: it is recorded as expired.
                 Err(_) => (ApprovalDecision::Expired, None),
@@ -112,7 +112,7 @@ pub(super) async fn advised(
     match tokio::time::timeout(MAX_ADVICE_TIME, asked).await {
         Ok(Some(advice)) if fits(&advice, question.hook) => advice,
         Ok(_) | Err(_) => {
-            tracing::warn!(hook = ?question.hook, "the advisor gave no advice that can be followed; the run goes on");
+            tracing::warn!(hook = ?question.hook, "the advisor gave no usable advice; the run continues without it");
             Advice::Continue
         }
     }

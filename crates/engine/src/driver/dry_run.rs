@@ -61,7 +61,7 @@ pub(super) async fn dry_run(
             }
             Ok(Some(Ok(()))) => {}
             Ok(None) | Err(_) => {
-                tracing::warn!(call = %call.tool_call_id, "a call cannot be tried out before somebody is asked about it");
+                tracing::warn!(call = %call.tool_call_id, "the dry run of a call crashed or took too long; approval is requested without it");
             }
         }
     }

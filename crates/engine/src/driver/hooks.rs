@@ -24,8 +24,7 @@ use crate::engine::Engine;
 const FAILED_BEFORE: &str = "the program's own check of the call failed";
 /// The reason for refusing a call that a hook would change and that is handed to the client as part of the model's
 /// reply.
-const AS_WRITTEN: &str =
-    "the program's own check would change its arguments, and it is handed over as it was written";
+const AS_WRITTEN: &str = "the program's own check would change its arguments, but the call is handed over as it was written";
 /// The reason for withholding a result whose hook gave no answer.
 const FAILED_AFTER: &str = "the program's own check of the result failed";
 
@@ -39,7 +38,7 @@ impl Driver {
             let is_unproven =
                 |advised: &AdvisedCall| !engine.approval_key.advises(run, call, advised);
             if call.advised.as_deref().is_some_and(is_unproven) {
-                tracing::warn!(%run, call = %call.tool_call_id, "what is on record of a hook was not said with the key of this installation: it is asked again");
+                tracing::warn!(%run, call = %call.tool_call_id, "the recorded answer of a hook was not signed with the key of this installation; the hook is asked again");
                 call.advised = None;
             }
         }

@@ -109,11 +109,11 @@ impl Journal {
         Ok(match error {
             StoreError::Stale(_) => return Err(error),
             StoreError::OutputsTooLarge { .. } => {
-                tracing::warn!(%run, %error, "a long output is not kept");
+                tracing::warn!(%run, %error, "a long output was not stored");
                 Fate::Gone("the run has kept as much as it may")
             }
             error => {
-                tracing::warn!(%run, %error, "a long output is not kept");
+                tracing::warn!(%run, %error, "a long output was not stored");
                 Fate::Gone("the store could not take it")
             }
         })
@@ -130,7 +130,7 @@ impl Journal {
             return Vec::new();
         };
         slot.inbox().await.unwrap_or_else(|error| {
-            tracing::warn!(run = %self.run_id, %error, "the run's inbox was not read");
+            tracing::warn!(run = %self.run_id, %error, "could not read the run's inbox");
             Vec::new()
         })
     }
@@ -140,7 +140,7 @@ impl Journal {
         if let Some(store) = self.store()
             && let Err(error) = retried(|| store.post(self.run_id, &entry)).await
         {
-            tracing::error!(run = %self.run_id, %error, "what was sent to the run was not kept");
+            tracing::error!(run = %self.run_id, %error, "could not store an input that was sent to the run");
         }
     }
 
@@ -172,7 +172,7 @@ impl Journal {
         if let Some(slot) = &self.slot
             && let Err(error) = slot.settle(id).await
         {
-            tracing::warn!(run = %self.run_id, %error, "a refused input stays in the inbox");
+            tracing::warn!(run = %self.run_id, %error, "could not remove a refused input from the inbox");
         }
     }
 
@@ -192,7 +192,7 @@ impl Journal {
 
     fn note_left(&self, left: Result<(), StoreError>) {
         if let Err(error) = left {
-            tracing::warn!(run = %self.run_id, %error, "the run's lease was not given back; it runs out by itself");
+            tracing::warn!(run = %self.run_id, %error, "could not release the run's lease; it will expire");
         }
     }
 }

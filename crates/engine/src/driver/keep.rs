@@ -27,10 +27,10 @@ impl Driver {
         let run = self.scope.run_id;
         match &error {
             StoreError::Stale(_) => {
-                tracing::warn!(%run, "another process has the run, or may have it by now: what it was doing here is stopped");
+                tracing::warn!(%run, "another process holds the run, or may hold it by now; its work here is stopped");
             }
             error => {
-                tracing::error!(%run, %error, "the run's records cannot be kept: it is left to be taken up later");
+                tracing::error!(%run, %error, "could not store the run's records; the run is left to be resumed later");
             }
         }
         if let Some(slot) = &self.journal.slot {
@@ -53,7 +53,7 @@ impl Driver {
             Err(error @ StoreError::RunTooLarge { .. }) if !step.status.is_ended() => error,
             other => return other,
         };
-        tracing::warn!(run = %self.scope.run_id, %error, "the run ends here");
+        tracing::warn!(run = %self.scope.run_id, %error, "the log has no space for the run's records; the run ends");
         let id = InputId::new(format!("log-full-{}", self.scope.run_id));
         let full = Input::Cancelled(Cancelled::at_limit(id, BudgetKind::Log));
         let Ok(end) = self.tree.advance(self.stamp(), full) else {

@@ -29,7 +29,7 @@ use crate::feed::{CallBuffer, Feed, LiveText};
 /// Why an agent ends whose hook gave no usable answer.
 const FAILED: &str = "the program's own check failed";
 /// The reply in that case.
-const FAILED_REPLY: &str = "I cannot answer this: a check that it has to pass failed.";
+const FAILED_REPLY: &str = "I cannot answer this: a required check failed.";
 
 /// A reply, or why there is none, with the time until its first delta.
 type Attempted = (Result<Reply, LlmError>, Option<Duration>);
@@ -49,7 +49,9 @@ struct Refusal {
 
 impl Refusal {
     fn of_failure() -> Self {
-        tracing::error!("a hook crashed, took too long or said what cannot be; it refuses");
+        tracing::error!(
+            "a hook crashed, took too long or gave an unusable answer; this is treated as a refusal"
+        );
         Self {
             reason: FAILED.to_owned(),
             reply: FAILED_REPLY.to_owned(),

@@ -95,7 +95,7 @@ impl Driver {
         let engine = &self.engine;
         let (role, clock) = (&asked.served_by, engine.clock.as_ref());
         let duration = asked.silence().unwrap_or_default();
-        let message = "the time of the run was up before anything came";
+        let message = "the run's time was up before anything arrived";
         let error = LlmError::new(LlmErrorKind::Timeout, message);
         let degraded = engine
             .health

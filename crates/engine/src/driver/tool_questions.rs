@@ -102,7 +102,7 @@ impl Asking {
         let questions = &self.reports.feed.questions;
         let Some(mut answer) = questions.open(Arc::clone(&open), self.reports.call.effect_id)
         else {
-            tracing::warn!(call = %self.reports.tool_call_id, "a tool asks too much: declined");
+            tracing::warn!(call = %self.reports.tool_call_id, "a tool asked too many questions, or too large a one; declined");
             return QuestionReply::Declined;
         };
         let shown = Shown {

@@ -115,7 +115,7 @@ impl Driver {
         for call in &mut vet.calls {
             let is_unproven = |approved: &Approved| !key.approves(run, call, approved);
             if call.approved.as_deref().is_some_and(is_unproven) {
-                tracing::warn!(%run, call = %call.tool_call_id, "an approval on record was not given with the key of this installation: it does not count");
+                tracing::warn!(%run, call = %call.tool_call_id, "a recorded approval was not signed with the key of this installation; it is ignored");
                 call.approved = None;
                 unproven.push(call.tool_call_id.clone());
             }
@@ -178,7 +178,7 @@ impl Driver {
         };
         let offered = self.scope.offered_now.as_ref();
         if offered.is_some_and(|offered| !offered.contains(&spec.name)) {
-            return Vetting::deny("the policy in force does not offer it to such a request");
+            return Vetting::deny("the current policy does not offer it to such a request");
         }
         let taint = self.tree.taint(turn.agent);
         let owner = self.scope.request.owner();
@@ -226,7 +226,7 @@ fn is_available(tool: &dyn Tool, turn: &TurnContext) -> bool {
     // The tool's state is not used after a panic.
     let asked = catch_unwind(AssertUnwindSafe(|| tool.should_use(turn)));
     asked.unwrap_or_else(|_| {
-        tracing::error!(tool = %tool.spec().name, "the tool crashed when it was asked whether it can be used");
+        tracing::error!(tool = %tool.spec().name, "the tool crashed while it checked whether it can be used");
         false
     })
 }
@@ -263,7 +263,7 @@ impl Lookup {
             Ok(remembered) => remembered,
             Err(error) => {
                 let run = self.journal.run_id;
-                tracing::warn!(%run, %error, "what people allowed for the session cannot be read");
+                tracing::warn!(%run, %error, "could not read the session's grants");
                 None
             }
         };

@@ -60,7 +60,7 @@ fn unhindered<T>(sink: &dyn TraceSink, tell: impl FnOnce(&dyn TraceSink) -> T) -
     // The closure changes no state of the engine, so the engine stays consistent after a panic.
     let told = catch_unwind(AssertUnwindSafe(|| tell(sink)));
     if told.is_err() {
-        tracing::error!("a trace sink crashed; the run goes on without it");
+        tracing::error!("a trace sink crashed; the run continues without it");
     }
     told.ok()
 }

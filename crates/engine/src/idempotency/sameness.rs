@@ -59,7 +59,12 @@ impl Differences {
 impl fmt::Display for Differences {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.0.iter().map(|part| part.name()).collect();
-        write!(f, "{} differs", names.join(" and "))
+        let verb = if names.len() == 1 {
+            "differs"
+        } else {
+            "differ"
+        };
+        write!(f, "{} {verb}", names.join(" and "))
     }
 }
 

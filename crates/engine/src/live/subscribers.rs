@@ -70,7 +70,7 @@ impl Subscribers {
         let reader: Arc<str> = reader.into();
         for run in runs.into_iter().filter(|run| !known.contains(run)) {
             if self.list.len() >= MAX_SUBSCRIBERS {
-                tracing::debug!(%run, "too many follow runs elsewhere: one hears no live text");
+                tracing::debug!(%run, "too many subscribers in other processes; one of them receives no live text");
                 return;
             }
             self.list.push_back(Subscriber {

@@ -97,8 +97,8 @@ fn room(records: &[Arc<Record>]) -> Option<String> {
         _ => "send less, or offer fewer tools (channels.NAME.tools)",
     };
     Some(format!(
-        "Of the first request, {size}: {less}. Where the server is your own, give the model more context, as with -c \
-         of a llama-server; where the provider limits the tokens of a minute to fewer, raise that limit."
+        "In the first request, {size}: {less}. If you run the server yourself, give the model more context (for a \
+         llama-server, with -c); if the provider allows fewer tokens per minute, raise that limit."
     ))
 }
 
@@ -110,7 +110,7 @@ fn about_conversation(records: &[Arc<Record>]) -> String {
         _ => false,
     });
     let thoughts = match thinks {
-        true => ", or do not send again what it thought (echo_reasoning = \"never\")",
+        true => ", or do not resend the model's reasoning (echo_reasoning = \"never\")",
         false => "",
     };
     let started = records.first().and_then(|record| record.run_started());
@@ -118,7 +118,7 @@ fn about_conversation(records: &[Arc<Record>]) -> String {
         true => ", or offer fewer tools (channels.NAME.tools)",
         false => "",
     };
-    format!("begin a new session, or ask for less at once{tools}{thoughts}")
+    format!("start a new session, or ask for less at a time{tools}{thoughts}")
 }
 
 /// Returns what to do about a first request with attachments that was refused: not every model accepts them.
@@ -131,8 +131,7 @@ fn about_media(records: &[Arc<Record>]) -> Option<String> {
     types.dedup();
     (!types.is_empty()).then(|| {
         format!(
-            "what is attached ({}) may be nothing that this model can be sent: leave it out, or let a model that takes it serve \
-             this role",
+            "this model may not accept what is attached ({}): leave it out, or let a model that accepts it serve this role",
             one_line(&types.join(", "))
         )
     })
@@ -152,7 +151,7 @@ fn unanswered(records: &[Arc<Record>]) -> Option<&RunStarted> {
 
 /// The text for a run whose time ran out before any model had answered. A model may have begun a reply: what was shown
 /// of it is retracted.
-const SILENCE: &str = "No model came to the end of a reply in that time. Others may have asked before (max_concurrent): ask again in a while. If it stays so, check that its server is neither stuck nor overloaded, or allow a longer deadline (modes.MODE.deadline).";
+const SILENCE: &str = "No model finished a reply in that time. Other requests may have been ahead (max_concurrent): try again in a while. If this persists, check that the model's server is neither stuck nor overloaded, or allow a longer deadline (modes.MODE.deadline).";
 
 /// Returns whether no model has given the root agent a reply.
 pub(super) fn was_never_answered(records: &[Arc<Record>]) -> bool {
@@ -172,7 +171,7 @@ pub(super) fn for_silence(records: &[Arc<Record>]) -> String {
         });
     match failed {
         Some(error) => format!(
-            "No model came to the end of a reply in that time. Before that, one failed: {}; {}.",
+            "No model finished a reply in that time. Before that, one failed: {}; {}.",
             error.kind,
             advice(error)
         ),
@@ -187,7 +186,7 @@ fn of_root(records: &[Arc<Record>]) -> impl DoubleEndedIterator<Item = &Arc<Reco
 }
 
 /// The text for a run that reached a limit because replies were too long for their calls to be complete.
-pub(super) const CUT_CALLS: &str = "Replies of the model were cut at their limit, so that the calls in them were not run: allow longer ones (max_output_tokens of the mode, or the limit of the model server), or ask for less at once.";
+pub(super) const CUT_CALLS: &str = "The model's replies were cut off at their length limit, so the calls in them were not run: allow longer replies (max_output_tokens of the mode, or the limit of the model server), or ask for less at a time.";
 
 /// Returns whether the last turn's reply was cut inside its calls, which are then not run, and the user was never given
 /// any answer. A cut that the run recovered from is not the reason why it reached its limit.
@@ -212,29 +211,29 @@ fn told(error: &LlmError, advice: &str) -> String {
 
 fn advice(error: &LlmError) -> String {
     match &error.kind {
-        LlmErrorKind::Timeout => "try again in a moment, or ask for less at once",
+        LlmErrorKind::Timeout => "try again in a moment, or ask for less at a time",
         // The response may be a web page instead of a model's reply.
         LlmErrorKind::InvalidResponse => {
-            "try again, or check the base_url that is configured for this model"
+            "try again, or check the base_url configured for this model"
         }
         LlmErrorKind::Connection => {
-            "check that the server runs and that its address is right, then try again"
+            "check that the server is running and its address is correct, then try again"
         }
         LlmErrorKind::Server { .. } | LlmErrorKind::RateLimited { .. } => return wait(error),
         LlmErrorKind::Loading => "try again in a moment",
-        LlmErrorKind::Unauthorized => "check the key that is configured for this model",
+        LlmErrorKind::Unauthorized => "check the key configured for this model",
         LlmErrorKind::QuotaExhausted => {
             "add credit with the provider, or let another model serve this role"
         }
-        LlmErrorKind::ModelNotFound => "check the name of the model in the configuration",
-        LlmErrorKind::ContextOverflow { .. } => "send a shorter message, or begin a new session",
-        LlmErrorKind::ContentFiltered => "put the request in other words",
+        LlmErrorKind::ModelNotFound => "check the model's name in the configuration",
+        LlmErrorKind::ContextOverflow { .. } => "send a shorter message, or start a new session",
+        LlmErrorKind::ContentFiltered => "rephrase the request",
         LlmErrorKind::Incomplete => "try again, or ask for a shorter answer",
         // The response may be a redirect, or the address may serve nothing.
         LlmErrorKind::BadRequest => {
-            "check the base_url and the other settings of this model, or put the request in other words"
+            "check the base_url and the other settings of this model, or rephrase the request"
         }
-        LlmErrorKind::NotRecorded => "ask what was recorded, or make another recording",
+        LlmErrorKind::NotRecorded => "repeat a request that was recorded, or make a new recording",
         LlmErrorKind::Cancelled => "ask again if you still want an answer",
         _ => "try again in a moment",
     }
@@ -261,15 +260,15 @@ mod tests {
         vec![
             (
                 Kind::Timeout,
-                "the model did not answer in time; try again in a moment, or ask for less at once",
+                "the model did not answer in time; try again in a moment, or ask for less at a time",
             ),
             (
                 Kind::InvalidResponse,
-                "the model server gave an invalid response; try again, or check the base_url that is configured for this model",
+                "the model server gave an invalid response; try again, or check the base_url configured for this model",
             ),
             (
                 Kind::Connection,
-                "no connection to the model server; check that the server runs and that its address is right, then try again",
+                "no connection to the model server; check that the server is running and its address is correct, then try again",
             ),
             (
                 Kind::server(None),
@@ -296,7 +295,7 @@ mod tests {
             ),
             (
                 Kind::Unauthorized,
-                "the provider refuses the key; check the key that is configured for this model",
+                "the provider refuses the key; check the key configured for this model",
             ),
             (
                 Kind::QuotaExhausted,
@@ -304,18 +303,18 @@ mod tests {
             ),
             (
                 Kind::ModelNotFound,
-                "the provider has no such model; check the name of the model in the configuration",
+                "the provider has no such model; check the model's name in the configuration",
             ),
             (
                 Kind::ContextOverflow {
                     limit: Some(8),
                     needed: None,
                 },
-                "the conversation does not fit the model's context; send a shorter message, or begin a new session",
+                "the conversation does not fit the model's context; send a shorter message, or start a new session",
             ),
             (
                 Kind::ContentFiltered,
-                "the provider refuses the content; put the request in other words",
+                "the provider refuses the content; rephrase the request",
             ),
             (
                 Kind::Incomplete,
@@ -323,11 +322,11 @@ mod tests {
             ),
             (
                 Kind::BadRequest,
-                "the provider refuses the request; check the base_url and the other settings of this model, or put the request in other words",
+                "the provider refuses the request; check the base_url and the other settings of this model, or rephrase the request",
             ),
             (
                 Kind::NotRecorded,
-                "the recording has no answer to this request; ask what was recorded, or make another recording",
+                "the recording has no answer to this request; repeat a request that was recorded, or make a new recording",
             ),
             (
                 Kind::Cancelled,

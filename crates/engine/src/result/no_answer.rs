@@ -28,7 +28,7 @@ pub enum NoAnswer {
         reply: String,
     },
     /// It waits for users or for its client, and continues once they have answered.
-    #[error("the run waits for {} outside: approvals, or results of the client's tools", answers(.pending))]
+    #[error("the run is waiting for {}: approvals, or results of the client's tools", answers(.pending))]
     Waiting {
         /// What it waits for.
         pending: Vec<PendingCall>,
@@ -108,7 +108,7 @@ fn unanswered(status: RunStatus, reason: Option<FinishReason>, reply: String) ->
 
 fn answers(pending: &[PendingCall]) -> String {
     match pending.len() {
-        1 => "one answer from".to_owned(),
-        count => format!("{count} answers from"),
+        1 => "one answer".to_owned(),
+        count => format!("{count} answers"),
     }
 }

@@ -147,10 +147,10 @@ impl Attached {
         match self.look().await {
             Ok(()) => {}
             Err(error) if error.is_retryable() => {
-                tracing::debug!(run = %self.run, %error, "a run that is followed was not read");
+                tracing::debug!(run = %self.run, %error, "could not read a followed run");
             }
             Err(error) => {
-                tracing::warn!(run = %self.run, %error, "a run is not followed any more");
+                tracing::warn!(run = %self.run, %error, "stopped following a run");
                 self.is_over = true;
             }
         }

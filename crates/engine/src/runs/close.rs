@@ -22,7 +22,7 @@ use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 
 /// Why a run ended whose caller had gone away, or was told that its request was refused.
-const UNHEARD: &str = "nobody heard that it had begun";
+const UNHEARD: &str = "no caller learned that it had started";
 
 /// Recorded instead of the given reason when text is kept out of the log.
 const REASON_WITHHELD: &str = "the data policy keeps the reason out of the log";
@@ -45,14 +45,16 @@ impl fmt::Display for Unresumable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Log(RestoreError::Diverged { seq, .. }) => {
-                write!(f, "record {seq} is not what its causes lead to")
+                write!(f, "replaying gives a different record {seq}")
             }
             Self::Log(error) => error.fmt(f),
             Self::Damaged(why) => write!(f, "the log cannot be read: {why}"),
-            Self::Undecided => f.write_str("its log holds no decision, so that nothing governs it"),
+            Self::Undecided => {
+                f.write_str("its log contains no policy decision, so nothing would govern it")
+            }
             Self::InVain(times) => write!(
                 f,
-                "it was taken up {times} times, and nothing came of it: each time its process died, it crashed, or what it did could not be kept"
+                "it was resumed {times} times without progress: each time its process died, it crashed, or its records could not be stored"
             ),
         }
     }
@@ -144,7 +146,7 @@ impl Runs {
                 Ok(None) => {}
                 Err(error) => {
                     let error: &(dyn std::error::Error + 'static) = &error;
-                    tracing::warn!(run = %run_id, error, "no other run goes on from it");
+                    tracing::warn!(run = %run_id, error, "could not start another run that continues from it");
                 }
             }
         }

@@ -136,9 +136,9 @@ async fn dispatched(
             Ok(Ok(())) => return true,
             Ok(Err(error)) => {
                 let error: &(dyn Error + 'static) = &error;
-                tracing::warn!(%run, error, "the run was not dispatched yet");
+                tracing::warn!(%run, error, "could not dispatch the run yet");
             }
-            Err(_) => tracing::warn!(%run, "nobody answered who was to have the run driven"),
+            Err(_) => tracing::warn!(%run, "the dispatcher did not respond in time"),
         }
         if closing.run_until_cancelled(sleep(pause)).await.is_none() {
             return false;

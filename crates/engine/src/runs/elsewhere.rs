@@ -174,7 +174,7 @@ impl Followed {
                 }
                 Ok(None) => {}
                 Err(error) if error.is_retryable() => {
-                    tracing::debug!(run = %self.run_id, %error, "a run that is followed was not read");
+                    tracing::debug!(run = %self.run_id, %error, "could not read a followed run");
                 }
                 Err(error) => {
                     self.feed.end();
@@ -268,7 +268,7 @@ impl Followed {
         };
         if let Err(error) = self.runs.post(self.run_id, input).await {
             let error: &(dyn Error + 'static) = &error;
-            tracing::warn!(run = %self.run_id, error, "what was sent to the run was not kept");
+            tracing::warn!(run = %self.run_id, error, "could not store an input that was sent to the run");
         }
     }
 }

@@ -113,10 +113,10 @@ impl ForkOptions {
 #[non_exhaustive]
 pub enum ForkError {
     /// A session with the new id already exists.
-    #[error("there already is a session {0}")]
+    #[error("session {0} already exists")]
     SessionExists(SessionId),
     /// The conversation ends with an answer, and there is no new message.
-    #[error("the conversation ends with an answer at this turn: say something new")]
+    #[error("the conversation ends with an answer at this turn: add a new message")]
     NothingToAnswer,
     /// The store could not return the run or its history, or has no such run.
     #[error("{}", words_of_store(.0, "the run could not be read"))]

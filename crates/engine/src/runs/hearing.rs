@@ -43,7 +43,7 @@ impl Runs {
                 }
                 Err(error) => {
                     let error: &(dyn Error + 'static) = &error;
-                    tracing::debug!(error, "nobody knows to which runs something was posted");
+                    tracing::debug!(error, "could not check which runs have new input");
                 }
             }
         }

@@ -54,7 +54,7 @@ impl Runs {
         if matches!(id.as_str(), "." | "..") {
             return Err(StoreError::Invalid {
                 what: "session id",
-                rule: "another one than . and .., which no address can hold",
+                rule: "other than . and .., which no URL can contain",
             });
         }
         let mut session = Session::new(id, self.parts.engine.clock.now());

@@ -84,7 +84,7 @@ impl Runs {
             }
             (Err(error), _) => {
                 let error: &(dyn std::error::Error + 'static) = &error;
-                tracing::warn!(run = %run_id, error, "the input is kept, but the run does not go on here");
+                tracing::warn!(run = %run_id, error, "the input is stored, but the run does not continue here");
             }
         }
         Ok(())

@@ -133,7 +133,7 @@ impl Runs {
         let tool = name.and_then(|name| catalog.tool(&name));
         let verdict = match (tool, decision) {
             (None, _) => deny("There is no such tool here."),
-            (_, None) => deny("Its log holds no decision of governance."),
+            (_, None) => deny("Its log contains no policy decision."),
             (Some(tool), Some(decision)) => {
                 let engine = &self.parts.engine;
                 let taint = tree.taint(call.agent);
@@ -174,7 +174,7 @@ impl Runs {
                 InForce { tools, limits }
             }
             Err(error) => {
-                tracing::warn!(%run, %error, "the policy in force refuses such a request: no tool of it runs");
+                tracing::warn!(%run, %error, "the current policy refuses such a request; none of its tools will run");
                 InForce {
                     tools: Arc::default(),
                     limits: None,

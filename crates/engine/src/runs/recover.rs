@@ -23,8 +23,7 @@ const MOST_EARLIER: usize = 16;
 const SERVERS_BEGIN: Duration = Duration::from_secs(60);
 
 /// Why a run of an eval was ended whose process had died.
-const EVAL_GONE: &str =
-    "the eval that it was begun for is gone, and nobody waits for what comes of it";
+const EVAL_GONE: &str = "the eval that started it is gone, and nothing waits for its result";
 
 /// Returns whether a session is one in which a run of an eval began, of a case or of a judge, according to its id.
 #[must_use]
@@ -94,7 +93,7 @@ impl Runs {
             // Runs that wait for no decision can continue anyway.
             Err(error) => {
                 let error: &(dyn Error + 'static) = &error;
-                tracing::warn!(error, "nobody knows which questions have expired");
+                tracing::warn!(error, "could not check which questions have expired");
                 Vec::new()
             }
         };
@@ -129,7 +128,7 @@ impl Runs {
                 Ok(recovered) => left.report(&recovered),
                 Err(error) => {
                     let error: &(dyn Error + 'static) = &error;
-                    tracing::warn!(error, "nobody knows which runs were left");
+                    tracing::warn!(error, "could not check which runs were left unfinished");
                 }
             }
         }
@@ -263,7 +262,7 @@ impl LeftRuns {
     /// Logs the outcome, once for each run that cannot continue.
     fn report(&mut self, recovered: &Recovered) {
         for run in &recovered.resumed {
-            tracing::info!(run = %run.run_id(), "an interrupted run goes on");
+            tracing::info!(run = %run.run_id(), "resumed an interrupted run");
         }
         for (run, error) in &recovered.left {
             // Failures of the store are temporary.
@@ -273,7 +272,7 @@ impl LeftRuns {
             if self.told.insert(*run) {
                 // Includes its causes.
                 let error: &(dyn Error + 'static) = error;
-                tracing::warn!(%run, error, "an interrupted run cannot go on");
+                tracing::warn!(%run, error, "an interrupted run cannot be resumed");
             }
         }
     }

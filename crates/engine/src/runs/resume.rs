@@ -67,7 +67,7 @@ pub enum ResumeError {
     #[error("call {0} is not waiting for a decision about these arguments")]
     NotAsked(ToolCallId),
     /// `Expired` is not a decision to give: only the passing of time makes a question expire. The call still waits.
-    #[error("nobody decides that the question about call {0} has expired: allow it, or deny it")]
+    #[error("expiry is not a decision: allow or deny call {0}")]
     NotADecision(ToolCallId),
     /// The tool does not accept the edited arguments. The call still waits.
     #[error("{why}; call {call} still waits")]
@@ -79,7 +79,7 @@ pub enum ResumeError {
     },
     /// The call belongs to a server that has no tools here now. The call still waits.
     #[error(
-        "tool server {server} has no tools here now, as where it is not connected: call {call} still waits, decide again then"
+        "tool server {server} has no tools here now, for example because it is not connected: call {call} still waits; decide again once it is back"
     )]
     ServerAway {
         /// The call.
@@ -88,7 +88,7 @@ pub enum ResumeError {
         server: Arc<str>,
     },
     /// The run waits for approval in a mode or channel that this engine's policy does not have. It still waits.
-    #[error("run {run} is in {what}, which is not configured here: it still waits")]
+    #[error("run {run} uses {what}, which is not configured here: it still waits")]
     NotConfigured {
         /// The run.
         run: RunId,
@@ -97,7 +97,7 @@ pub enum ResumeError {
     },
     /// The time for deciding about a call has passed: the call is not run, and the run continues without it.
     #[error(
-        "the question about call {call} expired at {at}, before anybody decided: it is not run"
+        "the question about call {call} expired at {at} without a decision: the call is not run"
     )]
     Expired {
         /// The call.
@@ -106,10 +106,10 @@ pub enum ResumeError {
         at: Timestamp,
     },
     /// The run waits only for its client, and no result was supplied.
-    #[error("the run waits for results of its client's tools and none was given")]
+    #[error("the run waits for results of its client's tools, and none was given")]
     NothingToDo,
     /// The run's tools work on the files of another folder than this engine's.
-    #[error("run {run} works in {folder}: call it there")]
+    #[error("run {run} works in {folder}: resume it there")]
     Elsewhere {
         /// The run.
         run: RunId,
@@ -118,30 +118,30 @@ pub enum ResumeError {
     },
     /// The run offers tools that work on files, and its log does not say in which folder.
     #[error(
-        "the log of run {0} does not say in which folder its tools work: only a person can let it go on"
+        "the log of run {0} does not say in which folder its tools work: it must be resumed by hand"
     )]
     NoFolder(RunId),
     /// The session of the run belongs to another owner than the one that [`Runs::with_context`] names.
-    #[error("session {session} is not this owner's")]
+    #[error("session {session} does not belong to this owner")]
     OtherOwner {
         /// The session.
         session: SessionId,
     },
     /// The run was imported, so its log was written elsewhere.
-    #[error("run {0} was imported: only a person can let it go on")]
+    #[error("run {0} was imported: it must be resumed by hand")]
     Imported(RunId),
     /// The run is in progress: in this process, where its handle accepts answers, or in another.
-    #[error("run {0} is at work")]
+    #[error("run {0} is in progress")]
     AtWork(RunId),
     /// The run is in progress in another process, which renews its lease.
-    #[error("run {0} is at work in another process, which is alive")]
+    #[error("run {0} is in progress in another process, which is alive")]
     Alive(RunId),
     /// The run cannot be restored from its records.
-    #[error("the run cannot be read back from its records")]
+    #[error("the run cannot be restored from its records")]
     Restore(#[from] RestoreError),
     /// The run cannot or must not continue: its log cannot be replayed or holds no decision, or resuming it failed
     /// repeatedly. It was ended as interrupted, and its session is free.
-    #[error("run {run} could not go on and was ended as interrupted: {why}")]
+    #[error("run {run} could not be resumed and was ended as interrupted: {why}")]
     Closed {
         /// The run.
         run: RunId,
@@ -150,7 +150,7 @@ pub enum ResumeError {
     },
     /// The run's session was altered, so nothing continues it. Only an engine that [verifies
     /// sessions](crate::OrchestratorBuilder::verify_sessions) checks this.
-    #[error("session {session} was altered since it was kept, so nothing goes on from it: {why}")]
+    #[error("session {session} was altered after it was stored, so it cannot be continued: {why}")]
     Altered {
         /// The session.
         session: SessionId,
@@ -457,7 +457,7 @@ impl Runs {
         // Boxed because a resumed run may resume itself.
         let resumed: BoxFuture<'static, ()> = Box::pin(async move {
             if let Err(error) = self.resume(run_id, Vec::new()).await {
-                tracing::debug!(run = %run_id, %error, "what was posted last is taken elsewhere, or later");
+                tracing::debug!(run = %run_id, %error, "the last posted input is handled elsewhere, or later");
             }
         });
         tasks.spawn(resumed);

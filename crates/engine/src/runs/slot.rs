@@ -315,7 +315,7 @@ impl RunSlot {
         if matches!(error, StoreError::Stale(_)) || !self.is_held() {
             return Err(error);
         }
-        tracing::warn!(run = %self.run(), %error, "the run's lease was not renewed yet");
+        tracing::warn!(run = %self.run(), %error, "could not renew the run's lease yet");
         Ok(())
     }
 
@@ -445,9 +445,9 @@ async fn leave_unheard(
 }
 
 pub(super) fn note_unended(run: RunId, error: &ResumeError) {
-    tracing::warn!(%run, %error, "a run that began unheard is not ended: it is taken up later");
+    tracing::warn!(%run, %error, "could not end a run whose caller never learned that it started; it will be resumed later");
 }
 
 fn note_busy(run: RunId, error: &StoreError) {
-    tracing::warn!(%run, %error, "a session reserved for a run that never began stays busy");
+    tracing::warn!(%run, %error, "could not release a session reserved for a run that never started; it stays busy");
 }

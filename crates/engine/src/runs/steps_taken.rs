@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// A resumed run that continues only while its next step is requested. When dropped, it is left as it is on record,
 /// free to be resumed immediately; outside of a runtime, once its lease has expired.
-#[must_use = "dropped, the run is left again"]
+#[must_use = "when dropped, the run is left again"]
 pub struct SteppedRun {
     run_id: RunId,
     /// `None` once the run is no longer driven here.

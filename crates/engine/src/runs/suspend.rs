@@ -56,7 +56,7 @@ impl Runs {
             // Its last step ended it.
             Err(StoreError::Stale(_)) => false,
             Err(error) => {
-                tracing::warn!(%run, %error, "a run's lease was not given back; it runs out by itself");
+                tracing::warn!(%run, %error, "could not release a run's lease; it will expire");
                 true
             }
         }

@@ -112,13 +112,13 @@ pub enum ArchiveFault {
         ours: u32,
     },
     /// The line is not what must come here.
-    #[error("{expected} had to come here")]
+    #[error("expected {expected} here")]
     OutOfPlace {
         /// What must come here, such as `a session`.
         expected: &'static str,
     },
     /// A record does not directly follow the previous one.
-    #[error("record {found} stands where record {expected} of its run had to come")]
+    #[error("expected record {expected} of the run here, found record {found}")]
     Gap {
         /// The expected number.
         expected: u64,
@@ -126,16 +126,16 @@ pub enum ArchiveFault {
         found: u64,
     },
     /// The line, or an earlier one, is not what was exported.
-    #[error("it was changed, or lines before it were changed, removed or moved")]
+    #[error("it was changed, or earlier lines were changed, removed or moved")]
     Changed,
     /// A record is unaltered, but this version would write it differently.
-    #[error("its record holds what this version does not know")]
+    #[error("its record contains something that this version does not know")]
     Foreign,
     /// A record is unaltered, but this version cannot read it.
-    #[error("its record holds what this version does not know: {0}")]
+    #[error("its record contains something that this version does not know: {0}")]
     UnknownRecord(serde_json::Error),
     /// The file ends in the middle of a session.
-    #[error("the file was cut off before this line: the session does not end")]
+    #[error("the file was cut off before this line: the end of the session is missing")]
     CutOff,
 }
 

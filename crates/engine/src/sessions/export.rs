@@ -73,7 +73,7 @@ impl Sessions {
             written += u64::from(!records.is_empty());
         }
         if !is_verified {
-            let why = format!("the records of session {id} are not written as they were kept");
+            let why = format!("the records of session {id} differ from those that were stored");
             return Err(StoreError::Damaged(why).into());
         }
         let end = Line::SessionEnd {

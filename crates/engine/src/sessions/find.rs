@@ -19,7 +19,7 @@ pub enum FindError {
     #[error("there is no run {0:?}")]
     NoRun(String),
     /// Several ids have this prefix.
-    #[error("{prefix:?} begins several ids: {}", ids.join(", "))]
+    #[error("{prefix:?} matches several ids: {}", ids.join(", "))]
     Ambiguous {
         /// The prefix as given.
         prefix: String,

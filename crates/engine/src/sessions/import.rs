@@ -44,13 +44,13 @@ pub enum ImportError {
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// The archive contains no session.
-    #[error("it holds no session")]
+    #[error("it contains no session")]
     Empty,
     /// The archive contains a session twice. Nothing was stored.
-    #[error("the file holds session {0} twice")]
+    #[error("the file contains session {0} twice")]
     Twice(SessionId),
     /// The store has a different session with the same id, or more of it than the archive. Nothing was stored.
-    #[error("another session {0} is here: nothing was imported")]
+    #[error("a different session {0} already exists: nothing was imported")]
     Conflict(SessionId),
     /// A run has not ended, and such runs are refused. Nothing was stored.
     #[error("run {run} of session {session} has not ended")]
@@ -67,7 +67,7 @@ pub enum ImportError {
     #[error("cannot read the file again")]
     Again(#[source] io::Error),
     /// The store refuses a session. Runs that were stored before remain.
-    #[error("session {session} cannot be kept")]
+    #[error("session {session} cannot be stored")]
     Store {
         /// The session.
         session: SessionId,

@@ -96,12 +96,12 @@ fn cannot_be_replayed(records: &[Arc<Record>]) -> Option<String> {
     if !LOOP_VERSIONS.contains(&started.loop_version) {
         let found = started.loop_version;
         return Some(format!(
-            "it was recorded by loop version {found}, and this is version {LOOP_VERSION}, which may decide otherwise"
+            "it was recorded by loop version {found}; this is version {LOOP_VERSION}, which may decide differently"
         ));
     }
     let withheld = started.spec.withheld()?;
     Some(format!(
-        "the data policy withheld {withheld}: a hash is in its place, and nothing can be made of a hash"
+        "the data policy withheld {withheld}: the log contains only hashes instead, which cannot be replayed"
     ))
 }
 
@@ -126,7 +126,7 @@ pub enum LogFileError {
         source: serde_json::Error,
     },
     /// The file was exported by a version with a different format.
-    #[error("it is written in format {found}, and this program reads format {ARCHIVE_FORMAT}")]
+    #[error("it is written in format {found}; this program reads format {ARCHIVE_FORMAT}")]
     OtherFormat {
         /// The number of the line that says so, starting at 1.
         line: u64,
@@ -137,7 +137,7 @@ pub enum LogFileError {
     #[error("the session is cut off: its end is missing")]
     CutOff,
     /// The file contains no record.
-    #[error("it holds no records")]
+    #[error("it contains no records")]
     Empty,
 }
 
@@ -254,7 +254,7 @@ impl Logs {
             let history = match before.digest() == started.history {
                 true => Ok(before.clone()),
                 false => Err(format!(
-                    "it goes on from {} messages, which the file does not hold as they were",
+                    "it continues from {} messages that the file does not contain in their original form",
                     started.history.count
                 )),
             };

@@ -74,12 +74,12 @@ async fn an_empty_session_is_two_lines_and_several_stand_one_after_the_other() {
 async fn what_is_no_archive_is_refused_by_its_line() {
     let one = archive().await;
     let first = one.lines().next().unwrap();
-    let cut = "line 2: the file was cut off before this line: the session does not end";
+    let cut = "line 2: the file was cut off before this line: the end of the session is missing";
     assert_eq!(told(first), cut);
     let owner = first.replace(r#""id":"s""#, r#""id":"s","owner":"mallory""#);
     assert_eq!(
         told(&owner),
-        "line 1: it was changed, or lines before it were changed, removed or moved"
+        "line 1: it was changed, or earlier lines were changed, removed or moved"
     );
     let newer = first.replace(r#""format":1"#, r#""format":2"#);
     assert_eq!(
@@ -89,10 +89,10 @@ async fn what_is_no_archive_is_refused_by_its_line() {
     let twice = format!("{first}\n{first}\n");
     assert_eq!(
         told(&twice),
-        "line 2: a record, or the end of the session had to come here"
+        "line 2: expected a record, or the end of the session here"
     );
     let last = one.lines().last().unwrap();
-    assert_eq!(told(last), "line 1: a session had to come here");
+    assert_eq!(told(last), "line 1: expected a session here");
     assert!(told("hello").starts_with("line 1: it is not a line of an exported session"));
     assert!(told("{\"type\":\"x\"}").starts_with("line 1: it is not a line"));
 }
@@ -184,7 +184,7 @@ async fn a_session_is_meant_by_its_id_or_by_the_beginning_of_it_if_no_other_begi
         assert_eq!(sessions.find(text).await.unwrap().as_str(), expected);
     }
     let several = sessions.find("0199a").await.unwrap_err();
-    let expected = r#""0199a" begins several ids: 0199aaaa-2, 0199aaaa-1"#;
+    let expected = r#""0199a" matches several ids: 0199aaaa-2, 0199aaaa-1"#;
     assert_eq!(several.to_string(), expected);
     for text in ["", "nowhere"] {
         let none = sessions.find(text).await.unwrap_err();

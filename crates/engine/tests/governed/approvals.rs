@@ -433,7 +433,7 @@ async fn a_run_whose_log_is_not_whole_waits_for_nobody_and_says_why() {
     );
     // The advice that a server's client can follow comes first: clients cannot choose how a run ends.
     let advice = withheld.to_string();
-    assert!(advice.contains("; bring none, or "), "{advice}");
+    assert!(advice.contains("; supply no tools, or "), "{advice}");
     let handed_over = Brought::default().tools(weather()).hand_over();
     assert!(asks("handed-over", handed_over).await.is_ok());
 }

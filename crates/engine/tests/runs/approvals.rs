@@ -34,7 +34,7 @@ async fn where_nobody_can_answer_an_ask_is_denied() {
         heard.results()[0]
             .value
             .as_str()
-            .contains("nobody can give it here")
+            .contains("no approver is available here")
     );
     assert_eq!(tool.count(), 0);
 }

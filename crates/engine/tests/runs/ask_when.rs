@@ -53,7 +53,7 @@ fn a_condition_on_a_tool_that_there_is_not_is_refused_when_it_is_built() {
         asking(builder(ScriptedModel::new()).tool(refund), tool).build()
     };
     let error = of("refnd").unwrap_err().to_string();
-    let expected = "a person is to be asked about the unknown tool refnd; the tools are: refund";
+    let expected = "`ask_when` names the unknown tool refnd; the tools are: refund";
     assert!(error.starts_with(expected), "{error}");
     // Tools of servers can change.
     assert!(of("shop__refund").is_ok());
@@ -85,6 +85,6 @@ async fn a_rule_that_names_a_function_decides_by_it_and_one_that_is_not_given_is
     let error = without.tool(refund()).build().unwrap_err().to_string();
     assert_eq!(
         error,
-        "rules.large.when: unknown function \"is_large\"; there are none: give it with `rule_function`"
+        "rules.large.when: unknown function \"is_large\"; there are none: supply it with `rule_function`"
     );
 }

@@ -313,7 +313,7 @@ async fn the_smallest_model_that_serves_turns_of_an_agent_bounds_what_it_is_sent
             Err(error) => {
                 let told = error.to_string();
                 assert!(
-                    told.contains("2000 tokens of context of test/small"),
+                    told.contains("test/small's context of 2000 tokens"),
                     "{told}"
                 );
                 assert_eq!(bound, 2_000, "{setting}");
@@ -461,7 +461,7 @@ async fn a_message_that_cannot_fit_is_refused_with_what_takes_the_room() {
         .unwrap_err();
     let told = error.to_string();
     assert!(
-        told.contains("2000 tokens of context of testkit/scripted"),
+        told.contains("testkit/scripted's context of 2000 tokens"),
         "{told}"
     );
     // No tool would be offered together with it.
@@ -488,6 +488,6 @@ async fn a_first_request_that_a_server_finds_too_long_says_what_takes_the_room()
         let size = format!("the definitions of {size}");
         assert!(reply.contains(&size), "{reply}");
         assert_eq!(reply.contains("offer fewer tools"), fewer, "{reply}");
-        assert!(reply.contains("the tokens of a minute"), "{reply}");
+        assert!(reply.contains("fewer tokens per minute"), "{reply}");
     }
 }

@@ -167,7 +167,11 @@ async fn a_model_that_hangs_until_the_time_is_up_degrades_its_role_like_one_that
         heard.assert_valid(RunStatus::Done);
         let result = &heard.result;
         assert_eq!(result.finish_reason, Some(FinishReason::Deadline));
-        assert!(result.reply.contains("No model came"), "{}", result.reply);
+        assert!(
+            result.reply.contains("No model finished"),
+            "{}",
+            result.reply
+        );
         let failed = |kind: &&&str| **kind == "llm_failed";
         assert_eq!(heard.kinds().iter().filter(failed).count(), 1);
     }

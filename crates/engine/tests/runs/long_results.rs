@@ -657,6 +657,6 @@ fn no_other_tool_takes_its_name() {
     let refused = builder(ScriptedModel::new()).tool(Arc::new(tool)).build();
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "no tool may be named read_output: the engine has one of this name itself, by which models read long results; give it another name"
+        "the tool name read_output is reserved: the engine has its own tool of this name, with which models read long results; choose another name"
     );
 }

@@ -258,7 +258,7 @@ async fn a_tool_whose_picture_is_none_fails_and_the_run_goes_on() {
     heard.assert_valid(RunStatus::Done);
     let value = heard.results()[0].value.as_str().to_owned();
     assert!(
-        value.contains("its type says image/png, and its content is text/html"),
+        value.contains("it is declared as image/png, but its content is text/html"),
         "{value}"
     );
 }

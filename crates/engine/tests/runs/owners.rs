@@ -254,7 +254,9 @@ async fn a_fork_is_its_owner_s_and_nobody_else_may_make_one() {
     let bob = runs.with_context(RequestContext::default().owned_by(Some("bob".to_owned())));
     let refused = bob.fork(ran.run_id, Turn(9), options()).await.unwrap_err();
     assert!(
-        refused.to_string().contains("not this owner's"),
+        refused
+            .to_string()
+            .contains("does not belong to this owner"),
         "{refused}"
     );
     let given = runs.with_context(RequestContext::default().with(Tenant(8)));

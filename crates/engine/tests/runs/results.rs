@@ -179,7 +179,9 @@ async fn a_decision_leads_back_to_the_run_and_to_what_it_comes_to() {
         );
         let error = waiting.into_result().unwrap_err();
         assert!(
-            error.to_string().contains("one answer from outside"),
+            error
+                .to_string()
+                .contains("the run is waiting for one answer"),
             "{error}"
         );
     }

@@ -358,7 +358,11 @@ async fn a_call_that_a_hook_asks_about_is_denied_in_a_run_that_is_kept_nowhere_a
         panic!("{:?}", done.tool_calls)
     };
     assert!(!call.success && program.paid().is_empty());
-    assert!(call.result.as_str().contains("nobody can give it here"));
+    assert!(
+        call.result
+            .as_str()
+            .contains("no approver is available here")
+    );
 }
 
 /// What survives a process.
@@ -518,7 +522,7 @@ async fn a_call_of_a_tool_that_the_client_brought_is_looked_at_before_the_client
     for (hands_over, said, reason) in [
         (false, refusing.clone(), "no payments from here"),
         (true, refusing, "no payments from here"),
-        (true, less, "it is handed over as it was written"),
+        (true, less, "the call is handed over as it was written"),
     ] {
         let program = Program::new(ScriptedToolHook::new().before(said));
         let brought = match hands_over {

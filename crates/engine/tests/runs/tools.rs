@@ -156,10 +156,7 @@ fn two_tools_of_one_name_and_schemas_that_are_none_are_refused() {
             .to_string()
     };
     let tool = |schema: &str| Arc::new(ScriptedTool::echoing(spec("t").schema(schema))) as Arc<_>;
-    assert_eq!(
-        build(vec![tool("{}"), tool("{}")]),
-        "there are two tools named t"
-    );
+    assert_eq!(build(vec![tool("{}"), tool("{}")]), "two tools are named t");
     assert!(
         build(vec![tool(r#"{"type": 7}"#)])
             .starts_with("the parameters of tool t are not a JSON Schema")

@@ -155,7 +155,7 @@ fn a_run_of_a_session_without_a_decision_is_ended_and_nothing_of_it_runs() {
         let [(_, ResumeError::Closed { why, .. })] = recovered.left.as_slice() else {
             panic!("it is ended: {recovered:?}")
         };
-        assert!(why.contains("no decision"), "{why}");
+        assert!(why.contains("no policy decision"), "{why}");
         let ended = store.run(run).await.unwrap();
         assert_eq!(ended.status, RunStatus::Interrupted);
         assert_eq!((model.calls().len(), put.count()), (0, 0));

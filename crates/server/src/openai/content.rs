@@ -301,7 +301,7 @@ mod tests {
             assert_eq!(parts(json!(content)).unwrap().len(), 41);
             content.push(file);
             let refused = format!("{:?}", parts(json!(content)).unwrap_err());
-            let told = "messages[0].content[41]: with it there are more than 20 parts";
+            let told = "messages[0].content[41]: with it, the attachments exceed 20 parts";
             assert!(refused.contains(told), "{refused}");
         }
     }

@@ -164,7 +164,7 @@ async fn the_machine_s_token_takes_turns_in_sessions_that_nobody_owns_alone() {
         (404, &json!("/errors/no-such-session"))
     );
     let said = keyed_mcp::ask(&local, json!({"message": "hello", "session": "s-ada"})).await;
-    assert!(said.contains("not this owner's"), "{said}");
+    assert!(said.contains("does not belong to this owner"), "{said}");
     let (_, shown) = answer(world.ada.get("/api/v1/sessions/s-ada")).await;
     assert_eq!(shown["runs"].as_array().unwrap().len(), 1);
 }

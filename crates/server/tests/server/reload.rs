@@ -357,5 +357,5 @@ async fn a_turn_at_work_is_steered_and_cancelled_at_the_new_engine_and_stays_wit
         assert!(rest.iter().all(|frame| frame.event != "resumed"));
     }
     let log = program.log();
-    assert!(!log.contains("another process has the run"), "{log}");
+    assert!(!log.contains("another process holds the run"), "{log}");
 }

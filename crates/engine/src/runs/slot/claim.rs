@@ -19,7 +19,7 @@ use crate::runs::{ResumeError, Runs};
 use crate::store_retry::{retried, retried_after};
 
 /// Why a run was ended whose request was refused although it had begun.
-const REFUSED: &str = "the store could not say that it had begun, so that its request was refused";
+const REFUSED: &str = "the store could not confirm that it had started, so its request was refused";
 
 /// The place of a run among those in progress here: nothing else in this process can resume the run meanwhile.
 #[derive(Debug)]

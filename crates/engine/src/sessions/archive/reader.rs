@@ -225,7 +225,7 @@ impl Open {
         let expected = match is_ours {
             false => Some("the first record of a run of this session"),
             // A session has only one run at a time.
-            true if self.so_far.unfinished.is_some() => Some("the end of the run before"),
+            true if self.so_far.unfinished.is_some() => Some("the end of the previous run"),
             true => None,
         };
         if let Some(expected) = expected {

@@ -258,6 +258,6 @@ fn texts_that_are_files_are_counted_among_the_files_of_a_message() {
     assert!(Conversation::parse(&sent(&content)).is_ok());
     content.push(file);
     let refused = format!("{:?}", Conversation::parse(&sent(&content)).unwrap_err());
-    let told = "messages[0].content[41]: with it there are more than 20 parts";
+    let told = "messages[0].content[41]: with it, the attachments exceed 20 parts";
     assert!(refused.contains(told), "{refused}");
 }

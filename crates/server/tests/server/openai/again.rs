@@ -148,7 +148,7 @@ async fn where_nothing_was_said_within_the_limit_a_chat_and_a_response_say_so_st
     cut.finish = ReplyFinish::Length;
     let server = InProcess::of(ScriptedModel::always(cut)).await;
     let client = server.client();
-    let why = "The model reached its limit before it came to an answer; ask for less at once.";
+    let why = "The model reached its limit before it gave an answer; ask for less at a time.";
     let body = json!({"messages": [user("hi")]});
     let (_, chat) = post(&client, "/v1/chat/completions", &body).await;
     assert_eq!(chat["choices"][0]["message"]["content"], why, "{chat}");
