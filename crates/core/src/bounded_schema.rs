@@ -44,19 +44,18 @@ pub enum UnboundedSchema {
     #[error("has more than {MAX_DEPTH} levels")]
     TooDeep,
     /// A reference is something other than a `$ref` to a place within the schema, given as a path from its root.
-    #[error("refers to something outside of itself: a $ref has to begin with #/")]
+    #[error("refers to something outside of itself: a $ref must begin with #/")]
     Outside,
     /// The schema refers to a place that does not exist.
-    #[error("refers to {0:?}, which it does not have")]
+    #[error("refers to {0:?}, which it does not contain")]
     Nowhere(String),
     /// A part has its own address, so references in it would be resolved relative to that part.
-    #[error("has a part with an address of its own")]
+    #[error("has a part with its own address")]
     OwnAddress,
     /// The schema is too large, or its size explodes when references are followed: for example, parts that refer to
     /// others more than once, which in turn do the same.
     #[error(
-        "is too costly to check against: it has more than {MAX_COST} places or {MAX_LEVELS} levels, with all that it refers to each \
-         time that it does"
+        "is too costly to check: with every reference expanded, it has more than {MAX_COST} places or {MAX_LEVELS} levels"
     )]
     TooCostly,
 }

@@ -197,7 +197,7 @@ impl LlmError {
 #[non_exhaustive]
 pub enum InputError {
     /// The input answers an effect that was never requested.
-    #[error("effect {0} was never asked for")]
+    #[error("effect {0} was never requested")]
     UnknownEffect(EffectId),
     /// The input answers an effect with the wrong kind of answer.
     #[error("effect {effect} cannot be answered by {input}")]
@@ -227,7 +227,7 @@ pub enum InputError {
     #[error("only a user message can steer a run")]
     NotFromUser,
     /// No agent of this run that is still at work has this id.
-    #[error("there is no agent {0} at work")]
+    #[error("no agent {0} is running")]
     NoSuchAgent(AgentId),
     /// The hook's advice does not apply at this point of the loop.
     #[error("effect {0} cannot be answered by this advice")]
@@ -266,7 +266,7 @@ pub enum RestoreError {
     #[error("the history is not the one the run began with")]
     OtherHistory,
     /// Replaying produces a record that differs from the log.
-    #[error("record {seq} is not what its causes lead to: expected {expected}, found {found}")]
+    #[error("replaying gives a different record {seq}: expected {expected}, found {found}")]
     Diverged {
         /// The first record that differs.
         seq: Seq,
@@ -276,7 +276,7 @@ pub enum RestoreError {
         found: String,
     },
     /// A record that should be the cause of a step is not a cause.
-    #[error("record {0} stands where a step should begin but causes none")]
+    #[error("record {0} should begin a step, but causes none")]
     NoCause(Seq),
     /// The machine refuses a recorded cause.
     #[error("record {seq} is refused: {source}")]

@@ -158,7 +158,7 @@ const MAX_REPEATED_CHARS: usize = 64;
 #[non_exhaustive]
 pub enum InvalidAnswer {
     /// It is not an object.
-    #[error("an answer is a JSON object with the fields of the question")]
+    #[error("an answer must be a JSON object with the fields of the question")]
     NotAnObject,
     /// It has a field that is not in the question.
     #[error("the question has no field {field:?}")]
@@ -167,13 +167,13 @@ pub enum InvalidAnswer {
         field: String,
     },
     /// It lacks a required field.
-    #[error("{field:?} has to be filled in")]
+    #[error("{field:?} is required")]
     Missing {
         /// The field.
         field: String,
     },
     /// The value of a field is not acceptable.
-    #[error("{field:?} has to be {expected}")]
+    #[error("{field:?} must be {expected}")]
     Unfit {
         /// The field.
         field: String,
@@ -352,10 +352,7 @@ impl FieldKind {
     fn expected(&self) -> String {
         match self {
             Self::Text { min, max, .. } => {
-                format!(
-                    "a text{}",
-                    bounds(min.as_ref(), max.as_ref(), " characters")
-                )
+                format!("text{}", bounds(min.as_ref(), max.as_ref(), " characters"))
             }
             Self::Integer { min, max } => {
                 format!("a whole number{}", bounds(min.as_ref(), max.as_ref(), ""))
@@ -364,8 +361,8 @@ impl FieldKind {
                 format!("a number{}", bounds(min.as_ref(), max.as_ref(), ""))
             }
             Self::Boolean => "true or false".to_owned(),
-            Self::OneOf { .. } => "one of the values that the question names".to_owned(),
-            Self::AnyOf { .. } => "a list of values that the question names".to_owned(),
+            Self::OneOf { .. } => "one of the question's choices".to_owned(),
+            Self::AnyOf { .. } => "a list of the question's choices".to_owned(),
         }
     }
 }

@@ -72,7 +72,7 @@ pub enum LiveNews {
 #[non_exhaustive]
 pub enum LiveFeedError {
     /// The message is longer than allowed.
-    #[error("a message of {length} bytes is longer than {most}")]
+    #[error("the message has {length} bytes; the limit is {most}")]
     TooLong {
         /// Its length in bytes.
         length: usize,
@@ -80,6 +80,6 @@ pub enum LiveFeedError {
         most: usize,
     },
     /// The transport is down, or slower than messages arrive.
-    #[error("too many messages wait to be sent")]
+    #[error("too many messages are waiting to be sent")]
     Full,
 }

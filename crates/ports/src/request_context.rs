@@ -44,7 +44,7 @@ pub type StoredValues = BTreeMap<Arc<str>, JsonText>;
 
 /// Why a value of a request cannot be stored or read back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the context \"{name}\" of the request is not JSON of its type: {reason}")]
+#[error("the request's context \"{name}\" cannot be parsed as its type: {reason}")]
 #[non_exhaustive]
 pub struct ContextError {
     /// The [name](StoredContext::NAME) of the value.

@@ -54,10 +54,10 @@ impl SearchHit {
 #[non_exhaustive]
 pub enum WebSearchError {
     /// The service refuses the key, or requires one.
-    #[error("the search service refuses the key; the operator has to set it")]
+    #[error("the search service refuses the key; the operator must set it")]
     Unauthorized,
     /// There were too many requests.
-    #[error("the search service is asked too often{}", wait(*retry_after))]
+    #[error("the search service's rate limit is reached{}", wait(*retry_after))]
     RateLimited {
         /// How long to wait, if the service says so.
         retry_after: Option<Duration>,
@@ -69,7 +69,7 @@ pub enum WebSearchError {
         why: String,
     },
     /// The service failed.
-    #[error("the search service fails with status {status}")]
+    #[error("the search service failed with status {status}")]
     Failing {
         /// The HTTP status of its response.
         status: u16,
@@ -90,7 +90,7 @@ pub enum WebSearchError {
         why: String,
     },
     /// The response does not follow the protocol.
-    #[error("the search service gave an answer that cannot be read: {why}")]
+    #[error("the search service returned an unreadable answer: {why}")]
     InvalidResponse {
         /// What is wrong with it.
         why: String,
@@ -113,7 +113,6 @@ impl WebSearchError {
 }
 
 fn wait(retry_after: Option<Duration>) -> String {
-    let said =
-        retry_after.map(|wait| format!("; it can be asked again in {} seconds", wait.as_secs()));
+    let said = retry_after.map(|wait| format!("; try again in {} seconds", wait.as_secs()));
     said.unwrap_or_default()
 }

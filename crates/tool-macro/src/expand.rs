@@ -32,7 +32,7 @@ pub(crate) fn expand(options: TokenStream, function: TokenStream) -> syn::Result
         .unwrap_or_else(|| format_ident!("_context"));
     let visibility = &function.vis;
     let about = format!(
-        "Makes a tool of the function of this name, called `{}`.",
+        "Creates a tool named `{}` from the function of this name.",
         name.value()
     );
     // The function is called through `__function`, since a parameter may have its name.
@@ -77,8 +77,8 @@ pub(crate) fn expand(options: TokenStream, function: TokenStream) -> syn::Result
 fn check(function: &ItemFn) -> syn::Result<()> {
     let signature = &function.sig;
     if signature.asyncness.is_none() {
-        let message = "a tool is made of an async function: write `async fn`, or give one that blocks its thread to \
-            `FunctionTool::blocking`";
+        let message = "a tool must be an async function: write `async fn`, or pass a function that blocks its thread to \
+                       `FunctionTool::blocking`";
         return Err(syn::Error::new_spanned(signature.fn_token, message));
     }
     if !signature.generics.params.is_empty() {
@@ -101,8 +101,8 @@ fn description(function: &ItemFn) -> syn::Result<String> {
     });
     let text = lines.collect::<Vec<_>>().join("\n").trim().to_owned();
     if text.is_empty() {
-        let message = "a tool needs a description, by which the model knows when to call it: write a doc comment (`///`) above \
-            the function";
+        let message = "a tool needs a description that tells the model when to call it: write a doc comment (`///`) above \
+                       the function";
         return Err(syn::Error::new_spanned(&function.sig.ident, message));
     }
     Ok(text)

@@ -59,7 +59,7 @@ impl Options {
             "non_iterative" => self.non_iterative = true,
             "never_blocks" => self.never_blocks = true,
             _ => {
-                let message = format!("no option of a tool is called so: there are {KNOWN}");
+                let message = format!("unknown option: the options of a tool are {KNOWN}");
                 return Err(meta.error(message));
             }
         }
@@ -93,7 +93,7 @@ pub(crate) fn checked_name(name: LitStr) -> syn::Result<LitStr> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if text.is_empty() || text.len() > MAX_NAME_CHARS || !text.bytes().all(fits) {
         let message = format!(
-            "{text:?} cannot name a tool: a name has 1 to {MAX_NAME_CHARS} letters, digits, _ and -; give it another with `name = \"…\"`"
+            "{text:?} is not a valid tool name: it must have 1 to {MAX_NAME_CHARS} letters, digits, _ or -; set another with `name = \"…\"`"
         );
         return Err(syn::Error::new(name.span(), message));
     }
@@ -107,8 +107,8 @@ fn class(written: &LitStr) -> syn::Result<Ident> {
         "irreversible" => "Irreversible",
         other => {
             let message = format!(
-                "{other:?} is no class of tools: write \"read_only\" for one that changes nothing, \"idempotent\" for one that may \
-                 run twice, or \"irreversible\", which counts if nothing is said"
+                "unknown tool class {other:?}: write \"read_only\" for a tool that changes nothing, \"idempotent\" for one that may \
+                 run twice, or \"irreversible\", which is the default"
             );
             return Err(syn::Error::new(written.span(), message));
         }
@@ -146,19 +146,19 @@ mod tests {
 
     #[test]
     fn a_wrong_option_is_refused_with_those_that_there_are() {
-        assert!(refused(quote!(clas = "read_only")).contains("there are name, class, open_world"));
-        let class = refused(quote!(class = "readonly"));
         assert!(
-            class.contains("\"readonly\" is no class of tools"),
-            "{class}"
+            refused(quote!(clas = "read_only"))
+                .contains("the options of a tool are name, class, open_world")
         );
+        let class = refused(quote!(class = "readonly"));
+        assert!(class.contains("unknown tool class \"readonly\""), "{class}");
         assert!(
-            class.contains("\"read_only\" for one that changes nothing"),
+            class.contains("\"read_only\" for a tool that changes nothing"),
             "{class}"
         );
         let name = refused(quote!(name = "the weather"));
         assert!(
-            name.contains("\"the weather\" cannot name a tool"),
+            name.contains("\"the weather\" is not a valid tool name"),
             "{name}"
         );
         assert!(refused(quote!(timeout_ms = "5s")).contains("integer"));

@@ -33,8 +33,8 @@ impl Parameters {
             match input {
                 FnArg::Typed(parameter) => parameters.add(parameter)?,
                 FnArg::Receiver(receiver) => {
-                    let message = "a tool is made of a function without `self`: what it needs besides its arguments, \
-                        a closure given to `FunctionTool::new` can hold";
+                    let message = "a tool function cannot take `self`: if it needs more than its arguments, pass a closure that holds the rest \
+                                   to `FunctionTool::new`";
                     return Err(syn::Error::new_spanned(receiver, message));
                 }
             }
@@ -51,7 +51,7 @@ impl Parameters {
                 .attrs
                 .retain(|attribute| !attribute.path().is_ident("doc"));
             if self.context.replace(name).is_some() {
-                let message = "a call has one context: leave this parameter out";
+                let message = "a call has only one context: remove this parameter";
                 return Err(syn::Error::new_spanned(parameter, message));
             }
             return Ok(());
@@ -79,8 +79,8 @@ fn name_of(pattern: &Pat) -> syn::Result<Ident> {
             ..
         }) => Ok(ident.clone()),
         other => {
-            let message = "a parameter of a tool needs a name: it is what the model calls the argument; a `ToolContext` that is not \
-                used can be left out";
+            let message = "a tool parameter needs a name, by which the model knows the argument; an unused `ToolContext` can be \
+                           removed";
             Err(syn::Error::new_spanned(other, message))
         }
     }
@@ -103,8 +103,8 @@ fn refuse_alias(attribute: &Attribute) -> syn::Result<()> {
     let mut settings = settings.unwrap_or_default().into_iter();
     match settings.find(|setting| setting.path().is_ident("alias")) {
         Some(alias) => {
-            let message = "an argument of a tool has one name, which its schema tells the model: leave the alias out, or give the \
-                parameter that name";
+            let message = "a tool argument has only one name, the one in its schema: remove the alias, or rename the \
+                           parameter";
             Err(syn::Error::new_spanned(alias, message))
         }
         None => Ok(()),
@@ -125,10 +125,10 @@ fn is_context(ty: &Type) -> bool {
 fn check_type(ty: &Type) -> syn::Result<()> {
     let message = match ty {
         Type::ImplTrait(_) => {
-            "an argument of a tool needs a type of its own, from which its schema is derived"
+            "a tool argument needs a concrete type, from which its schema is derived"
         }
         ty if is_borrowed(ty) => {
-            "an argument of a tool owns its value: write `String` for `&str`, `Vec<T>` for `&[T]`, and `ToolContext` for \
+            "a tool argument must own its value: write `String` for `&str`, `Vec<T>` for `&[T]`, and `ToolContext` for \
              `&ToolContext`"
         }
         _ => return Ok(()),

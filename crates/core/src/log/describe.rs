@@ -12,16 +12,16 @@ use crate::record::{ContextTrimmed, Escalated, LimitKind, MaxTurnsReached, RoleD
 #[must_use]
 pub const fn limit(limit: LimitKind) -> &'static str {
     match limit {
-        LimitKind::DeadlineReserve => "the time is up but for one last answer",
+        LimitKind::DeadlineReserve => "the time is up, except for one last answer",
         LimitKind::Deadline => "the time for the answer is up",
-        LimitKind::ToolCalls => "the limit of tool calls is reached",
-        LimitKind::Tokens => "the limit of tokens is reached",
-        LimitKind::Cost => "the limit of costs is reached",
-        LimitKind::Time => "the time that the session or the day has is used up",
-        LimitKind::ModelCalls => "the limit of model calls is reached",
-        LimitKind::UnknownTools => "the model called unknown tools, again and again",
-        LimitKind::RepeatedCalls => "the model made the same call again and again",
-        LimitKind::Log => "the limit of what a run may record is reached",
+        LimitKind::ToolCalls => "the tool call limit is reached",
+        LimitKind::Tokens => "the token limit is reached",
+        LimitKind::Cost => "the cost limit is reached",
+        LimitKind::Time => "the time limit of the session or the day is reached",
+        LimitKind::ModelCalls => "the model call limit is reached",
+        LimitKind::UnknownTools => "the model repeatedly called unknown tools",
+        LimitKind::RepeatedCalls => "the model repeatedly made the same call",
+        LimitKind::Log => "the limit on what a run may record is reached",
     }
 }
 
@@ -45,7 +45,7 @@ pub const fn failure(failure: ToolFailure) -> &'static str {
         ToolFailure::NotEnabled => "not enabled",
         ToolFailure::Denied => "denied",
         ToolFailure::ApprovalExpired => "not approved in time",
-        ToolFailure::LimitReached => "not run at a limit",
+        ToolFailure::LimitReached => "not run because of a limit",
         _ => "failed",
     }
 }
@@ -80,7 +80,7 @@ pub fn downgraded(downgraded: &RoleDowngraded) -> String {
     match downgraded.left_out {
         0 => format!("{to} serves instead of {from}"),
         left_out => format!(
-            "{to} serves instead of {from}, this time without {}, so that the rest fits it",
+            "{to} serves instead of {from}, this time without {}, so that the rest fits",
             counted(left_out, "older message")
         ),
     }
@@ -92,7 +92,7 @@ pub fn escalated(escalated: &Escalated) -> String {
     let failures = escalated.failures;
     match &escalated.role {
         Some(role) => format!("{role} takes over after {failures} failures in a row"),
-        None => format!("a person is asked after {failures} failures in a row"),
+        None => format!("the user is asked after {failures} failures in a row"),
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
         };
         assert_eq!(
             escalated(&taken),
-            "a person is asked after 2 failures in a row"
+            "the user is asked after 2 failures in a row"
         );
         taken.role = Some(Role::REASONING);
         assert_eq!(
@@ -161,7 +161,7 @@ mod tests {
         instead.left_out = 2;
         assert_eq!(
             downgraded(&instead),
-            "coding serves instead of reasoning, this time without 2 older messages, so that the rest fits it"
+            "coding serves instead of reasoning, this time without 2 older messages, so that the rest fits"
         );
     }
 }

@@ -85,8 +85,8 @@ impl MediaTypes {
 impl fmt::Display for MediaTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown => f.write_str("nobody knows what"),
-            Self::Only([]) => f.write_str("text alone"),
+            Self::Unknown => f.write_str("unknown types"),
+            Self::Only([]) => f.write_str("only text"),
             Self::Only(types) => write!(f, "text, {}", types.join(", ")),
         }
     }

@@ -81,7 +81,7 @@ fn an_answer_is_an_object_of_the_fields_each_as_it_has_to_be() {
     let fault = check(json!({"name": "A"})).unwrap_err();
     assert_eq!(
         fault.to_string(),
-        "\"name\" has to be a text from 2 to 4 characters"
+        "\"name\" must be text from 2 to 4 characters"
     );
     assert!(form().check(&JsonText::from_text("{")).is_err());
 }

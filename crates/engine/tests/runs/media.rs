@@ -71,7 +71,7 @@ async fn a_model_that_takes_text_alone_is_not_asked_and_the_error_names_it_and_t
     let error = orchestrator.stream(asked()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "attachment 2 (image/png, 16 bytes) cannot be sent: test/reader takes text alone"
+        "attachment 2 (image/png, 16 bytes) cannot be sent: test/reader accepts only text"
     );
     // Every model accepts text.
     let asked = request("What is it?").attach(Part::text("a"));
@@ -107,7 +107,7 @@ async fn a_role_whose_model_takes_it_serves_instead_of_one_whose_model_does_not(
 #[tokio::test(start_paused = true)]
 async fn a_role_that_is_asked_for_and_whose_model_does_not_take_it_is_named_with_what_it_takes() {
     const TOLD: &str =
-        "attachment 1 (image/png, 16 bytes) cannot be sent: test/router takes text alone";
+        "attachment 1 (image/png, 16 bytes) cannot be sent: test/router accepts only text";
     let (orchestrator, _, _) = that_prefers_a_blind_model();
     let by_router = Brought::default().role(Role::ROUTER);
     let asked = request("What is it?").attach(picture()).bring(by_router);
@@ -151,7 +151,7 @@ async fn what_a_model_has_answered_of_a_conversation_that_is_brought_keeps_no_ot
     let error = blind.stream(unanswered).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "image/png, 16 bytes cannot be sent: test/reader takes text alone"
+        "image/png, 16 bytes cannot be sent: test/reader accepts only text"
     );
 }
 
@@ -276,7 +276,7 @@ async fn a_run_without_a_session_checks_what_it_is_given_too() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "image/png, 16 bytes cannot be sent: test/reader takes text alone"
+        "image/png, 16 bytes cannot be sent: test/reader accepts only text"
     );
 }
 

@@ -10,11 +10,11 @@ pub enum StoreError {
     #[error("there is no session {0}")]
     NoSuchSession(SessionId),
     /// A session already has this id.
-    #[error("there already is a session {0}")]
+    #[error("session {0} already exists")]
     SessionExists(SessionId),
     /// The session is no longer as it was read: another run came after the one that this run was to continue, or after
     /// what was to be removed.
-    #[error("session {0} went on meanwhile: read it again")]
+    #[error("session {0} has changed in the meantime: read it again")]
     SessionChanged(SessionId),
     /// No run has this id.
     #[error("there is no run {0}")]
@@ -29,10 +29,10 @@ pub enum StoreError {
     },
     /// Another process that is removing the session held it for longer than the store waits. Nothing was begun in the
     /// session.
-    #[error("session {0} is just being removed: try again in a moment")]
+    #[error("session {0} is being removed: try again in a moment")]
     SessionHeld(SessionId),
     /// Another run of the session began under the same idempotency key.
-    #[error("run {run} of session {session} was begun under the same idempotency key")]
+    #[error("run {run} of session {session} was started with the same idempotency key")]
     KeyTaken {
         /// The session.
         session: SessionId,
@@ -46,7 +46,7 @@ pub enum StoreError {
     #[error("run {0} has ended")]
     RunEnded(RunId),
     /// The run has reached its maximum size: it accepts only its end.
-    #[error("run {run} has {records} records of {bytes} bytes in all, more than a run may have")]
+    #[error("run {run} is too large: {records} records with {bytes} bytes in total")]
     RunTooLarge {
         /// The run.
         run: RunId,
@@ -57,7 +57,7 @@ pub enum StoreError {
     },
     /// The long outputs stored beside the run have reached their maximum size.
     #[error(
-        "the long outputs of run {run} would have {bytes} bytes, more than the {most} that are kept of a run"
+        "the long outputs of run {run} would take {bytes} bytes; the limit for a run is {most}"
     )]
     OutputsTooLarge {
         /// The run.
@@ -68,7 +68,7 @@ pub enum StoreError {
         most: u64,
     },
     /// No long output of this call is stored.
-    #[error("no long output of call {call} of run {run} is kept")]
+    #[error("run {run} has no stored long output of call {call}")]
     NoSuchOutput {
         /// The run.
         run: RunId,
@@ -76,7 +76,7 @@ pub enum StoreError {
         call: ToolCallId,
     },
     /// Another input was posted to the run's inbox under the same id.
-    #[error("another input was sent to run {run} under the id {id}")]
+    #[error("a different input was already sent to run {run} with the id {id}")]
     InputReused {
         /// The run.
         run: RunId,

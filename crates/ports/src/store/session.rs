@@ -173,7 +173,7 @@ impl ExpectedHead {
     pub fn met(self, end: ChainHead) -> Result<ChainHead, StoreError> {
         match self.hash {
             Some(expected) if !self.was_met => Err(StoreError::Damaged(format!(
-                "the chain of the session ends with {} after {} records, and never had the head {expected}",
+                "the session's hash chain ends with {} after {} records and never had the head {expected}",
                 end.hash, end.records
             ))),
             _ => Ok(end),

@@ -16,7 +16,7 @@ fn what_no_tool_can_be_made_of_is_refused_with_what_to_do() {
                 /** D. */
                 fn f() {}
             ),
-            "write `async fn`, or give one that blocks",
+            "write `async fn`, or pass a function that blocks",
         ),
         (
             quote!(
@@ -36,7 +36,7 @@ fn what_no_tool_can_be_made_of_is_refused_with_what_to_do() {
                 /** D. */
                 async fn f(&self) {}
             ),
-            "without `self`",
+            "cannot take `self`",
         ),
         (
             quote!(
@@ -57,21 +57,21 @@ fn what_no_tool_can_be_made_of_is_refused_with_what_to_do() {
                 /** D. */
                 async fn f(x: impl Copy) {}
             ),
-            "a type of its own",
+            "needs a concrete type",
         ),
         (
             quote!(
                 /** D. */
                 async fn f(a: ToolContext, b: ports::ToolContext) {}
             ),
-            "one context",
+            "only one context",
         ),
         (
             quote!(
                 /** D. */
                 async fn f(#[serde(default, alias = "q")] query: String) {}
             ),
-            "has one name",
+            "has only one name",
         ),
     ];
     for (function, expected) in table {
@@ -81,7 +81,7 @@ fn what_no_tool_can_be_made_of_is_refused_with_what_to_do() {
     let name = "f".repeat(65);
     let name = Ident::new(&name, proc_macro2::Span::call_site());
     let error = refused(quote!(/** D. */ async fn #name() {}));
-    assert!(error.contains("cannot name a tool"), "{error}");
+    assert!(error.contains("is not a valid tool name"), "{error}");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn what_is_borrowed_or_has_no_name_is_refused_with_what_to_write() {
             quote!(ctx: &ToolContext),
             "`ToolContext` for `&ToolContext`",
         ),
-        (quote!(_: ToolContext), "can be left out"),
+        (quote!(_: ToolContext), "can be removed"),
     ];
     for (parameter, expected) in table {
         let error = refused(quote!(/** D. */ async fn f(#parameter) {}));
