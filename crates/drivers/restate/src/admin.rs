@@ -50,7 +50,7 @@ pub struct Registered {
 #[non_exhaustive]
 pub enum AdminError {
     /// Restate does not answer.
-    #[error("Restate does not answer at {url} ({key})")]
+    #[error("Restate does not respond at {url} ({key})")]
     Unreachable {
         /// The URL that was called, without user and password.
         url: String,
@@ -61,7 +61,7 @@ pub enum AdminError {
         source: reqwest::Error,
     },
     /// Restate answers with an error status.
-    #[error("Restate refuses at {url}: {status}: {said}")]
+    #[error("Restate refused the request to {url}: {status}: {said}")]
     Refused {
         /// The URL that was called, without user and password.
         url: String,
@@ -74,7 +74,7 @@ pub enum AdminError {
     #[error("no worker is registered with Restate: start `neuraxis-server worker`")]
     NoWorker,
     /// New runs go to workers that Restate cannot reach.
-    #[error("new runs go to workers at {address}, and none answers Restate there")]
+    #[error("new runs go to workers at {address}, but none responds to Restate there")]
     NoneAnswers {
         /// The address of those workers.
         address: String,

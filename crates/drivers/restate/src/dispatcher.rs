@@ -65,7 +65,7 @@ impl RunDispatcher for RestateDispatcher {
         let drive = self.send(session, "drive").json(&Ticket { run });
         let drive = drive.header("idempotency-key", run.to_string());
         let taken: Taken = answered(drive).await?.json().await.map_err(|error| {
-            DispatchError::new("Restate's ingress gave an answer that nobody understands")
+            DispatchError::new("Restate's ingress sent an answer that cannot be parsed")
                 .caused_by(error)
         })?;
         if taken.status == Status::PreviouslyAccepted {
@@ -90,7 +90,9 @@ async fn answered(request: RequestBuilder) -> Result<Response, DispatchError> {
     }
     let said = said(answer).await;
     Err(DispatchError::new(match status.as_u16() {
-        404 => format!("Restate knows no worker: start `neuraxis-server worker` ({said})"),
+        404 => {
+            format!("no worker is registered with Restate: start `neuraxis-server worker` ({said})")
+        }
         _ => format!("Restate's ingress answered {status}: {said}"),
     }))
 }

@@ -63,7 +63,7 @@ impl Registration {
                 Ok(false) => {}
                 Err(error) => {
                     let error: &(dyn Error + 'static) = &error;
-                    tracing::warn!(error, "not registered with Restate yet");
+                    tracing::warn!(error, "could not register with Restate yet");
                 }
             }
             sleep(pause).await;
@@ -76,7 +76,7 @@ impl Registration {
                 Ok(()) => {}
                 Err(error) => {
                     let error: &(dyn Error + 'static) = &error;
-                    tracing::debug!(error, "nobody knows where new runs go");
+                    tracing::debug!(error, "could not check where new runs go");
                 }
             }
         }
@@ -88,13 +88,13 @@ impl Registration {
         let address = without_secrets(&self.address);
         match self.find().await? {
             Finding::Here => {
-                tracing::info!(address, "registered with Restate already");
+                tracing::info!(address, "already registered with Restate");
                 return Ok(true);
             }
             Finding::Younger(by) => {
                 if self.restate.reaches(&by).await? {
                     let by = without_secrets(&by);
-                    tracing::info!(address, by, "new runs go to younger workers");
+                    tracing::info!(address, by, "new runs go to newer workers");
                     return Ok(true);
                 }
             }
@@ -134,7 +134,7 @@ impl Registration {
             false => tracing::info!(
                 address,
                 found,
-                "registered with Restate, and a worker of another build answered it"
+                "registered with Restate, but a worker of another build responded"
             ),
         }
         Ok(is_ours)
