@@ -2,7 +2,7 @@
 #![expect(
     clippy::expect_used,
     clippy::panic,
-    reason = "a check tells what is wrong by a panic"
+    reason = "a check reports failures by panicking"
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,7 +108,10 @@ impl<'a> Aftermath<'a> {
     fn what_was_told_is_there(&self) {
         let kept: Vec<_> = self.records.iter().map(|record| record.to_json()).collect();
         for told in self.told {
-            assert!(kept.contains(told), "I1: told and not kept: {told}");
+            assert!(
+                kept.contains(told),
+                "I1: shown to the client, but not stored: {told}"
+            );
         }
     }
 
@@ -147,7 +150,7 @@ impl<'a> Aftermath<'a> {
                 {
                     let effect = result
                         .effect_id
-                        .expect("I3: an unknown outcome is that of an effect");
+                        .expect("I3: an unknown outcome belongs to an effect");
                     assert!(
                         journal.contains(&effect),
                         "I3: {effect} is not in the journal"
@@ -162,9 +165,9 @@ impl<'a> Aftermath<'a> {
         for (effect, times) in begun {
             assert!(
                 journal.contains(&effect),
-                "I3: {effect} was begun and is not in the journal"
+                "I3: {effect} was started, but is not in the journal"
             );
-            assert_eq!(times, 1, "I3: {effect} was begun {times} times");
+            assert_eq!(times, 1, "I3: {effect} was started {times} times");
         }
     }
 
@@ -206,7 +209,7 @@ impl<'a> Aftermath<'a> {
         let Some(canary) = self.canary else { return };
         let texts = self.records.iter().map(|record| record.to_json());
         for text in texts.chain(self.told.iter().cloned()) {
-            assert!(!text.contains(canary), "I7: told in {text}");
+            assert!(!text.contains(canary), "I7: the secret is in {text}");
         }
         if let Some(folder) = self.folder {
             assert_nowhere(folder, canary);
@@ -256,7 +259,7 @@ pub fn assert_nowhere(folder: &Path, canary: &str) {
         } else if kind.is_ok_and(|kind| kind.is_file()) {
             let bytes = fs::read(&path).unwrap_or_default();
             let found = holds(&bytes, canary.as_bytes());
-            assert!(!found, "I7: told in {}", path.display());
+            assert!(!found, "I7: the secret is in {}", path.display());
         }
     }
 }

@@ -3,7 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test whose call hangs, or sends what is no JSON, has failed"
+    reason = "a test fails if its call hangs or sends invalid JSON"
 )]
 
 use std::time::Duration;

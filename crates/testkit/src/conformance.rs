@@ -32,7 +32,7 @@ use std::time::Duration;
 const PROMPTLY: Duration = Duration::from_secs(10);
 
 /// Waits for an operation that must not hang.
-#[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#[expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 async fn promptly<T>(complaint: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PROMPTLY, future)
         .await

@@ -1,7 +1,7 @@
 //! A model server with one of the usual faults, until a test repairs it.
 #![expect(
     clippy::expect_used,
-    reason = "a test whose server does not start has failed"
+    reason = "a test fails if its server does not start"
 )]
 
 mod reply;
@@ -79,7 +79,7 @@ impl FaultyModelServer {
     /// Starts the server on its own port.
     #[must_use]
     pub fn start(fault: ModelFault) -> Self {
-        let socket = TcpSocket::new_v4().expect("a socket can be made");
+        let socket = TcpSocket::new_v4().expect("a socket can be created");
         let bound = socket.bind((Ipv4Addr::LOCALHOST, 0).into());
         bound.expect("a port is free");
         let server = Self {

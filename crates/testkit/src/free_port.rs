@@ -1,8 +1,5 @@
 //! A port for an address that must be known before a server listens on it.
-#![expect(
-    clippy::expect_used,
-    reason = "a test for which no port is free has failed"
-)]
+#![expect(clippy::expect_used, reason = "a test fails if no port is free")]
 
 use std::fmt;
 
@@ -29,7 +26,7 @@ impl FreePort {
     /// Panics if no port is free.
     #[must_use]
     pub fn take() -> Self {
-        let bound = TcpSocket::new_v4().expect("a socket can be made");
+        let bound = TcpSocket::new_v4().expect("a socket can be created");
         bound.set_reuseaddr(true).expect("sockets can share a port");
         bound
             .bind(([127, 0, 0, 1], 0).into())

@@ -1,7 +1,7 @@
 //! A real llama-server with the scripted model of `cargo xtask test`.
 #![expect(
     clippy::expect_used,
-    reason = "a test whose server does not start has failed"
+    reason = "a test fails if its server does not start"
 )]
 
 use std::io::{Read, Write};

@@ -19,7 +19,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
-    reason = "a test whose server does not start, or is asked what is no HTTP, has failed"
+    reason = "a test fails if its server does not start or receives invalid HTTP"
 )]
 
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! A real Postgres server with its own empty cluster.
 #![expect(
     clippy::expect_used,
-    reason = "a test whose server does not start has failed"
+    reason = "a test fails if its server does not start"
 )]
 
 use std::net::{Ipv4Addr, TcpStream};
@@ -90,7 +90,7 @@ impl Postgres {
         let Some(process) = &self.process else { return };
         let id = process.id();
         let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
-        let children = children.expect("the kernel tells which processes it has");
+        let children = children.expect("the kernel lists its processes");
         let sent = Command::new("kill")
             .arg(signal)
             .arg(id.to_string())

@@ -1,7 +1,7 @@
 //! A real Restate server with its own folder.
 #![expect(
     clippy::expect_used,
-    reason = "a test whose server does not start has failed"
+    reason = "a test fails if its server does not start"
 )]
 
 use std::io::{Read, Write};
@@ -38,7 +38,7 @@ impl Restate {
         let [ingress, admin, nodes] = std::array::from_fn(|_| FreePort::take());
         let name = format!("neuraxis-restate-{}-{ingress}", std::process::id());
         let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).expect("a folder can be made");
+        std::fs::create_dir_all(&folder).expect("a folder can be created");
         let mut server = Self {
             process: None,
             folder,

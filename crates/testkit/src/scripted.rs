@@ -34,7 +34,7 @@ impl<T> Answers<T> {
         lock(&self.0).push_back(Answer::Silence);
     }
 
-    #[expect(clippy::panic, reason = "a fake that panics is what the test asks for")]
+    #[expect(clippy::panic, reason = "the test asks for a fake that panics")]
     pub(crate) async fn next(&self, otherwise: T) -> T {
         let answer = lock(&self.0).pop_front();
         match answer {

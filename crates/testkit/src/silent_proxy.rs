@@ -20,7 +20,7 @@ impl SilentProxy {
     /// # Panics
     ///
     /// Panics if the URL does not contain them, or if no port is free.
-    #[expect(clippy::expect_used, reason = "a test without its proxy has failed")]
+    #[expect(clippy::expect_used, reason = "a test fails without its proxy")]
     pub async fn start(url: &str) -> Self {
         let (before, target) = url.split_once('@').expect("the URL names a user");
         let (address, database) = target.split_once('/').expect("the URL names a database");

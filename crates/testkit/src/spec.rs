@@ -1,7 +1,7 @@
 //! Tool specs.
 #![expect(
     clippy::expect_used,
-    reason = "a name that is no tool name is a mistake in the test itself"
+    reason = "an invalid tool name is a mistake in the test itself"
 )]
 
 use std::time::Duration;

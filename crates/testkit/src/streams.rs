@@ -3,7 +3,7 @@
 //! errors.
 #![expect(
     clippy::unwrap_used,
-    reason = "a corpus that cannot be read is a test that failed"
+    reason = "a test fails if its corpus cannot be read"
 )]
 
 use std::path::Path;
@@ -42,7 +42,7 @@ pub async fn are_replies_or_errors(
         let [split, _] = ask(&server).await;
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         assert_eq!(whole.is_ok(), name.starts_with("good"), "{name}: {whole:?}");
-        assert!(no_stream.is_err(), "{name}: a stream is no document");
+        assert!(no_stream.is_err(), "{name}: a stream is not a document");
         match (whole, split) {
             (Ok(whole), Ok(split)) => assert_eq!(whole, split, "{name}"),
             (whole, split) => {

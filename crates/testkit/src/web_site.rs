@@ -1,7 +1,7 @@
 //! A scripted web site on loopback.
 #![expect(
     clippy::expect_used,
-    reason = "a test whose site does not start has failed"
+    reason = "a test fails if its site does not start"
 )]
 
 use std::fmt;

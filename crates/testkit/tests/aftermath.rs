@@ -100,7 +100,7 @@ fn what_was_done_twice_is_found() {
 }
 
 #[test]
-#[should_panic(expected = "was begun and is not in the journal")]
+#[should_panic(expected = "was started, but is not in the journal")]
 fn what_was_begun_without_a_record_is_found() {
     let effects = [effect()];
     Aftermath::of(&whole()).effects(&effects).assert_whole();
@@ -195,7 +195,7 @@ fn what_follows_the_end_is_found() {
 }
 
 #[test]
-#[should_panic(expected = "I7: told in")]
+#[should_panic(expected = "I7: the secret is in")]
 fn a_secret_in_a_record_is_found() {
     Aftermath::of(&whole()).canary("Hello?").assert_whole();
 }

@@ -1,5 +1,5 @@
 //! The rules of the [`Ids`] port.
-#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#![expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub async fn ids_made_at_the_same_time_differ(ids: impl Ids) {
     let threads: Vec<_> = (0..4).map(|_| make(Arc::clone(&ids))).collect();
     let made = threads
         .into_iter()
-        .flat_map(|thread| thread.join().expect("an id is made without a panic"));
+        .flat_map(|thread| thread.join().expect("an id is created without a panic"));
     assert_eq!(
         made.collect::<BTreeSet<_>>().len(),
         4_000,

@@ -4,7 +4,7 @@
 #![expect(
     clippy::expect_used,
     clippy::panic,
-    reason = "a suite tells what is wrong by a panic"
+    reason = "a suite reports failures by panicking"
 )]
 
 use std::time::Duration;
@@ -94,7 +94,7 @@ pub async fn a_message_may_be_as_long_as_is_said_and_no_longer(feeds: [impl Live
     let [one, other] = feeds;
     let [_, mut heard] = connected(&one, &other).await;
     let most = one.max_message();
-    assert!(most >= 1_024, "{most} bytes hold too little");
+    assert!(most >= 1_024, "{most} bytes are too few");
     // With characters of several bytes, since the limit counts bytes.
     let longest = format!("{}{}", "x".repeat(most % 2), "é".repeat(most / 2));
     send(&one, LiveRecipient::One(other.address()), longest.clone()).await;
@@ -136,7 +136,7 @@ pub async fn a_flood_blocks_nobody_and_what_it_costs_is_told(feeds: [impl LiveFe
     .await;
     let (mut missed, mut came) = (false, 0);
     loop {
-        match promptly("nothing comes after a flood", heard.next()).await {
+        match promptly("nothing arrives after a flood", heard.next()).await {
             Some(LiveNews::Message(text)) if &*text == "the last" => break,
             Some(LiveNews::Message(_)) => came += 1,
             Some(LiveNews::Missed) => missed = true,
@@ -145,7 +145,7 @@ pub async fn a_flood_blocks_nobody_and_what_it_costs_is_told(feeds: [impl LiveFe
     }
     assert!(
         missed || came + refused == MANY,
-        "{came} came, {refused} were refused, and nobody was told of the rest"
+        "{came} arrived, {refused} were refused, and the loss of the rest was not reported"
     );
 }
 
@@ -172,7 +172,7 @@ async fn ready(feed: &impl LiveFeed, inboxes: &mut [Box<dyn LiveInbox>; 2]) {
                 }
             }
         };
-        promptly("the feeds do not hear each other", connecting).await;
+        promptly("the feeds do not receive each other's messages", connecting).await;
     }
     let last = format!("ready {}", feed.address());
     send(feed, LiveRecipient::Everyone, last.clone()).await;
@@ -203,5 +203,5 @@ async fn message(inbox: &mut dyn LiveInbox) -> String {
             }
         }
     };
-    promptly("a message does not come", heard).await
+    promptly("a message does not arrive", heard).await
 }

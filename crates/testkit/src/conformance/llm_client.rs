@@ -1,5 +1,5 @@
 //! The rules of the [`LlmClient`] port.
-#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#![expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 
 use std::any::Any;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ pub async fn a_stream_ends_once_and_nothing_follows(subject: Subject) {
         assert_eq!(
             ends.last(),
             Some(&true),
-            "something follows the end: {deltas:?}"
+            "a delta follows the end: {deltas:?}"
         );
     }
 }
@@ -114,12 +114,12 @@ pub async fn a_call_cancelled_from_the_start_is_cancelled(subject: Subject) {
     let ctx = call_context();
     ctx.cancellation.cancel();
     let whole = promptly(
-        "respond goes on",
+        "respond continues",
         subject.client.respond(subject.first(), &ctx),
     )
     .await;
     assert_cancelled(whole);
-    let streamed = promptly("the stream goes on", async {
+    let streamed = promptly("the stream continues", async {
         let stream: ReplyStream = subject.client.stream_respond(subject.first(), &ctx).await?;
         stream.try_collect::<Vec<_>>().await
     });
@@ -138,14 +138,14 @@ pub async fn a_stream_cancelled_midway_is_cancelled(subject: Subject) {
         let first = stream
             .next()
             .await
-            .expect("a first piece comes")
-            .expect("the first piece is no error");
+            .expect("a first piece arrives")
+            .expect("the first piece is not an error");
         assert!(
             !matches!(first, ReplyDelta::End(_)),
             "the reply streams in one piece: nothing can be tested"
         );
         ctx.cancellation.cancel();
-        let rest = promptly("the stream goes on", stream.try_collect::<Vec<_>>()).await;
+        let rest = promptly("the stream continues", stream.try_collect::<Vec<_>>()).await;
         assert_cancelled(rest);
     }
 }
@@ -162,7 +162,7 @@ pub async fn a_call_cancelled_while_it_waits_is_cancelled(subject: Subject) {
         "the stalled client answers"
     );
     ctx.cancellation.cancel();
-    assert_cancelled(promptly("respond goes on", whole).await);
+    assert_cancelled(promptly("respond continues", whole).await);
 
     let ctx = call_context();
     let streamed = async {
@@ -175,7 +175,7 @@ pub async fn a_call_cancelled_while_it_waits_is_cancelled(subject: Subject) {
         "the stalled client answers"
     );
     ctx.cancellation.cancel();
-    assert_cancelled(promptly("the stream goes on", streamed).await);
+    assert_cancelled(promptly("the stream continues", streamed).await);
 }
 
 /// A call whose future is dropped leaves the client usable.
@@ -204,8 +204,8 @@ pub async fn dropping_a_stream_midway_does_no_harm(subject: Subject) {
     stream
         .next()
         .await
-        .expect("a first piece comes")
-        .expect("the first piece is no error");
+        .expect("a first piece arrives")
+        .expect("the first piece is not an error");
     drop(stream);
     assert_eq!(respond(&subject, subject.first()).await, expected);
 }

@@ -193,7 +193,7 @@ struct Busy {
     lease: RunLease,
 }
 
-#[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#[expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 impl Busy {
     /// Adds the session `main` and starts its first run.
     async fn new(store: &impl SessionStore) -> Self {
@@ -249,7 +249,7 @@ impl Busy {
     }
 }
 
-#[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#[expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 fn id(text: &str) -> SessionId {
     text.parse().expect("a valid session id")
 }
@@ -264,12 +264,12 @@ fn session_of(text: &str, seconds: u64) -> Session {
     session
 }
 
-#[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#[expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 async fn records(store: &impl SessionStore, run: RunId) -> Vec<Arc<Record>> {
     store.records(run, Seq(0)).await.expect("the run is known")
 }
 
-#[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#[expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 async fn history(store: &impl SessionStore, session: &SessionId) -> Vec<String> {
     let history = store.history(session).await.expect("the session is known");
     history

@@ -1,5 +1,5 @@
 //! The rules of the [`Tool`] port.
-#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#![expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 
 use std::sync::Arc;
 
@@ -73,13 +73,13 @@ pub async fn a_cancelled_call_ends_promptly<T: Tool + ?Sized>((tool, arguments):
     let arguments = JsonText::from_text(arguments);
     let early = tool.call(arguments.clone(), cancelled);
     let _: Result<ToolOutput, ToolError> =
-        promptly("a call cancelled from the start goes on", early).await;
+        promptly("a call that was cancelled from the start continues", early).await;
 
     let mut late = tool.call(arguments, running);
     if (&mut late).now_or_never().is_none() {
         token.cancel();
         let _: Result<ToolOutput, ToolError> =
-            promptly("a call cancelled while it runs goes on", late).await;
+            promptly("a call that was cancelled while running continues", late).await;
     }
 }
 

@@ -1,5 +1,5 @@
 //! The rules of the [`TraceSink`] port.
-#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#![expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The rules of the [`WebSearch`] port.
-#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#![expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -174,7 +174,7 @@ pub async fn a_service_that_fails_may_be_asked_again(subject: Subject) {
 /// Something other than a search service answers at that address.
 pub async fn what_is_no_service_gives_an_answer_that_cannot_be_read(subject: Subject) {
     let found = subject.search(SearchScene::IsNoService, "rivers", 5).await;
-    let error = found.expect_err("a web page is no answer");
+    let error = found.expect_err("a web page is not an answer");
     assert!(
         matches!(error, WebSearchError::InvalidResponse { .. }),
         "{error}"
@@ -200,5 +200,5 @@ pub async fn a_dropped_search_does_no_harm(subject: Subject) {
 
 fn assert_hidden(error: &WebSearchError) {
     let text = format!("{error} {error:?}");
-    assert!(!text.contains("canary"), "the key is told: {text}");
+    assert!(!text.contains("canary"), "the key is exposed: {text}");
 }

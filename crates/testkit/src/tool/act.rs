@@ -103,7 +103,7 @@ impl Act {
         self
     }
 
-    #[expect(clippy::panic, reason = "a tool that panics is what the test asks for")]
+    #[expect(clippy::panic, reason = "the test asks for a tool that panics")]
     pub(super) async fn play(self, ctx: &ToolContext) -> Result<ToolOutput, ToolError> {
         for step in self.before {
             match step {

@@ -1,5 +1,5 @@
 //! Rules for what a session carries from one run to the next: taint, grants, and its plan.
-#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#![expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 
 use std::sync::Arc;
 
@@ -48,12 +48,12 @@ fn granting(busy: &mut Busy, granted: Vec<Grant>) -> Arc<Record> {
 }
 
 async fn remembered(store: &impl SessionStore, session: &SessionId) -> Remembered {
-    let carried = store.carried(session).await.expect("it is told");
+    let carried = store.carried(session).await.expect("it is reported");
     carried.remembered
 }
 
 async fn sources(store: &impl SessionStore, session: &str) -> Vec<String> {
-    let carried = store.carried(&id(session)).await.expect("it is told");
+    let carried = store.carried(&id(session)).await.expect("it is reported");
     let sources = carried.taint.sources().iter();
     assert!(
         sources.clone().all(|source| source.since.is_none()),
@@ -152,7 +152,7 @@ pub async fn answers_that_were_imported_count_for_nothing(store: impl SessionSto
     assert!(store.verify(&busy.session, None).await.is_ok());
     assert_eq!(store.release(&busy.lease).await, Ok(()));
     let again = store.begin_run(&busy.session, run).await;
-    busy.lease = again.expect("nobody drives it");
+    busy.lease = again.expect("no process drives it");
     let given = [granting(&mut busy, vec![grant(2, GrantScope::Tool)])];
     busy.commit(&store, &given).await;
     let given = remembered(&store, &busy.session).await;
@@ -206,7 +206,7 @@ pub async fn the_last_plan_of_a_session_is_known(store: impl SessionStore) {
     let session = busy.session.clone();
     let plan = async || {
         let carried = store.carried(&session).await;
-        carried.expect("it is told").plan
+        carried.expect("it is reported").plan
     };
     assert_eq!(plan().await, None);
     let planned = |text: &str| {

@@ -1,5 +1,5 @@
 //! Rules for runs that begin with the records of their first step: run and records are stored together or not at all.
-#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#![expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 
 use std::sync::Arc;
 
@@ -78,7 +78,10 @@ pub async fn a_run_begun_again_has_to_begin_with_the_same_records(store: impl Se
     let more = [log.warned("slow")];
     assert_eq!(store.commit(&lease, &more).await, Ok(()));
     let again = store.begin(&RunStart::new(id("main"), log.run())).await;
-    assert!(again.is_ok(), "without records it only goes on: {again:?}");
+    assert!(
+        again.is_ok(),
+        "without records it only continues: {again:?}"
+    );
 }
 
 /// A run may end as it begins. Its session is free immediately, and a caller that missed the answer can ask again.
@@ -160,7 +163,7 @@ pub async fn a_session_says_where_it_stands(store: impl SessionStore) {
 
     let empty = session_of("side", 0).seeded([Message::user("Before.")].into_iter().collect());
     assert_eq!(store.create_session(&empty).await, Ok(()));
-    let standing = store.standing(&empty.id).await.expect("it is there");
+    let standing = store.standing(&empty.id).await.expect("it exists");
     assert_eq!((standing.last_run, standing.history), (None, empty.seed));
     assert_eq!(standing.carried, Carried::default());
 }
@@ -219,7 +222,11 @@ pub async fn of_runs_that_go_on_from_one_run_at_once_one_wins(store: impl Sessio
             Err(error) => assert_eq!(error, StoreError::SessionChanged(id("main"))),
         }
     }
-    assert_eq!(won.len(), 1, "these runs went on from one: {won:?}");
+    assert_eq!(
+        won.len(),
+        1,
+        "these runs continued from the same run: {won:?}"
+    );
     assert_eq!(standing(&*store).await.0, won.first().copied());
 }
 
@@ -263,7 +270,7 @@ pub async fn runs_of_many_sessions_begin_at_once(store: impl SessionStore) {
 
 /// Returns the last run of the session `main`, if it has ended, and the texts of its messages.
 async fn standing(store: &impl SessionStore) -> (Option<RunId>, Vec<String>) {
-    let standing = store.standing(&id("main")).await.expect("it is there");
+    let standing = store.standing(&id("main")).await.expect("it exists");
     let said = standing.history.messages().iter();
     (standing.last_run, said.map(|it| it.text()).collect())
 }

@@ -2,7 +2,7 @@
 //!
 //! The hash of each record covers the previous one, starting from the session. A client that notes a head elsewhere can
 //! later detect whether a record was changed, moved or cut off. Not for how a store handles damage in its own files.
-#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#![expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 
 use neuraxis_core::ContentHash;
 use neuraxis_ports::{ChainHead, SessionStore, StoreError};

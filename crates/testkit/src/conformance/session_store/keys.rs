@@ -1,5 +1,5 @@
 //! Rules for idempotency keys: only one run of a session begins under a key.
-#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#![expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 
 use neuraxis_core::{ContentHash, JsonText, RunId, SessionId};
 use neuraxis_ports::{KeyedRequest, RunFilter, RunStart, RunSummary, SessionStore, StoreError};

@@ -1,5 +1,5 @@
 //! Rules for leases: which process may drive a run, and how others see that no process is driving it.
-#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#![expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 
 use std::time::UNIX_EPOCH;
 
@@ -14,7 +14,7 @@ use crate::clock::CountingIds;
 use crate::reply;
 
 async fn unfinished(store: &impl SessionStore) -> Vec<RunId> {
-    let left = store.unfinished().await.expect("the store tells");
+    let left = store.unfinished().await.expect("the store answers");
     left.iter().map(|run| run.run_id).collect()
 }
 
@@ -27,7 +27,7 @@ pub async fn a_released_run_stays_unfinished_and_keeps_its_session(store: impl S
     assert_eq!(store.release(&busy.lease).await, Ok(()));
     assert_eq!(store.release(&busy.lease).await, Ok(()), "the second time");
     assert_eq!(unfinished(&store).await, [run]);
-    assert!(store.run(run).await.expect("the run is there").released);
+    assert!(store.run(run).await.expect("the run exists").released);
     let second = store.begin_run(&busy.session, CountingIds::nth_run(2));
     let busy_with = StoreError::SessionBusy {
         session: busy.session.clone(),
@@ -52,7 +52,7 @@ pub async fn an_owner_s_unfinished_runs_are_found_alone(store: impl SessionStore
         }
     }
     let found = async |owner: Option<&str>| {
-        let left = store.unfinished_of(owner).await.expect("the store tells");
+        let left = store.unfinished_of(owner).await.expect("the store answers");
         assert!(left.iter().all(|run| run.owner.as_deref() == owner));
         left.iter().map(|run| run.run_id).collect::<Vec<_>>()
     };
@@ -87,9 +87,9 @@ pub async fn a_released_run_is_taken_up_again(store: impl SessionStore) {
     busy.commit(&store, &first).await;
     assert_eq!(store.release(&busy.lease).await, Ok(()));
     let again = store.begin_run(&busy.session, run).await;
-    busy.lease = again.expect("nobody drives it");
+    busy.lease = again.expect("no process drives it");
     assert_eq!(unfinished(&store).await, []);
-    assert!(!store.run(run).await.expect("the run is there").released);
+    assert!(!store.run(run).await.expect("the run exists").released);
     let last = [busy.log.finished("Hi.")];
     busy.commit(&store, &last).await;
     assert_eq!(unfinished(&store).await, []);
@@ -104,11 +104,11 @@ pub async fn a_run_whose_lease_was_let_run_out_is_taken_up_at_once(store: impl S
     busy.commit(&store, &first).await;
     assert_eq!(store.expire(&busy.lease).await, Ok(()));
     assert_eq!(unfinished(&store).await, [run]);
-    let left = store.run(run).await.expect("the run is there");
+    let left = store.run(run).await.expect("the run exists");
     assert_eq!(left.leased_until, None);
     let older = busy.lease.clone();
     let again = store.begin_run(&busy.session, run).await;
-    busy.lease = again.expect("nobody drives it");
+    busy.lease = again.expect("no process drives it");
     assert_eq!(store.expire(&older).await, Err(StoreError::Stale(run)));
     assert_eq!(unfinished(&store).await, []);
 }
@@ -133,7 +133,7 @@ pub async fn a_lease_is_renewed_by_its_holder_alone(store: impl SessionStore) {
 pub async fn a_lease_says_how_long_it_lasts(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let run = store.run(busy.log.run()).await.expect("the run is known");
-    let until = run.leased_until.expect("somebody holds it");
+    let until = run.leased_until.expect("a process holds it");
     let now = UNIX_EPOCH.elapsed().expect("it is later than 1970");
     let left = until.as_millisecond() - i64::try_from(now.as_millis()).expect("a time");
     let length = i64::try_from(busy.lease.length.as_millis()).expect("a time");
@@ -160,7 +160,7 @@ pub async fn a_run_says_until_when_it_is_held_while_it_is(store: impl SessionSto
         let one = store.run(run).await.expect("the run is known");
         let found = store.find_runs(&RunFilter::default()).await;
         let listed = store.runs(&session).await.expect("the session is known");
-        let told = [vec![one], found.expect("the store tells"), listed].concat();
+        let told = [vec![one], found.expect("the store answers"), listed].concat();
         let held: Vec<_> = told.iter().map(|run| run.leased_until.is_some()).collect();
         assert_eq!(held.len(), 3);
         assert!(held.windows(2).all(|two| two.first() == two.last()));
@@ -171,10 +171,10 @@ pub async fn a_run_says_until_when_it_is_held_while_it_is(store: impl SessionSto
     busy.commit(&store, &first).await;
     assert!(is_held().await, "at work");
     assert_eq!(store.release(&busy.lease).await, Ok(()));
-    assert!(!is_held().await, "given back");
+    assert!(!is_held().await, "released");
     let again = store.begin_run(&session, run).await;
-    busy.lease = again.expect("nobody drives it");
-    assert!(is_held().await, "taken up again");
+    busy.lease = again.expect("no process drives it");
+    assert!(is_held().await, "resumed again");
     let last = [busy.log.finished("Hi.")];
     busy.commit(&store, &last).await;
     assert!(!is_held().await, "ended");
@@ -203,7 +203,7 @@ pub async fn a_lease_of_an_older_holder_is_good_for_nothing(store: impl SessionS
 pub async fn an_imported_run_says_so_until_it_is_begun_again(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
-    let imported = async || store.run(run).await.expect("the run is there").imported;
+    let imported = async || store.run(run).await.expect("the run exists").imported;
     assert!(!imported().await);
     let first = [busy.log.started("Hello?")];
     let start = RunStart::new(busy.session.clone(), run).imported();
@@ -212,10 +212,10 @@ pub async fn an_imported_run_says_so_until_it_is_begun_again(store: impl Session
     busy.commit(&store, &first).await;
     assert_eq!(store.release(&busy.lease).await, Ok(()));
     assert!(imported().await);
-    let left = store.unfinished().await.expect("the store tells");
+    let left = store.unfinished().await.expect("the store answers");
     assert!(left.iter().all(|run| run.imported) && left.len() == 1);
     let again = store.begin_run(&busy.session, run).await;
-    busy.lease = again.expect("nobody drives it");
+    busy.lease = again.expect("no process drives it");
     assert!(!imported().await);
     let begun = store.begin(&start).await;
     busy.lease = begun.expect("the same store may begin it again");
@@ -228,12 +228,12 @@ pub async fn an_imported_run_says_so_until_it_is_begun_again(store: impl Session
 /// There may be many waiting runs: a query for those that can continue does not return the others.
 pub async fn a_run_that_waits_is_due_once_something_was_posted_to_it(store: impl SessionStore) {
     let due = async || {
-        let due = store.due().await.expect("the store tells");
+        let due = store.due().await.expect("the store answers");
         due.iter().map(|run| run.run_id).collect::<Vec<RunId>>()
     };
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
-    assert_eq!(due().await, [], "somebody drives it");
+    assert_eq!(due().await, [], "a process drives it");
     let pending = vec![Pending {
         effect_id: EffectId { run, number: 2 },
         tool_call_id: ToolCallId::from_text("call_1"),
@@ -254,11 +254,11 @@ pub async fn a_run_that_waits_is_due_once_something_was_posted_to_it(store: impl
     assert_eq!(store.post(run, &entry).await, Ok(()));
     assert_eq!(due().await, [run]);
     let again = store.begin_run(&busy.session, run).await;
-    busy.lease = again.expect("nobody drives it");
-    assert_eq!(due().await, [], "somebody drives it again");
+    busy.lease = again.expect("no process drives it");
+    assert_eq!(due().await, [], "a process drives it again");
     let goes_on = [busy.log.replied(reply::text(r#","status":"waiting""#))];
     busy.commit(&store, &goes_on).await;
     assert_eq!(store.settle(&busy.lease, &[entry.id]).await, Ok(()));
     assert_eq!(store.release(&busy.lease).await, Ok(()));
-    assert_eq!(due().await, [run], "it waits for nobody");
+    assert_eq!(due().await, [run], "it no longer waits");
 }

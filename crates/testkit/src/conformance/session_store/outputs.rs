@@ -25,12 +25,12 @@ fn long_text() -> String {
     lines.collect()
 }
 
-#[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#[expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 async fn joined(store: &impl RunOutputs, busy: &Busy, call: &ToolCallId, most: usize) -> String {
     let (mut text, mut from) = (String::new(), Some(OutputPlace::Byte(0)));
     while let Some(place) = from {
         let page = store.output_page(busy.log.run(), call, place, most).await;
-        let page = page.expect("the output is kept");
+        let page = page.expect("the output is stored");
         assert!(page.text.len() <= most, "a page is longer than it may be");
         let breaks = text.matches('\n').count() as u64;
         assert_eq!(
@@ -63,7 +63,7 @@ pub async fn an_output_comes_back_page_by_page_as_it_was_kept(store: impl Sessio
 }
 
 /// The reader chooses where a page begins; after the end there is nothing.
-#[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#[expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 pub async fn a_page_begins_at_a_byte_or_a_line(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     let output = busy.output(1, long_text()).untrusted(true);
@@ -72,7 +72,7 @@ pub async fn a_page_begins_at_a_byte_or_a_line(store: impl SessionStore) {
         let page = store
             .output_page(busy.log.run(), &output.call, from, 12)
             .await;
-        page.expect("the output is kept")
+        page.expect("the output is stored")
     };
     let all = output.text.len() as u64;
     for (from, first_line, text) in [
@@ -100,7 +100,7 @@ pub async fn a_page_begins_at_a_byte_or_a_line(store: impl SessionStore) {
 }
 
 /// A character is always completely in one page.
-#[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#[expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 pub async fn a_page_never_splits_a_character(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
     // If a store splits the output into pieces, it must not split a character either.
@@ -111,13 +111,13 @@ pub async fn a_page_never_splits_a_character(store: impl SessionStore) {
     let page = store
         .output_page(busy.log.run(), &output.call, inside, 7)
         .await;
-    let page = page.expect("the output is kept");
+    let page = page.expect("the output is stored");
     assert_eq!((page.start, page.text.as_str()), (200_000, "🦀"));
     let page = store
         .output_page(busy.log.run(), &output.call, inside, 1)
         .await;
     assert_eq!(
-        page.expect("the output is kept").text,
+        page.expect("the output is stored").text,
         "🦀",
         "no page is empty before the end"
     );
@@ -185,7 +185,7 @@ pub async fn a_run_keeps_no_more_than_it_may(store: impl SessionStore) {
 }
 
 /// A process that lost a run can keep nothing more beside it. No process can after the run has ended.
-#[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#[expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 pub async fn a_lease_that_is_void_keeps_no_output(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let started = vec![busy.log.started("hello")];
@@ -201,7 +201,7 @@ pub async fn a_lease_that_is_void_keeps_no_output(store: impl SessionStore) {
     busy.lease = store
         .begin_run(&busy.session, run)
         .await
-        .expect("a released run is taken up");
+        .expect("a released run is resumed");
     assert_eq!(store.keep_output(&busy.lease, &output).await, Ok(()));
     let end = vec![busy.log.finished("hi")];
     busy.commit(&store, &end).await;

@@ -1,5 +1,5 @@
 //! Rules for records: what is stored, in which order, and what is refused.
-#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#![expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ pub async fn a_gap_in_the_records_is_refused(store: impl SessionStore) {
     assert_eq!(
         records(&store, run).await,
         [],
-        "part of a refused commit was kept"
+        "part of a refused commit was stored"
     );
     busy.commit(&store, &all).await;
 }
@@ -211,7 +211,10 @@ pub async fn a_dropped_commit_has_happened_whole_or_not_at_all(store: impl Sessi
     ];
     drop(store.commit(&busy.lease, &all).now_or_never());
     let kept = records(&store, busy.log.run()).await;
-    assert!(kept.is_empty() || kept == all, "a part was kept: {kept:?}");
+    assert!(
+        kept.is_empty() || kept == all,
+        "a part was stored: {kept:?}"
+    );
 }
 
 /// Any text is read back unchanged: control characters, escapes of lone surrogates, a megabyte in one value.

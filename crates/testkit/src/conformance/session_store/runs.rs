@@ -1,5 +1,5 @@
 //! Rules for runs: which run holds a session, and for how long.
-#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#![expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 
 use std::sync::Arc;
 
@@ -257,7 +257,7 @@ pub async fn of_runs_that_make_a_session_at_once_one_wins(store: impl SessionSto
             Err(error) => assert_eq!(error, StoreError::SessionExists(id("main"))),
         }
     }
-    assert_eq!(won.len(), 1, "these runs made the session: {won:?}");
+    assert_eq!(won.len(), 1, "these runs created the session: {won:?}");
 }
 
 /// A run that was abandoned before its first commit leaves its session free, and no trace.

@@ -1,5 +1,5 @@
 //! Rules for sessions and their history.
-#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#![expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 
 use neuraxis_core::{Message, Seq, Transcript, run_messages};
 use neuraxis_ports::{MAX_OWNER_BYTES, SessionFilter, SessionStore, StoreError};
@@ -300,12 +300,20 @@ pub async fn old_sessions_are_pruned_and_busy_ones_stay(store: impl SessionStore
         idle.collect::<Vec<_>>()
     };
     assert_eq!(idle(0, 10).await, Vec::<String>::new());
-    assert_eq!(idle(2, 10).await, ["empty"], "those that would go");
+    assert_eq!(idle(2, 10).await, ["empty"], "those that would be removed");
     assert_eq!(idle(3, 10).await.len(), 2);
-    assert_eq!(idle(3, 1).await.len(), 1, "and no more than are asked for");
+    assert_eq!(idle(3, 1).await.len(), 1, "and no more than requested");
     assert_eq!(store.prune(after(0)).await, Ok(0));
-    assert_eq!(store.prune(after(2)).await, Ok(1), "the empty session goes");
-    assert_eq!(store.prune(after(3)).await, Ok(1), "the ended one goes");
+    assert_eq!(
+        store.prune(after(2)).await,
+        Ok(1),
+        "the empty session is removed"
+    );
+    assert_eq!(
+        store.prune(after(3)).await,
+        Ok(1),
+        "the ended one is removed"
+    );
     assert_eq!(
         store.records(old_run, Seq(0)).await,
         Err(StoreError::NoSuchRun(old_run))

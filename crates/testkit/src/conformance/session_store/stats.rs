@@ -1,5 +1,5 @@
 //! Rules for statistics over many runs: the same figures as from their records, whatever the store keeps in addition.
-#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#![expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Rules for what a store reports without returning records: runs, and what they used.
-#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+#![expect(clippy::expect_used, reason = "a suite reports failures by panicking")]
 
 use std::time::Duration;
 
@@ -71,13 +71,13 @@ pub async fn a_waiting_run_says_what_it_waits_for(store: impl SessionStore) {
     let first = [busy.log.started("Hello?"), busy.log.record(waiting)];
     busy.commit(&store, &first).await;
     assert_eq!(store.release(&busy.lease).await, Ok(()));
-    let told = store.unfinished().await.expect("the store tells");
+    let told = store.unfinished().await.expect("the store answers");
     let [told] = told.as_slice() else {
         unreachable!("one run was left")
     };
     assert_eq!((told.status, &told.pending), (RunStatus::Waiting, &pending));
     let again = store.begin_run(&busy.session, run).await;
-    busy.lease = again.expect("nobody drives it");
+    busy.lease = again.expect("no process drives it");
     let goes_on = [busy.log.replied(reply::text("Hi."))];
     busy.commit(&store, &goes_on).await;
     let told = store.run(run).await.expect("the run is known");
