@@ -27,7 +27,7 @@ impl Driver {
         let run = self.scope.run_id;
         match &error {
             StoreError::Stale(_) => {
-                tracing::warn!(%run, "another process holds the run, or may hold it by now; its work here is stopped");
+                tracing::warn!(%run, "another process holds the run, or may hold it by now; this process stops driving it");
             }
             error => {
                 tracing::error!(%run, %error, "could not store the run's records; the run is left to be resumed later");
