@@ -324,7 +324,7 @@ mod tests {
         assert!(problem.is(&SESSION_BUSY), "{problem:?}");
         let problem = format!("{problem:?}");
         assert!(
-            problem.contains("s1 is just being removed: try again"),
+            problem.contains("s1 is being removed: try again"),
             "{problem}"
         );
     }

@@ -128,7 +128,7 @@ fn a_log_with_something_withheld_says_that_it_cannot_be_replayed() {
     for format in ["text", "json"] {
         let replayed = machine.run(["runs", "replay", run, "--format", format]);
         assert_eq!(replayed.code, Some(1), "{replayed:?}");
-        let why = "the data policy withheld text: a hash is in its place";
+        let why = "the data policy withheld text: the log contains only hashes instead";
         assert!(replayed.stdout.contains(why), "{replayed:?}");
     }
     let shown = machine.run(["runs", "show", run]).stdout_of(0);

@@ -305,7 +305,9 @@ fn an_exported_session_comes_back_as_it_was() {
     let conflict = machine.run(["sessions", "import", "trip.jsonl"]);
     assert_eq!(conflict.code, Some(1));
     assert!(
-        conflict.stderr.contains("another session trip is here"),
+        conflict
+            .stderr
+            .contains("a different session trip already exists"),
         "{}",
         conflict.stderr
     );
