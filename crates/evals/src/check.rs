@@ -71,13 +71,13 @@ pub(crate) struct Schema {
 #[non_exhaustive]
 pub enum CheckFault {
     /// The check examines nothing.
-    #[error("the check looks at nothing: give it one of {0}")]
+    #[error("the check tests nothing: give it one of {0}")]
     Nothing(String),
     /// The check examines several things.
-    #[error("the check looks at several things, {0}: make a check of each")]
+    #[error("the check tests several things, {0}: write a separate check for each")]
     Several(String),
     /// A key is used with another that it does not belong to.
-    #[error("`{key}` belongs to {owners}")]
+    #[error("`{key}` can only be used with {owners}")]
     Misplaced {
         /// The key.
         key: &'static str,
@@ -85,16 +85,16 @@ pub enum CheckFault {
         owners: &'static str,
     },
     /// An invalid regular expression.
-    #[error("`regex` is no regular expression: {0}")]
+    #[error("`regex` is not a valid regular expression: {0}")]
     Regex(String),
     /// An invalid JSON path.
-    #[error("`json_path` is no JSON path (RFC 9535, such as $.city): {0}")]
+    #[error("`json_path` is not a valid JSON path (RFC 9535, such as $.city): {0}")]
     Path(String),
     /// An invalid JSON Schema, or a schema file that cannot be read.
-    #[error("`json_schema` is no JSON Schema: {0}")]
+    #[error("`json_schema` is not a valid JSON Schema: {0}")]
     Schema(String),
     /// No run ends for this reason.
-    #[error("no run finishes with {given:?}; the reasons are {known}")]
+    #[error("there is no finish reason {given:?}; the reasons are {known}")]
     Finish {
         /// The reason as written in the file.
         given: String,
@@ -102,10 +102,10 @@ pub enum CheckFault {
         known: String,
     },
     /// An empty string, which every answer contains.
-    #[error("`{0}` is empty, which every answer fits")]
+    #[error("`{0}` is empty, which matches every answer")]
     Empty(&'static str),
     /// A value that JSON cannot represent, such as infinity.
-    #[error("`{0}` holds a number that JSON has not")]
+    #[error("`{0}` contains a number that JSON cannot represent")]
     Number(&'static str),
 }
 

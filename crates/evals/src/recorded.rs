@@ -21,13 +21,13 @@ pub enum NoCase {
     #[error("it has no records")]
     NoRecords,
     /// The data policy kept the question out of the log.
-    #[error("the data policy withheld {0}: a hash stands in its place")]
+    #[error("the data policy withheld {0}: only a hash is stored")]
     Withheld(&'static str),
     /// There is no question, as in a fork that continues on its own.
-    #[error("no user asked anything in it")]
+    #[error("it contains no question of a user")]
     NoQuestion,
     /// The case contains something that TOML cannot express.
-    #[error("it holds what TOML cannot say, such as null in a list")]
+    #[error("it contains something that TOML cannot express, such as null in a list")]
     Unwritable,
 }
 
@@ -50,11 +50,11 @@ pub enum LeftOut {
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Attachments => "what was attached",
-            Self::EarlierCalls => "calls of tools in earlier runs",
-            Self::EarlierThoughts => "what models thought in earlier runs",
+            Self::Attachments => "attachments",
+            Self::EarlierCalls => "tool calls of earlier runs",
+            Self::EarlierThoughts => "the models' thinking in earlier runs",
             Self::EarlierNotes => "notes among earlier messages",
-            Self::Steered => "what was said while it was at work",
+            Self::Steered => "messages that arrived during the run",
         })
     }
 }

@@ -177,10 +177,10 @@ pub struct JudgeUsage {
 #[non_exhaustive]
 pub enum ReportFault {
     /// The text is not JSON, or lacks parts of a report.
-    #[error("it is no result of an eval")]
+    #[error("it is not the result of an eval")]
     Json(#[from] serde_json::Error),
     /// The report was written in another version of the format.
-    #[error("it is written in format {found}, and this program reads format {REPORT_FORMAT}")]
+    #[error("it is written in format {found}, but this program reads format {REPORT_FORMAT}")]
     OtherFormat {
         /// The format of the report.
         found: u32,

@@ -169,7 +169,7 @@ impl Seen {
             None if self.view.status() == RunStatus::Waiting => {
                 let pending = counted(self.view.pending().len() as u64, "call");
                 Some(format!(
-                    "the run waits for {pending} that nobody answers here"
+                    "the run waits for {pending} that nobody can answer here"
                 ))
             }
             None => Some("the run has not ended".to_owned()),

@@ -324,9 +324,9 @@ fn a_recording_that_could_not_answer_its_case_is_refused_with_the_reason() {
     machine.run(["trust", "add", "--yes"]).stdout_of(0);
     with_key(&machine, &["ask", "--session", "told", "Who are you?"]).stdout_of(0);
     for (session, reason) in [
-        ("calls", "calls of tools in earlier runs"),
-        ("attached", "what was attached"),
-        ("text", "what was attached"),
+        ("calls", "tool calls of earlier runs"),
+        ("attached", "attachments"),
+        ("text", "attachments"),
         ("told", "AGENTS.md"),
     ] {
         let run = &machine.runs(session)[0];

@@ -65,7 +65,10 @@ fn what_goes_on_is_what_a_person_asked_last_though_an_eval_ran_since() {
     machine.run(["eval", "evals.toml"]).stdout_of(0);
     for words in [&["runs", "show", "last"][..], &["-c", "And now?"]] {
         let complaint = machine.run(words).complaint(2);
-        assert!(complaint.contains("evals are passed over"), "{complaint}");
+        assert!(
+            complaint.contains("runs of evals do not count"),
+            "{complaint}"
+        );
     }
     let ask = ["ask", "--session", "mine", "What time is it in Asia/Tokyo?"];
     machine.run(ask).stdout_of(0);

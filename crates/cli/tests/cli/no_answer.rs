@@ -63,13 +63,13 @@ fn without_a_model_a_case_is_an_error_though_all_that_it_wants_is_true() {
     let machine = Machine::new().with_file("evals.toml", case);
     let done = machine.run(["eval", "evals.toml"]);
     assert_eq!(done.code, Some(1), "{done:?}");
-    assert!(done.stdout.contains("no model was there"), "{done:?}");
+    assert!(done.stdout.contains("no model was available"), "{done:?}");
     machine
         .run(["eval", "evals.toml", "--record", "a.cassette"])
         .stdout_of(1);
     let replayed = machine.run(["eval", "evals.toml", "--replay", "a.cassette"]);
     assert!(
-        replayed.stdout.contains("no model was there"),
+        replayed.stdout.contains("no model was available"),
         "{replayed:?}"
     );
     assert_eq!(replayed.code, Some(1), "{replayed:?}");
@@ -145,7 +145,7 @@ fn a_session_is_not_begun_under_what_looks_like_an_id_unless_somebody_says_so() 
     let id = listed[0]["id"].as_str().unwrap();
     let beginning = &id[..4];
     let told = ask(beginning, None).complaint(2);
-    assert!(told.contains("begins several ids"), "{told}");
+    assert!(told.contains("several ids begin with"), "{told}");
     ask(beginning, Some("--new")).stdout_of(0);
     let told = ask(beginning, Some("--new")).complaint(2);
     assert!(told.contains("already"), "{told}");

@@ -136,7 +136,7 @@ impl CheckTable {
                 "arguments",
                 self.arguments.is_some(),
                 calls,
-                "tool_called and tool_not_called",
+                "tool_called or tool_not_called",
             ),
             ("times", self.times.is_some(), called, "tool_called"),
             ("succeeded", self.succeeded.is_some(), called, "tool_called"),
@@ -221,7 +221,7 @@ fn schema_of(written: toml::Value, folder: Option<&Path>) -> Result<Check, Check
     let fault = |error: &dyn std::fmt::Display| CheckFault::Schema(format!("{file}: {error}"));
     let Some(folder) = folder else {
         return Err(fault(
-            &"only cases that are read from a file may name another",
+            &"only cases that are read from a file can name another file",
         ));
     };
     let path = folder.join(file);

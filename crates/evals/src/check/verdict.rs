@@ -44,15 +44,14 @@ impl Check {
                 let total = seen.view.usage().total.total;
                 match total.label {
                     CountLabel::Unknown if total.tokens <= *most => {
-                        Err("a provider did not say how many tokens it used".to_owned())
+                        Err("a provider did not report how many tokens it used".to_owned())
                     }
                     _ => at_most(total.tokens, *most, "token"),
                 }
             }
             Kind::MaxCost(most) => match seen.cost {
                 Some(cost) if cost.0 <= most.0 && seen.cost_label == CountLabel::Unknown => Err(
-                    "a provider did not say what a call used, so that nobody knows its cost"
-                        .to_owned(),
+                    "a provider did not report what a call used, so its cost is unknown".to_owned(),
                 ),
                 Some(cost) => at_most(cost.0, most.0, "micro-dollar"),
                 None => {
@@ -77,8 +76,7 @@ fn at_most(found: u64, most: u64, what: &str) -> Result<(), String> {
     if found <= most {
         return Ok(());
     }
-    let verb = if found == 1 { "is" } else { "are" };
-    Err(format!("there {verb} {}", counted(found, what)))
+    Err(format!("it used {}", counted(found, what)))
 }
 
 fn fits(schema: &Schema, seen: &Seen) -> Result<(), String> {
@@ -112,15 +110,15 @@ fn found(path: &JsonPath, equals: Option<&Value>, seen: &Seen) -> Result<(), Str
         let is_there = !found.is_empty();
         return is_there
             .then_some(())
-            .ok_or_else(|| format!("nothing is there: {}", seen.quoted()));
+            .ok_or_else(|| format!("nothing found: {}", seen.quoted()));
     };
     if found.iter().any(|value| holds(value, expected)) {
         return Ok(());
     }
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
     match found.is_empty() {
-        true => Err(format!("nothing is there: {}", seen.quoted())),
-        false => Err(format!("there is {}", seen.shown(&found.join(", "), 200))),
+        true => Err(format!("nothing found: {}", seen.quoted())),
+        false => Err(format!("found {}", seen.shown(&found.join(", "), 200))),
     }
 }
 

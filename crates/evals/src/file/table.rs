@@ -79,7 +79,7 @@ impl CaseTable {
         ];
         match own.into_iter().find(|(_, is_there)| *is_there) {
             Some((key, _)) => Err(Fault::new(format!(
-                "`{key}` is each case's own: it cannot stand in [defaults]"
+                "`{key}` belongs to a single case: it cannot be set in [defaults]"
             ))),
             None => Ok(()),
         }
@@ -100,7 +100,7 @@ impl CaseTable {
         let message = self.message.unwrap_or_default();
         if source.begins_a_run() && message.trim().is_empty() {
             return Err(Fault::new(format!(
-                "case {name:?} has no `message`; one about a run that is there already has `run` or `log` instead"
+                "case {name:?} has no `message`; a case about an existing run has `run` or `log` instead"
             )));
         }
         let approve = self.approve.as_ref().or(defaults.approve.as_ref());
@@ -167,7 +167,7 @@ impl CaseTable {
             (None, Some(run), None) => Ok(Source::Run(run.clone())),
             (None, None, Some(file)) => Ok(Source::Log(beside(file))),
             _ => Err(Fault::new(format!(
-                "case {name:?} has several of `cassette`, `run` and `log`: whose run is it about?"
+                "case {name:?} has more than one of `cassette`, `run` and `log`: keep one"
             ))),
         }
     }
@@ -214,7 +214,7 @@ impl CaseTable {
 fn approved(value: &toml::Value) -> Result<CallPattern, Fault> {
     let wrong = || {
         Fault::new(format!(
-            "`approve` takes names of tools and tables such as {{ tool = \"write_file\", arguments = {{ path = \"notes.txt\" }} }}, not {value}"
+            "`approve` accepts names of tools, and tables such as {{ tool = \"write_file\", arguments = {{ path = \"notes.txt\" }} }}, not {value}"
         ))
     };
     match value {

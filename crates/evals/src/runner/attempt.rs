@@ -79,7 +79,7 @@ impl Evals {
         if last_reply(records).is_some_and(self.is_no_answer) {
             // Only the first line: the rest, such as what else could be asked, would be repeated under each case.
             let told = seen.answer().trim().lines().next().unwrap_or_default();
-            return Some(seen.reason(&format!("no model was there to answer: {told}")));
+            return Some(seen.reason(&format!("no model was available to answer: {told}")));
         }
         let mut failed = records.iter().filter_map(|record| match &record.body {
             RecordBody::LlmFailed(failed) if failed.next == NextAttempt::None => {
@@ -208,9 +208,7 @@ fn absent_server(case: &Case, orchestrator: &Orchestrator) -> Option<String> {
         let (server, _) = tool.split_once(SERVER_SEPARATOR)?;
         let is_absent = !is_there(&format!("{server}{SERVER_SEPARATOR}"));
         is_absent.then(|| {
-            format!(
-                "{tool}: tool server {server} has no tools here now, as where it is not connected"
-            )
+            format!("{tool}: tool server {server} currently has no tools; it may not be connected")
         })
     })
 }
@@ -263,7 +261,7 @@ fn failed_agent(case: &Case, records: &[Arc<Record>]) -> Option<String> {
 /// Returns a failed check if the model did not reach an answer.
 fn no_answer(seen: &Seen) -> Option<CheckReport> {
     Some(CheckReport {
-        check: "the run comes to an answer".to_owned(),
+        check: "the run produces an answer".to_owned(),
         verdict: Verdict::Failed,
         message: Some(seen.no_answer()?),
         judge_run: None,
@@ -294,7 +292,7 @@ fn log(file: &Path) -> Result<Vec<Arc<Record>>, String> {
     match runs.pop() {
         Some(run) if runs.is_empty() => Ok(run.records),
         _ => Err(format!(
-            "{name} holds {} runs: write the records of one, with `neuraxis runs show ID --format events`",
+            "{name} holds {} runs: write the records of one with `neuraxis runs show ID --format events`",
             runs.len() + 1
         )),
     }

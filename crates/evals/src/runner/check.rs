@@ -14,7 +14,7 @@ use crate::check::Check;
 
 /// Names the setting that says which roles may judge.
 const JUDGED: &str =
-    "judges are asked in mode conservative: [modes.conservative] roles says which may serve";
+    "judges run in mode conservative: `roles` in [modes.conservative] lists which may serve";
 
 /// Why a case cannot be run as written.
 #[derive(Debug, Clone, PartialEq, Eq)]

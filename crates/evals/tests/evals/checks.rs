@@ -165,7 +165,7 @@ async fn a_price_without_a_count_is_not_little_either() {
     let found = found(&report);
     assert_eq!(
         found[0].message.as_deref().unwrap(),
-        "a provider did not say what a call used, so that nobody knows its cost"
+        "a provider did not report what a call used, so its cost is unknown"
     );
     assert_eq!(crate::verdicts(&report), [Verdict::Failed]);
 }

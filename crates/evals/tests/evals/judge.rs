@@ -115,5 +115,5 @@ async fn a_role_that_may_not_judge_is_told_with_where_that_stands() {
         fault.contains("policy does not allow role coding"),
         "{fault}"
     );
-    assert!(fault.contains("[modes.conservative] roles"), "{fault}");
+    assert!(fault.contains("`roles` in [modes.conservative]"), "{fault}");
 }

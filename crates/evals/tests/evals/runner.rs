@@ -101,7 +101,7 @@ async fn a_run_without_an_answer_fails_whatever_else_is_as_it_should_be() {
     let case = || Case::new("a", "Hello").check(Check::tool_not_called("refund"));
     let report = run(calling(), case()).await;
     assert_eq!(verdicts(&report), [Verdict::Failed, Verdict::Passed]);
-    assert_eq!(found(&report)[0].check, "the run comes to an answer");
+    assert_eq!(found(&report)[0].check, "the run produces an answer");
     let end = neuraxis_core::FinishReason::Budget(BudgetKind::RepeatedCalls);
     let wanted = run(calling(), case().check(Check::finish_reason(&end))).await;
     assert!(wanted.passed(), "{wanted}");
@@ -148,7 +148,7 @@ async fn a_reply_that_answers_nothing_is_an_error_whatever_checks_want() {
     assert_eq!(statuses, [CaseStatus::Error, CaseStatus::Passed]);
     assert_eq!(
         report.cases[0].attempts[0].error.as_deref(),
-        Some("no model was there to answer: I am no model.")
+        Some("no model was available to answer: I am no model.")
     );
 }
 

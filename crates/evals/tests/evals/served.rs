@@ -165,7 +165,7 @@ async fn a_case_about_a_tool_server_without_tools_is_an_error_and_asks_no_model(
         if status == CaseStatus::Error {
             let told = error(&report, 0);
             assert!(
-                told.contains("tool server shop has no tools here now"),
+                told.contains("tool server shop currently has no tools"),
                 "{told}"
             );
             assert!(model.calls().is_empty());
