@@ -294,10 +294,10 @@ impl Prompter {
         let kept = kept.await.map_err(anyhow::Error::new);
         match kept.and_then(|kept| kept.map_err(anyhow::Error::new)) {
             Ok(file) => progress::notice(&format!(
-                "kept in {file} (`neuraxis trust show` shows it, `neuraxis trust remove` takes it back)"
+                "saved in {file} (`neuraxis trust show` shows it, `neuraxis trust remove` removes it)"
             )),
             Err(error) => progress::warn(&format!(
-                "this holds for the session only, since it cannot be kept: {error:#}"
+                "this applies to this session only, because it cannot be saved: {error:#}"
             )),
         }
     }

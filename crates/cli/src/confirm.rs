@@ -18,7 +18,9 @@ pub(crate) fn is_somebody_there() -> bool {
 pub(crate) fn require_person(hint: &str) -> Result<(), CommandError> {
     match is_somebody_there() {
         true => Ok(()),
-        false => Err(CommandError::usage(anyhow!("nobody is there to be asked")).hint(hint)),
+        false => {
+            Err(CommandError::usage(anyhow!("cannot ask: nobody is at the terminal")).hint(hint))
+        }
     }
 }
 
@@ -61,7 +63,7 @@ pub(crate) fn ask(question: &str) -> io::Result<Answer> {
 
 /// Asks the user to confirm a deletion.
 pub(crate) fn confirm(question: &str) -> Result<(), CommandError> {
-    require_person("add --yes, or --dry-run to see what would go")?;
+    require_person("add --yes, or --dry-run to see what would be deleted")?;
     match says_yes(question)? {
         true => Ok(()),
         false => Err(CommandError::failed(anyhow!("nothing was deleted"))),

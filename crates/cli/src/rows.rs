@@ -148,7 +148,7 @@ pub(crate) fn ends_of(rows: Vec<Row>, first: usize, last: usize) -> Vec<Row> {
         return rows;
     }
     let left_out = rows.len() - first - last;
-    let said = format!("… {left_out} lines more");
+    let said = format!("… {left_out} more lines");
     let end = rows.len() - last;
     let mut ends: Vec<Row> = rows.get(..first).unwrap_or_default().to_vec();
     ends.push(Row::new(Mark::Title, said));
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(texts(ends_of(rows(5), 2, 2)), ["1", "2", "3", "4", "5"]);
         assert_eq!(
             texts(ends_of(rows(9), 2, 2)),
-            ["1", "2", "… 5 lines more", "8", "9"]
+            ["1", "2", "… 5 more lines", "8", "9"]
         );
     }
 

@@ -56,8 +56,9 @@ pub(super) fn edit(
                 Ok(()) => Ok(Some(asked.with_arguments(edited))),
                 Err(fault) => {
                     let fault = one_line(&fault);
-                    let refusal =
-                        format!("The tool takes no such arguments ({fault}): nothing was changed.");
+                    let refusal = format!(
+                        "The tool does not accept these arguments ({fault}): nothing was changed."
+                    );
                     say(person, &refusal)?;
                     Ok(None)
                 }
@@ -67,7 +68,7 @@ pub(super) fn edit(
 }
 
 fn unchanged(person: &mut impl Person) -> io::Result<Option<Asked>> {
-    say(person, "The arguments stay as they are.")?;
+    say(person, "The arguments were not changed.")?;
     Ok(None)
 }
 

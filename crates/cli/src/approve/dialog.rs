@@ -21,7 +21,7 @@ const WIDTH: usize = 78;
 const MARGIN: &str = "    │ ";
 
 /// Shown if a call would no longer do what was shown.
-const CHANGED: &str = "Files were changed meanwhile: this is no longer what was shown.\n";
+const CHANGED: &str = "Files have changed: this is no longer what was shown.\n";
 
 /// The gap between two choices on a line.
 const GAP: &str = "  ";
@@ -171,7 +171,7 @@ pub(crate) fn ask(
         };
         let Some(choice) = understood(&said, &choices) else {
             if !said.trim().is_empty() {
-                person.show("That is none of the choices.\n")?;
+                person.show("That is not one of the choices.\n")?;
             }
             continue;
         };
@@ -180,13 +180,14 @@ pub(crate) fn ask(
         {
             asked = now;
             person.show(CHANGED)?;
-            person.show("Here it is as it is now; then answer again.\n")?;
+            person.show("Here is the call as it is now; answer again.\n")?;
             hidden = show_what_fits(&asked, terms, person)?;
             continue;
         }
         match choice {
             allowing if allowing.allows() && hidden > 0 => {
-                person.show("Not all of it was on the screen. Here it is; then answer again.\n")?;
+                person
+                    .show("Not all of it was on the screen. Here is all of it; answer again.\n")?;
                 hidden = show(&asked, Whole::All, person)?;
             }
             Choice::AllowOnce => {
@@ -241,7 +242,7 @@ fn allow_all(
     person: &mut impl Person,
 ) -> io::Result<Option<Answer>> {
     let count = others.len() + 1;
-    let prompt = format!("allow all {count} calls, as they are shown above? [y/N] ");
+    let prompt = format!("allow all {count} calls as shown above? [y/N] ");
     loop {
         for other in others.iter_mut() {
             if let Some(now) = other.as_it_is_now() {
@@ -263,7 +264,7 @@ fn allow_all(
             *asked = now;
         }
         person.show(CHANGED)?;
-        person.show("Here all of them are as they are now; then answer again.\n")?;
+        person.show("Here are all the calls as they are now; answer again.\n")?;
         show(asked, Whole::All, person)?;
     }
 }
@@ -371,7 +372,7 @@ fn understood(said: &str, choices: &[Choice]) -> Option<Choice> {
 
 /// Asks for the reason of a denial, which the model receives.
 fn reason(person: &mut impl Person) -> io::Result<Answer> {
-    let said = person.line("reason to tell the model (Enter for none): ", "")?;
+    let said = person.line("reason for the model (Enter for none): ", "")?;
     Ok(match said {
         Line::Text(said) if !said.trim().is_empty() => {
             Answer::Deny(Some(said.trim().chars().take(MAX_REASON).collect()))

@@ -35,7 +35,7 @@ impl Settled {
     pub(super) fn tell(&self) {
         if let Self::Decided(decided) = self {
             let what = words(decided);
-            progress::notice(&format!("{what}; an answer from here would come too late"));
+            progress::notice(&format!("{what}; an answer here would be too late"));
         }
     }
 
@@ -61,6 +61,6 @@ fn words(decided: &ApprovalDecided) -> String {
             let reason: String = reason.iter().map(|reason| format!(" ({reason})")).collect();
             format!("decided elsewhere: denied{by}{reason}")
         }
-        ApprovalDecision::Expired => "nobody decided about the call in time".to_owned(),
+        ApprovalDecision::Expired => "no decision about the call was made in time".to_owned(),
     }
 }

@@ -70,7 +70,7 @@ fn heading(question: &Question, columns: usize) -> String {
         .map(|line| format!("{}\n", broken(&format!("{MARGIN}{line}"), columns, MARGIN)))
         .collect();
     format!(
-        "MCP server {from} asks you (give it nothing secret):\n{lines}Enter leaves out what may be left out, a dot alone declines.\n"
+        "MCP server {from} asks you (do not give it any secrets):\n{lines}Press Enter to skip an optional field, or type a single dot to decline.\n"
     )
 }
 
@@ -114,7 +114,7 @@ fn fill(field: &Field, person: &mut impl Person) -> io::Result<Filled> {
                 }
                 (None, Required::No) => return Ok(Filled::LeftOut),
                 (None, Required::Yes) => {
-                    person.show("It has to be filled in.\n")?;
+                    person.show("This field is required.\n")?;
                     continue;
                 }
             }
@@ -136,8 +136,8 @@ fn wanted(kind: &FieldKind, required: Required) -> String {
         FieldKind::Integer { .. } => "whole number".to_owned(),
         FieldKind::Number { .. } => "number".to_owned(),
         FieldKind::Boolean => "yes or no".to_owned(),
-        FieldKind::OneOf { .. } => "a number above".to_owned(),
-        FieldKind::AnyOf { .. } => "numbers above, with commas".to_owned(),
+        FieldKind::OneOf { .. } => "a number from the list".to_owned(),
+        FieldKind::AnyOf { .. } => "numbers from the list, separated by commas".to_owned(),
         _ => "text".to_owned(),
     };
     match required {
@@ -153,10 +153,10 @@ fn read(kind: &FieldKind, said: &str) -> Result<Value, String> {
             let length = said.chars().count();
             let count = u64::try_from(length).unwrap_or(u64::MAX);
             if min.is_some_and(|min| count < min) {
-                return Err(format!("That has {length} characters, too few."));
+                return Err(format!("That is too short: {length} characters."));
             }
             if length > MAX_ANSWER || max.is_some_and(|max| count > max) {
-                return Err(format!("That has {length} characters, too many."));
+                return Err(format!("That is too long: {length} characters."));
             }
             Ok(Value::from(said))
         }
@@ -186,7 +186,7 @@ fn read(kind: &FieldKind, said: &str) -> Result<Value, String> {
             let chosen = said.split(',').map(|one| chosen(choices, one.trim()));
             Ok(Value::Array(chosen.collect::<Result<_, _>>()?))
         }
-        _ => Err("This cannot be answered here: a dot declines.".to_owned()),
+        _ => Err("This cannot be answered here: type a dot to decline.".to_owned()),
     }
 }
 
@@ -196,8 +196,8 @@ fn within<T: PartialOrd + std::fmt::Display + Copy>(
     max: Option<T>,
 ) -> Result<(), String> {
     match (min, max) {
-        (Some(min), _) if number < min => Err(format!("It has to be {min} at the least.")),
-        (_, Some(max)) if number > max => Err(format!("It may be {max} at the most.")),
+        (Some(min), _) if number < min => Err(format!("It must be at least {min}.")),
+        (_, Some(max)) if number > max => Err(format!("It must be at most {max}.")),
         _ => Ok(()),
     }
 }

@@ -55,26 +55,30 @@ pub(super) fn why_nothing(asked: &Asked, columns: usize) -> String {
     }
     let asks = |cause| asked.causes.contains(&cause);
     let why = if asks(AskCause::UntrustedContent) {
-        "while the conversation holds what strangers wrote, each such call is asked about"
+        "while the conversation contains untrusted content, you are asked about each such call"
     } else if asks(AskCause::UnclearRule) {
-        "what this call does cannot be told for certain"
+        "what this call does cannot be determined for certain"
     } else if asks(AskCause::Rule) {
-        "the rule wants each of these calls asked about"
+        "the rule asks about each of these calls"
     } else if asks(AskCause::Layer) || (asks(AskCause::Mode) && !asked.reaches_out) {
-        "the mode remembers no answer about such calls"
+        "the mode does not remember answers about such calls"
     } else if asks(AskCause::Mode) {
-        "it brings what strangers write, after which such calls are asked about again"
+        "it brings in untrusted content, after which you are asked about such calls again"
     } else {
         return String::new();
     };
-    broken(&format!("(nothing can be remembered: {why})"), columns, " ") + "\n"
+    broken(
+        &format!("(no answer can be remembered: {why})"),
+        columns,
+        " ",
+    ) + "\n"
 }
 
 /// Shows the rule that would allow a call, to be copied, so its lines are not wrapped here.
 pub(super) fn rule(asked: &Asked, columns: usize) -> String {
     let rule = asked.rule_allowing.as_deref().unwrap_or_default();
     let rule = plain_to_see(rule);
-    let how = "In your configuration (neuraxis.toml in its folder, or the file of --config) this rule lets calls like it run unasked, in all projects (`neuraxis help rules`):";
+    let how = "In your configuration (neuraxis.toml in its folder, or the file given by --config), this rule lets calls like this one run without asking, in all projects (`neuraxis help rules`):";
     format!("{}\n\n{rule}\n", broken(how, columns, ""))
 }
 
@@ -99,11 +103,11 @@ mod tests {
         for (causes, expected) in [
             (
                 &[AskCause::Mode, AskCause::UntrustedContent][..],
-                "what strangers wrote",
+                "untrusted content",
             ),
-            (&[AskCause::Mode, AskCause::Rule], "the rule wants"),
-            (&[AskCause::UnclearRule], "cannot be told for certain"),
-            (&[AskCause::Mode], "the mode remembers no answer"),
+            (&[AskCause::Mode, AskCause::Rule], "the rule asks"),
+            (&[AskCause::UnclearRule], "cannot be determined for certain"),
+            (&[AskCause::Mode], "the mode does not remember"),
         ] {
             let why = why_nothing(&asked_because_of(causes), 200);
             assert!(why.contains(expected), "{why}");

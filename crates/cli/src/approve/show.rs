@@ -208,7 +208,7 @@ pub(crate) fn scope(scope: &GrantScope) -> String {
         }
         GrantScope::Host { pattern } => format!("addresses at {}", plain(pattern)),
         GrantScope::Path { pattern } => match pattern.strip_suffix("/**") {
-            Some(folder) => format!("files beneath {}/", plain(folder)),
+            Some(folder) => format!("files below {}/", plain(folder)),
             None if pattern.contains(['*', '?', '[', '{']) => {
                 format!("paths like {}", plain(pattern))
             }
@@ -267,7 +267,7 @@ impl Page {
         }
         page.arguments = page.theirs(&arguments, room.map(|room| room.arguments));
         if asked.origin == Origin::Edited {
-            page.ours(Style::new(), "├ with arguments which you edited");
+            page.ours(Style::new(), "├ with arguments that you edited");
         }
         page.ours(BOLD, &format!("├ {tool} · {}", nature(asked)));
         if let Some(gaps) = gaps(&asked.tool) {
@@ -275,7 +275,8 @@ impl Page {
         }
         if let Some(Earlier { tool, file }) = &asked.earlier {
             let (tool, file) = (said(tool), said(file));
-            let line = format!("├ when this was asked, {tool} might still change {file} before it");
+            let line =
+                format!("├ when this was asked, {tool} could still change {file} before this call");
             page.ours(ALERT, &line);
         }
         if let Some(agent) = descent(&asked.lineage) {
@@ -397,7 +398,7 @@ pub(crate) fn said(words: &str) -> String {
 /// Describes what running the tool may do.
 fn nature(asked: &Asked) -> String {
     let mut said = match asked.class {
-        None => vec!["nothing is known of what it changes"],
+        None => vec!["what it changes is unknown"],
         Some(ToolClass::ReadOnly) => vec!["changes nothing"],
         Some(ToolClass::Idempotent) => vec!["changes something; safe to repeat"],
         Some(ToolClass::Irreversible) => vec!["irreversible"],

@@ -23,7 +23,7 @@ const LINES_AROUND: usize = 3;
 const ELSEWHERE: &str = ", in the folder of its run, which is not this one:";
 
 /// Shown for a patch in the form the model wrote it.
-const MISFIT: &str = " this, which could not be fitted to the files as they are now:";
+const MISFIT: &str = " this, but the patch does not fit the current files:";
 
 /// The arguments that name a call's subject, each with its title.
 const TARGETS: [(&str, &str); 8] = [
@@ -160,7 +160,7 @@ fn change(tool: &str, path: &str, content: &str, project: Option<&Path>) -> Vec<
         Present::Text(old) => old,
         Present::Nothing => return titled_lines(format!("the new file {path}:"), content),
         Present::Unreadable => {
-            let title = format!("{path}, in place of what is there and cannot be compared:");
+            let title = format!("{path}, replacing content that cannot be compared:");
             return titled_lines(title, content);
         }
     };
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(
             seen("write_file", arguments, &project),
             [
-                "../secret, in place of what is there and cannot be compared:",
+                "../secret, replacing content that cannot be compared:",
                 "+x"
             ]
         );
@@ -352,7 +352,7 @@ mod tests {
             seen("apply_patch", &arguments, folder.path()).swap_remove(0)
         };
         assert_eq!(title("one"), "apply_patch would change:");
-        assert!(title("five").ends_with("could not be fitted to the files as they are now:"));
+        assert!(title("five").ends_with("this, but the patch does not fit the current files:"));
     }
 
     #[test]

@@ -228,7 +228,7 @@ fn edited_arguments_that_the_tool_does_not_take_change_nothing() {
         .push_back(r#"{"command":"ls","bogus":1}"#.to_owned());
     assert_eq!(ask(&asked, &terms, &mut person).unwrap(), YES);
     assert!(
-        person.screen.contains("takes no such arguments"),
+        person.screen.contains("does not accept these arguments"),
         "{}",
         person.screen
     );
@@ -333,8 +333,8 @@ fn what_an_answer_is_remembered_for_can_be_read_in_letters_from_right_to_left() 
     let pattern = "א/**".to_owned();
     asked.scopes = vec![GrantScope::Path { pattern }];
     let legend = super::dialog::legend_of(&asked, 100);
-    let expected = "[1] allow for this session: files beneath א/\n\
-                    ├ in its real order: [1] allow for this session: files beneath ⟨U+05D0⟩/\n";
+    let expected = "[1] allow for this session: files below א/\n\
+                    ├ in its real order: [1] allow for this session: files below ⟨U+05D0⟩/\n";
     assert!(legend.contains(expected), "{legend}");
 }
 
@@ -428,7 +428,7 @@ fn edited_arguments_are_shown_before_they_are_allowed() {
         "the line begins with what there is"
     );
     let again = person.screen.rsplit("╭").next().unwrap();
-    assert!(again.contains("which you edited") && !again.contains("--force"));
+    assert!(again.contains("that you edited") && !again.contains("--force"));
 }
 
 #[test]
@@ -453,10 +453,10 @@ fn an_editor_gets_the_arguments_laid_out_and_what_it_leaves_counts() {
 fn an_edit_that_is_no_json_or_no_change_changes_nothing() {
     for (edit, said) in [
         ("{\"command\": ", "This is not JSON"),
-        (" \n", "The arguments stay as they are."),
+        (" \n", "The arguments were not changed."),
         (
             r#"{ "cwd": "app", "command": "git push --force" }"#,
-            "stay as they are",
+            "were not changed",
         ),
     ] {
         let (answer, person) = asked_of(Scripted::new(["e", edit, "y"]), "run_command", COMMAND);
@@ -602,7 +602,7 @@ fn a_call_that_may_change_the_same_file_before_is_named() {
         file: "a.txt".to_owned(),
     });
     let (text, _) = question_text(&asked, Whole::All, USUAL_WIDTH);
-    let expected = "├ when this was asked, apply_patch might still change a.txt before it";
+    let expected = "├ when this was asked, apply_patch could still change a.txt before this call";
     assert!(text.contains(expected), "{text}");
 }
 
@@ -740,9 +740,9 @@ fn a_question_of_a_server_is_asked_field_by_field_and_sent_after_a_yes() {
     assert_eq!(reply, QuestionReply::Answered(answer), "{screen}");
     for said in [
         "MCP server shop asks you",
-        "It has to be filled in.",
+        "This field is required.",
         "That is not a whole number.",
-        "It may be 9 at the most.",
+        "It must be at most 9.",
         "Answer with a number from 1 to 2.",
         "2. Large",
         "send this to shop?",

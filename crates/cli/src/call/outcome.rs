@@ -74,21 +74,19 @@ fn ended(value: &Value) -> Option<String> {
 fn around(value: &Value) -> String {
     let mut words = String::new();
     if value.get("left_running") == Some(&Value::Bool(true)) {
-        words.push_str(" · what it left running was ended");
+        words.push_str(" · the processes it left running were ended");
     }
     let renamed = value.get("set_aside").and_then(Value::as_array);
     let renamed = renamed.into_iter().flatten().filter_map(Value::as_str);
     let renamed: Vec<&str> = renamed.collect();
     if !renamed.is_empty() {
         let renamed = short(&renamed.join(", "));
-        words.push_str(&format!(
-            " · with .set-aside behind its name now: {renamed}"
-        ));
+        words.push_str(&format!(" · renamed with the suffix .set-aside: {renamed}"));
     }
     if let Some(repository) = value.get("repository_outside").and_then(Value::as_str) {
         let repository = short(repository);
         words.push_str(&format!(
-            " · cannot write {repository}, outside of the project"
+            " · cannot write to {repository}, which is outside the project"
         ));
     }
     if let Some(what) = value.get("repository_runs_no").and_then(Value::as_str) {
@@ -280,12 +278,12 @@ mod tests {
             (
                 json!({"exit_code": 0, "stdout": "", "left_running": true, "set_aside": ["a/.git", "b/.git"]}),
                 Some(
-                    "exit 0 · what it left running was ended · with .set-aside behind its name now: a/.git, b/.git",
+                    "exit 0 · the processes it left running were ended · renamed with the suffix .set-aside: a/.git, b/.git",
                 ),
             ),
             (
                 json!({"exit_code": 128, "repository_outside": "/src/p/.git"}),
-                Some("exit 128 · cannot write /src/p/.git, outside of the project"),
+                Some("exit 128 · cannot write to /src/p/.git, which is outside the project"),
             ),
             (
                 json!({"exit_code": 0, "repository_runs_no": "hooks"}),
@@ -354,7 +352,7 @@ mod tests {
                 "2",
                 "3",
                 "4",
-                "… 14 lines more",
+                "… 14 more lines",
                 "19",
                 "20",
                 "100%",

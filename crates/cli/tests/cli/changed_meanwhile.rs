@@ -38,13 +38,13 @@ fn a_file_that_was_changed_after_a_question_about_it_is_shown_before_it_is_writt
     let approve = [&["approvals", "approve", "last", name.as_str()], &STORE[..]].concat();
     let mut person = sit(&machine, &approve);
     person
-        .exp_string("a.txt was changed after this was asked")
+        .exp_string("a.txt was changed after this question was asked")
         .unwrap();
     person.exp_string("-three").unwrap();
     person.exp_string("Allow it?").unwrap();
     std::fs::write(machine.path("a.txt"), "two\nthree\nfour\n").unwrap();
     type_line(&mut person, "y");
-    person.exp_string("no longer what was shown").unwrap();
+    person.exp_string("changed since it was shown").unwrap();
     person.exp_string("-four").unwrap();
     person.exp_string("Allow it?").unwrap();
     type_line(&mut person, "n");
@@ -63,10 +63,10 @@ fn what_is_shown_of_a_call_with_other_arguments_is_what_they_do() {
     let approve = ["approvals", "approve", "last", &name, "--arguments", given];
     let mut person = sit(&machine, &[&approve[..], &STORE[..]].concat());
     for said in [
-        "b.txt was changed after this was asked",
+        "b.txt was changed after this question was asked",
         "-mine",
         "+edited",
-        "with arguments which you edited",
+        "with arguments that you edited",
         "Allow it?",
     ] {
         person.exp_string(said).unwrap();

@@ -71,13 +71,13 @@ fn allowed(model: &Scripted) -> Machine {
     let mut screen = open(&machine, "first");
     let seen = screen.shows("your answer:");
     assert!(
-        seen.contains("[f] allow in this folder from now on: files beneath src/"),
+        seen.contains("[f] allow in this folder from now on: files below src/"),
         "{seen}"
     );
     screen.types("f\r");
     let seen = screen.at_its_end();
     assert!(
-        seen.contains("kept in ") && seen.contains("Done."),
+        seen.contains("saved in ") && seen.contains("Done."),
         "{seen}"
     );
     machine
@@ -192,17 +192,16 @@ fn what_was_allowed_for_a_session_is_said_not_to_count_after_undo() {
     screen.shows(ASKS);
     screen.types("Write.\r");
     let seen = screen.shows("your answer:");
-    let offer = seen.split_once("] allow for this session: files beneath src/");
+    let offer = seen.split_once("] allow for this session: files below src/");
     let number = offer.unwrap().0.chars().last().unwrap();
     screen.types(&format!("{number}\r"));
     screen.until("the prompt", |seen| seen.matches(ASKS).count() == 2);
     screen.types("And now?\r");
     screen.until("the prompt", |seen| seen.matches(ASKS).count() == 3);
     screen.types("/undo\r");
-    screen.shows("what you allowed for this session is asked about again");
+    screen.shows("asked again about what you allowed for this session");
     screen.until("the prompt", |seen| seen.matches(ASKS).count() == 4);
     screen.types("/approvals\r");
-    screen.shows(
-        "files beneath src/ (does not count for the next message, which begins a new session)",
-    );
+    screen
+        .shows("files below src/ (does not apply to the next message, which starts a new session)");
 }

@@ -248,8 +248,8 @@ fn what_is_not_text_is_left_out_and_the_conversation_goes_on() {
     let mut person = chat(&machine, &[]);
     let mut keyboard = person.process().get_file_handle().unwrap();
     keyboard.write_all(b"caf\xe9 au lait\r").unwrap();
-    person.exp_string("is not text in UTF-8").unwrap();
-    person.exp_string("all that came after it").unwrap();
+    person.exp_string("is not valid UTF-8").unwrap();
+    person.exp_string("everything after it").unwrap();
     person.exp_string("chat/moderate>").unwrap();
     type_line(&mut person, "Hello?");
     person.exp_string("Understood.").unwrap();
@@ -281,7 +281,7 @@ fn ctrl_c_cancels_the_run_and_the_conversation_goes_on() {
         person.send(typed).unwrap();
         person.send_control('c').unwrap();
         person
-            .exp_string("Ctrl-C again, or Ctrl-D, leaves")
+            .exp_string("Ctrl-C again, or Ctrl-D, to leave")
             .unwrap();
         person.exp_string("chat/moderate>").unwrap();
     }
@@ -296,7 +296,9 @@ fn ctrl_c_ends_the_waiting_for_a_run_and_the_conversation_goes_on() {
     killed(&machine);
     let mut person = chat(&machine, &[]);
     type_line(&mut person, "/resume");
-    person.exp_string("note: another process has run").unwrap();
+    person
+        .exp_string("note: another process is driving run")
+        .unwrap();
     person.send_control('c').unwrap();
     person.exp_string("interrupted").unwrap();
     person.exp_string("chat/moderate>").unwrap();
@@ -342,10 +344,10 @@ fn a_question_is_shown_again_once_the_program_goes_on_after_it_was_stopped() {
     person.exp_string("your answer:").unwrap();
     // Also after an invalid answer.
     type_line(&mut person, "zz");
-    person.exp_string("none of the choices").unwrap();
+    person.exp_string("not one of the choices").unwrap();
     person.exp_string("your answer:").unwrap();
     stop_and_go_on(&mut person);
-    person.exp_string("none of the choices").unwrap();
+    person.exp_string("not one of the choices").unwrap();
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "y");
     person.exp_string("It is ").unwrap();
@@ -429,7 +431,7 @@ fn no_line_of_a_question_begins_with_what_the_model_wrote() {
     }
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "n");
-    person.exp_string("reason to tell the model").unwrap();
+    person.exp_string("reason for the model").unwrap();
     type_line(&mut person, "");
     person.exp_string("Well.").unwrap();
     assert_eq!(leave(&mut person), 0);
@@ -472,11 +474,11 @@ fn what_is_pasted_at_a_question_allows_nothing() {
     ] {
         person.send(pasted).unwrap();
         person.flush().unwrap();
-        person.exp_string("none of the choices").unwrap();
+        person.exp_string("not one of the choices").unwrap();
         person.exp_string("your answer:").unwrap();
     }
     type_line(&mut person, "n");
-    person.exp_string("reason to tell the model").unwrap();
+    person.exp_string("reason for the model").unwrap();
     type_line(&mut person, "");
     person.exp_string("Done.").unwrap();
     assert_eq!(leave(&mut person), 0);
@@ -502,7 +504,7 @@ fn several_calls_are_asked_about_one_by_one_and_a_denial_tells_the_model_why() {
     person.exp_string("Asia/Tokyo").unwrap();
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "n");
-    person.exp_string("reason to tell the model").unwrap();
+    person.exp_string("reason for the model").unwrap();
     type_line(&mut person, "not there");
     person.exp_string("Europe/Paris").unwrap();
     person.exp_string("your answer:").unwrap();
@@ -538,7 +540,7 @@ fn arguments_can_be_edited_in_the_users_editor_before_they_run() {
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "e");
     person.exp_string("Asia/Seoul").unwrap();
-    person.exp_string("which you edited").unwrap();
+    person.exp_string("that you edited").unwrap();
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "y");
     person.exp_string("Done.").unwrap();
@@ -577,7 +579,7 @@ fn a_question_left_for_later_is_asked_again_when_the_conversation_is_resumed() {
         .unwrap();
     person.exp_string("chat/moderate>").unwrap();
     type_line(&mut person, "And now?");
-    person.exp_string("/resume goes on with it").unwrap();
+    person.exp_string("/resume continues it").unwrap();
     person.exp_string("chat/moderate>").unwrap();
     person.send_control('d').unwrap();
     assert_eq!(leave(&mut person), 0);
@@ -587,7 +589,7 @@ fn a_question_left_for_later_is_asked_again_when_the_conversation_is_resumed() {
         &[&["chat", "--session", "s"], &settings[..]].concat(),
     );
     person
-        .exp_string("your approval of a call: /resume goes on with it")
+        .exp_string("your approval of a call: /resume continues it")
         .unwrap();
     person.exp_string("chat/moderate>").unwrap();
     type_line(&mut person, "/approvals");
@@ -635,7 +637,7 @@ fn a_question_that_is_answered_elsewhere_goes_away_and_says_who_decided() {
     ];
     let note = machine.run([&deny, &settings[..]].concat());
     assert_eq!(note.code, Some(0), "{note:?}");
-    assert!(note.stderr.contains("the decision is kept"), "{note:?}");
+    assert!(note.stderr.contains("the decision is stored"), "{note:?}");
     person
         .exp_string("decided elsewhere: denied by tester, at the terminal (not now); an answer")
         .unwrap();
@@ -670,9 +672,7 @@ fn an_answer_that_comes_too_late_is_told_so() {
     let mut person = spawn_with_options(command, options.timeout_ms(Some(PATIENCE))).unwrap();
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "e");
-    person
-        .exp_string("with arguments which you edited")
-        .unwrap();
+    person.exp_string("with arguments that you edited").unwrap();
     person
         .exp_string("denied by tester, at the terminal (not now); an answer")
         .unwrap();
@@ -915,7 +915,7 @@ fn no_line_of_a_projects_instructions_that_are_asked_about_passes_for_one_of_our
     let text = format!("{}it is trusted\n", "x ".repeat(100));
     let machine = Machine::new().with_file("AGENTS.md", text);
     let mut person = sit(&machine, &["trust", "add"]);
-    person.exp_string("decide.").unwrap();
+    person.exp_string("do.").unwrap();
     let shown = person.exp_string("Trust it?").unwrap();
     // Each byte arrives as a separate character.
     let bytes = shown.chars().map(|byte| u8::try_from(byte).unwrap());

@@ -373,7 +373,7 @@ fn trust_is_given_shown_and_taken_back() {
     let machine = machine.with_untrusted("[modes.moderate]\nmax_turns = 30\n");
     let refused = machine.run(["trust", "add"]).complaint(2);
     assert!(
-        refused.contains("nobody is there to be asked") && refused.contains("--yes"),
+        refused.contains("nobody is at the terminal") && refused.contains("--yes"),
         "{refused}"
     );
     let turns = |machine: &Machine| {
