@@ -44,7 +44,7 @@ Examples:
   neuraxis chat -c
   printf 'What time is it?\\n/tools\\n' | neuraxis chat
 
-In the chat, /help lists the commands. A line that ends with \\ goes on in the next one, and so does code between lines of ```. Ctrl-C stops what is being answered; twice at the prompt, or Ctrl-D, leaves. Calls that need approval are shown, and you decide.";
+In the chat, /help lists the commands. A line that ends with \\ continues on the next one, and so does code between lines of ```. Ctrl-C stops the current answer; pressed twice at the prompt, it leaves the chat, and so does Ctrl-D. Calls that need approval are shown, and you decide.";
 
 /// Talk with an agent, message by message
 ///
@@ -136,7 +136,7 @@ impl Chat {
             && conversation.attended.is_kept()
             && let Some(command) = conversation.to_go_on().await
         {
-            let said = format!("to go on: {} {command}", neuraxis());
+            let said = format!("to continue: {} {command}", neuraxis());
             Progress::telling(conversation.detail).done(&said);
         }
         match talked?.in_words() {

@@ -66,9 +66,9 @@ fn a_model_that_its_server_does_not_list_is_told_at_once_and_asked_all_the_same(
     let list = r#"{"object":"list","data":[{"id":"gpt-test","object":"model","owned_by":"me"}]}"#;
     let model = Scripted::telling(list, [Turn::Says(&["One."])]);
     let done = with_model(&model, "/model gpt-test\n/model gpt-tset\nHello?\n");
-    let told = "gpt-tset is none of the models that its server lists; it is asked all the same";
+    let told = "gpt-tset is not one of the models that its server lists; using it anyway";
     assert!(done.stderr.contains(told), "{done:?}");
-    let notes = done.stderr.matches("none of the models").count();
+    let notes = done.stderr.matches("not one of the models").count();
     assert_eq!(notes, 1, "{done:?}");
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(model.asked_for(), "gpt-tset");
@@ -101,8 +101,8 @@ fn files_go_with_the_next_message_and_with_no_other() {
         "{done:?}"
     );
     let said: Vec<_> = done.stdout.lines().collect();
-    let attached = "with the next message: my notes.md";
-    let expected = ["nothing goes with the next message", attached, "Dark."];
+    let attached = "attached to the next message: my notes.md";
+    let expected = ["nothing is attached to the next message", attached, "Dark."];
     assert_eq!(said, expected);
     let sent = model.parts();
     assert!(sent.to_string().contains("It was dark."), "{sent}");
@@ -124,11 +124,13 @@ fn a_file_that_cannot_be_sent_stays_with_no_message_but_the_one_that_names_it() 
     let lines = "/attach shot.png\nWhat is it?\n/attach none\nWhat time is it?\n";
     let attached = chat(&machine, &[], lines);
     assert!(
-        attached.stderr.contains("/attach none lets the message go"),
+        attached
+            .stderr
+            .contains("/attach none removes all attachments"),
         "{attached:?}"
     );
     let said: Vec<_> = attached.stdout.lines().collect();
-    assert_eq!(said[1], "nothing goes with the next message");
+    assert_eq!(said[1], "nothing is attached to the next message");
     assert!(said[2].starts_with("It is "), "{attached:?}");
 }
 
@@ -187,7 +189,7 @@ fn what_was_attached_stays_behind_in_the_session_it_was_meant_for() {
             &[],
             &format!("/attach notes.md\n{leave}\n/attach\n"),
         );
-        let last = "nothing goes with the next message\n";
+        let last = "nothing is attached to the next message\n";
         assert!(done.stdout.ends_with(last), "{done:?}");
     }
 }
@@ -201,7 +203,7 @@ fn files_go_with_the_first_message_after_an_undo_too() {
         .with_file("more.md", "And cold.\n");
     let lines = "first\nsecond\n/undo\n/attach more.md\n/attach more.md\nRead @notes.md\nthird\n";
     let said = with_model_on(&machine, &[], lines).stdout_of(0);
-    assert!(!said.contains("attach it again"), "{said}");
+    assert!(!said.contains("attach them again"), "{said}");
     let heard = model.heard().join("\n");
     for said in ["first", "It was dark.", "And cold.", "third"] {
         assert_eq!(heard.matches(said).count(), 1, "{heard}");
@@ -215,7 +217,7 @@ fn files_of_a_message_that_is_taken_back_are_named_as_not_attached_any_more() {
     let machine = model.machine().with_file("notes.md", "It was dark.\n");
     let lines = "/attach notes.md\nfirst\n/retry\n/undo\n/attach\n";
     let said = with_model_on(&machine, &[], lines).stdout_of(0);
-    let end = "only if you attach it again\nnothing goes with the next message\n";
+    let end = "only if you attach them again\nnothing is attached to the next message\n";
     assert!(said.ends_with(end), "{said}");
 }
 
@@ -223,7 +225,8 @@ fn files_of_a_message_that_is_taken_back_are_named_as_not_attached_any_more() {
 fn an_answer_that_was_cut_is_followed_by_a_warning() {
     let model = Scripted::start([Turn::IsCut("Once upon a")]);
     let done = with_model(&model, "A story?\n");
-    let told = "warning: the answer was cut: the model reached its limit after 3 tokens ";
+    let told =
+        "warning: the answer was cut off: the model reached its output limit after 3 tokens ";
     assert!(done.stderr.contains(told), "{done:?}");
     assert_eq!(done.stdout_of(0), "Once upon a\n");
 }
@@ -278,8 +281,8 @@ fn a_run_that_waits_is_named_and_nobody_is_asked_through_a_pipe() {
     let done = chat(&machine, &settings, lines);
     assert_eq!(done.code, Some(1));
     for expected in [
-        "which waits for your approval of a call: /resume goes on with it",
-        "waits for an approval, which nobody can give here",
+        "which waits for your approval of a call: /resume continues it",
+        "waits for an approval, but nobody can be asked here",
         "error: wrong usage: the last message is not answered yet",
         "error: a message was not answered, and 2 commands failed",
     ] {
@@ -290,6 +293,6 @@ fn a_run_that_waits_is_named_and_nobody_is_asked_through_a_pipe() {
         );
     }
     assert!(done.stdout.contains("current_time {"), "{}", done.stdout);
-    let open = "the last message is not answered yet: /resume goes on with it\n";
+    let open = "the last message is not answered yet: /resume continues it\n";
     assert!(done.stdout.ends_with(open), "{}", done.stdout);
 }

@@ -26,7 +26,7 @@ fn shown(machine: &Machine, arguments: &[&str], (columns, no_color): (u16, bool)
 /// Checks that the terminal wrapped no line, except commands to be copied.
 #[track_caller]
 fn assert_fits(seen: &str, columns: u16) {
-    let is_copied = |line: &&str| line.starts_with("to go on: ") || line.contains("://");
+    let is_copied = |line: &&str| line.starts_with("to continue: ") || line.contains("://");
     let mut lines = seen.lines().filter(|line| !is_copied(line));
     let too_wide = lines.find(|line| line.chars().count() > usize::from(columns));
     assert_eq!(too_wide, None, "{columns}:\n{seen}");
@@ -198,7 +198,7 @@ fn a_users_ten_minutes_fit_their_screen() {
     for columns in [60, 140] {
         let mut screen = chat(&machine, columns, false);
         for (typed, expected) in [
-            ("/help", "begins a message with a slash"),
+            ("/help", "to begin a message with a slash"),
             ("/tools", "run_command"),
         ] {
             screen.wipe();
@@ -215,8 +215,8 @@ fn a_users_ten_minutes_fit_their_screen() {
         ("/reasoning", "│ Seven times six."),
         ("/retry", "Once more."),
         ("/sessions", "What is to be done before"),
-        ("/compact", "the runs of the session keep all of it"),
-        ("/undo", "taken back: What is it?"),
+        ("/compact", "the session's runs keep all of it"),
+        ("/undo", "undone: What is it?"),
         ("/cost", "model call"),
     ] {
         screen.wipe();
@@ -232,7 +232,7 @@ fn a_users_ten_minutes_fit_their_screen() {
     screen.wipe();
     screen.types("/new\r");
     let seen = screen.until("/new", |seen| {
-        words(seen).contains("come back with:") && seen.ends_with(PROMPT)
+        words(seen).contains("to continue it later:") && seen.ends_with(PROMPT)
     });
     let mut lines = seen.lines();
     let command = lines.find(|line| line.starts_with("neuraxis chat --session "));

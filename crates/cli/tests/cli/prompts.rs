@@ -107,11 +107,11 @@ fn what_was_said_is_summed_up_on_request_and_later_runs_are_sent_the_summary() {
         "/compact\nWhy are there tides?\n/compact\nIs it the moon?\nOr the sun?\n/history\n";
     let done = with_input(&machine, &["chat", "--session", "tides"], lines);
     assert!(
-        done.stderr.contains("nothing was said in this session yet"),
+        done.stderr.contains("this session has no messages yet"),
         "{done:?}"
     );
     assert!(
-        done.stderr.contains("summed up 2 older messages"),
+        done.stderr.contains("summarized 2 older messages"),
         "{done:?}"
     );
     assert!(done.stdout.contains("They spoke of tides."), "{done:?}");
@@ -133,5 +133,5 @@ fn what_was_said_is_summed_up_on_request_and_later_runs_are_sent_the_summary() {
 fn without_a_model_nothing_is_summed_up() {
     let machine = Machine::new();
     let done = machine.run_with_input(["chat"], "What time is it?\n/compact\n");
-    assert!(done.stderr.contains("takes a language model"), "{done:?}");
+    assert!(done.stderr.contains("needs a language model"), "{done:?}");
 }

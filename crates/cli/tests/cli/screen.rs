@@ -293,7 +293,7 @@ fn what_is_said_while_a_run_ends_stands_above_what_is_going_on() {
     // By then the first Ctrl-C was received, so the next one is a second one.
     screen.until("a later time", |seen| seconds(seen) >= later);
     screen.interrupt();
-    let seen = screen.shows("Ctrl-C once more leaves at once");
+    let seen = screen.shows("press Ctrl-C again to leave immediately");
     assert!(seen.contains("\nnote: the run is ending"), "{seen}");
     runtime.block_on(holder.close()).unwrap();
     let seen = screen.until("the prompt", |seen| {

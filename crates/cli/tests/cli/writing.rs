@@ -73,7 +73,7 @@ fn a_run_of_another_folder_is_not_said_to_go_on_here() {
     machine.run(waits.into_iter().chain([WRITE])).complaint(5);
     let elsewhere = ["chat", "--session", "s", "--set", "tools.root=other"];
     let done = machine.run_with_input(elsewhere, "And now?\n");
-    let way = "--cancel` ends it, from anywhere; in its own folder /resume goes on with it";
+    let way = "--cancel` ends it from any folder; in its own folder, /resume continues it";
     assert_eq!(done.stderr.matches(way).count(), 2, "{done:?}");
 }
 
@@ -84,13 +84,13 @@ fn a_chat_that_is_refused_goes_on_in_nothing() {
     let refused = machine.run(["chat", "-c", "--plan", "none"]);
     assert_ne!(refused.code, Some(0), "{refused:?}");
     assert!(refused.stderr.contains("none"), "{refused:?}");
-    assert!(!refused.stderr.contains("goes on as"), "{refused:?}");
+    assert!(!refused.stderr.contains("continuing like"), "{refused:?}");
 }
 
 #[test]
 fn what_is_taken_back_or_asked_again_says_what_stays() {
     let chat = ["chat", "--channel", "code_task", "--mode", "exploratory"];
-    let stays = "what its calls did stays: write_file new.txt\n";
+    let stays = "its calls are not undone: write_file new.txt\n";
     let machine = Machine::new();
     let lines = format!("{WRITE}\n/retry\n/undo\n");
     let done = machine.run_with_input(chat, lines);
@@ -100,7 +100,7 @@ fn what_is_taken_back_or_asked_again_says_what_stays() {
     let done = machine.run_with_input(chat, format!("{read}\n/undo\n"));
     let seen = done.stdout_of(0);
     assert!(
-        seen.contains("taken back") && !seen.contains("stays"),
+        seen.contains("undone: ") && !seen.contains("not undone"),
         "{seen}"
     );
 }

@@ -31,10 +31,10 @@ const MAX_BRANCHES: usize = 64;
 pub(super) const UNANSWERED: &str = "the last message is not answered yet";
 
 /// What to do about it.
-pub(super) const GO_ON: &str = "/resume goes on with it";
+pub(super) const GO_ON: &str = "/resume continues it";
 
 /// Shown if a conversation continues in a new session.
-const ASKED_AGAIN: &str = "what you allowed for this session is asked about again";
+const ASKED_AGAIN: &str = "you will be asked again about what you allowed for this session";
 
 /// The maximum number of calls that are named.
 const MAX_NAMED: usize = 6;
@@ -50,9 +50,7 @@ impl Conversation {
         let about = asked(&sessions, &last).await?.unwrap_or_default();
         let about = one_line_of(&about, MAX_SHOWN);
         let files = match self.had_files(last.run_id).await? {
-            true => {
-                "what was attached to it goes with the next message only if you attach it again\n"
-            }
+            true => "its attachments go with the next message only if you attach them again\n",
             false => "",
         };
         let stays = self.stays(last.run_id).await?;
@@ -66,7 +64,7 @@ impl Conversation {
             self.session = new_session()?;
         }
         let line = format!(
-            "taken back: {about}\nthe next message goes on from before it, in a new session; session {} keeps what was said\n{allowed}{files}{stays}",
+            "undone: {about}\nthe next message continues from before it, in a new session; session {} keeps the whole conversation\n{allowed}{files}{stays}",
             last.session
         );
         Ok(self.output.lines(&line)?)
@@ -101,7 +99,7 @@ impl Conversation {
         let mut was = AskedWith::of(&sessions, run).await;
         match was.leave_elsewhere(self.loaded.config.project_root()) {
             Some(_) => format!(
-                "`neuraxis runs resume {} --cancel` ends it, from anywhere; in its own folder {GO_ON}",
+                "`neuraxis runs resume {} --cancel` ends it from any folder; in its own folder, {GO_ON}",
                 run.run_id
             ),
             None => GO_ON.to_owned(),
@@ -156,18 +154,18 @@ impl Conversation {
     /// Has the model summarize the conversation before the next message is sent. The records keep the full text.
     pub(super) async fn compact(&mut self) -> Result<(), CommandError> {
         if self.goes_on_from.is_some() {
-            let error = anyhow!("after /undo the next message begins another session");
-            return Err(CommandError::usage(error).hint("send it first, and /compact then"));
+            let error = anyhow!("after /undo, the next message starts another session");
+            return Err(CommandError::usage(error).hint("send it first, then use /compact"));
         }
         self.last_run().await?;
         let decided = self.app.orchestrator.decide(&self.request("Hello?"))?;
         let serving = self.role.as_ref().unwrap_or(&decided.role);
         if served_by_rules(&self.app).contains(serving) {
-            let error = anyhow!("this takes a language model, and none is configured");
+            let error = anyhow!("this needs a language model, and none is configured");
             return Err(CommandError::usage(error).hint("`neuraxis setup` configures one"));
         }
         self.earlier = Earlier::SummedUp;
-        let line = "what was said is summed up once you send the next message; the runs of the session keep all of it";
+        let line = "the conversation is summarized when you send the next message; the session's runs keep all of it";
         Ok(self.output.sentence(line)?)
     }
 
@@ -214,10 +212,10 @@ impl Conversation {
         named.truncate(MAX_NAMED);
         Ok(match (named.is_empty(), more) {
             (true, _) => None,
-            (false, 0) => Some(format!("what its calls did stays: {}", named.join(", "))),
+            (false, 0) => Some(format!("its calls are not undone: {}", named.join(", "))),
             (false, more) => {
                 let named = named.join(", ");
-                Some(format!("what its calls did stays: {named} and {more} more"))
+                Some(format!("its calls are not undone: {named} and {more} more"))
             }
         })
     }
@@ -296,8 +294,8 @@ impl Conversation {
                 .pop(),
         };
         let Some(last) = last else {
-            let error = anyhow!("nothing was said in this session yet");
-            return Err(CommandError::usage(error).hint("/sessions lists the sessions there are"));
+            let error = anyhow!("this session has no messages yet");
+            return Err(CommandError::usage(error).hint("/sessions lists the sessions"));
         };
         if matches!(last.status, RunStatus::Running | RunStatus::Waiting) {
             return Err(CommandError::usage(anyhow!(UNANSWERED)).hint(GO_ON));

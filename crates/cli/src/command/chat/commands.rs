@@ -21,10 +21,10 @@ use crate::invocation::neuraxis;
 use crate::rows::with_real_order;
 
 /// Marks a remembered answer that does not apply here.
-const NOT_HERE: &str = " (does not count here: it was given in another folder, under another policy, or for a tool that is another one now or is not there)";
+const NOT_HERE: &str = " (does not apply here: it was given in another folder, under another policy, or for a tool that has changed or no longer exists)";
 
 /// Marks all answers after `/undo`.
-const NOT_NEXT: &str = " (does not count for the next message, which begins a new session)";
+const NOT_NEXT: &str = " (does not apply to the next message, which starts a new session)";
 
 impl Conversation {
     /// Executes a command.
@@ -35,7 +35,7 @@ impl Conversation {
     ) -> Result<Flow, CommandError> {
         if let Some(argument) = argument.filter(|_| !takes_argument(command)) {
             let argument = one_line(argument);
-            let error = anyhow!("this command takes nothing after its name: {argument:?}");
+            let error = anyhow!("this command takes no argument: {argument:?}");
             return Err(CommandError::usage(error).hint("/help lists the commands"));
         }
         match command {
@@ -75,9 +75,9 @@ impl Conversation {
     /// Toggles between full output of calls with the model's thinking, and the usual level of detail.
     fn verbose(&mut self) -> Result<(), CommandError> {
         let (detail, line) = match self.detail {
-            Detail::Verbose => (Detail::Usual, "calls and thoughts are shown in short"),
+            Detail::Verbose => (Detail::Usual, "calls and thinking are shown in brief"),
             Detail::Quiet | Detail::Usual => {
-                (Detail::Verbose, "calls and thoughts are shown in full")
+                (Detail::Verbose, "calls and thinking are shown in full")
             }
         };
         self.detail = detail;
@@ -145,9 +145,9 @@ impl Conversation {
             lookup::unaltered(&sessions, &there).await?;
             let unfinished = sessions.unfinished_run(&there).await;
             if unfinished.ok().flatten().is_none() {
-                let error = anyhow!("session {there} has no run that waits");
+                let error = anyhow!("session {there} has no run to resume");
                 return Err(CommandError::usage(error)
-                    .hint(format!("/session {there} goes there all the same")));
+                    .hint(format!("/session {there} switches to it anyway")));
             }
             self.go_to(there);
             self.session(None).await?;
@@ -173,8 +173,8 @@ impl Conversation {
             .map(|(name, _)| name.as_str())
             .collect();
         let line = match names.is_empty() {
-            true => "nothing goes with the next message".to_owned(),
-            false => format!("with the next message: {}", names.join(", ")),
+            true => "nothing is attached to the next message".to_owned(),
+            false => format!("attached to the next message: {}", names.join(", ")),
         };
         Ok(self.output.lines(&format!("{line}\n"))?)
     }
@@ -209,11 +209,11 @@ impl Conversation {
         let approvals = self.app.orchestrator.approvals();
         let waiting = approvals.of_session(&self.session).await?;
         let text = if waiting.is_empty() {
-            "nothing waits for you in this session\n".to_owned()
+            "nothing is waiting for you in this session\n".to_owned()
         } else {
             let columns = self.output.width();
             let list = in_text(&self.app, &waiting, columns).await;
-            list + "/resume goes on, and asks you about each\n"
+            list + "/resume continues, and asks you about each\n"
         };
         let remembered = approvals.remembered(&self.session).await;
         let remembered: String = remembered
@@ -232,9 +232,7 @@ impl Conversation {
             .collect();
         let text = match remembered.as_str() {
             "" => text,
-            _ => {
-                text + "allowed for this session; /approvals NUMBER takes one back:\n" + &remembered
-            }
+            _ => text + "allowed for this session; /approvals NUMBER revokes one:\n" + &remembered,
         };
         Ok(self.output.text(&text)?)
     }
@@ -260,7 +258,7 @@ impl Conversation {
             self.go_to(continued(&sessions, session).await?);
             if sessions.runs(&self.session).await?.is_none() {
                 let line = format!(
-                    "session {} is new: your next message begins it",
+                    "session {} is new: your next message starts it",
                     self.session
                 );
                 return Ok(self.output.sentence(&line)?);
@@ -274,13 +272,13 @@ impl Conversation {
         let line = match self.to_fork().await {
             _ if !is_kept => format!("session {session}, in memory: it ends with this program"),
             Some(command) => format!(
-                "session {session}; go on without what was taken back: `{} {command}`",
+                "session {session}; to continue without what was undone: `{} {command}`",
                 neuraxis()
             ),
             None => {
                 let command = self.to_come_back().await;
                 format!(
-                    "session {session}; come back with: `{} {command}`",
+                    "session {session}; to continue it later: `{} {command}`",
                     neuraxis()
                 )
             }
@@ -295,7 +293,8 @@ fn help() -> String {
         format!("{command:<22} {what}\n")
     });
     let lines: String = lines.collect();
-    lines + "A line that ends with \\ goes on in the next one. // begins a message with a slash.\n"
+    lines
+        + "A line that ends with \\ continues on the next one. Type // to begin a message with a slash.\n"
 }
 
 fn list_of<'a>(what: &str, names: impl Iterator<Item = &'a str>, current: &str) -> String {

@@ -26,7 +26,7 @@ use crate::setup::{Loaded, Setup, end_runs, hear_of_other_commands};
 use crate::terminal::NextReader;
 
 /// What to do about attachments that stay until a message is accepted.
-const WITHOUT_FILES: &str = "/attach none lets the message go without what was attached";
+const WITHOUT_FILES: &str = "/attach none removes all attachments";
 
 /// A conversation.
 #[derive(Debug)]
@@ -119,8 +119,8 @@ impl Conversation {
         let progress = Progress::telling(self.detail);
         let mut servers = self.loaded.config.mcp().servers.values();
         progress.activity(&match servers.any(|server| server.enabled) {
-            true => format!("starting the engine of {name} and its MCP servers"),
-            false => format!("starting the engine of {name}"),
+            true => format!("starting the engine for {name} and its MCP servers"),
+            false => format!("starting the engine for {name}"),
         });
         let mut signals = Signals::listen().context("cannot listen for signals")?;
         let (app, loaded, role) = tokio::select! {
@@ -149,7 +149,7 @@ impl Conversation {
         self.loaded = loaded;
         self.model = Some(name.to_owned());
         let rest = async {
-            progress.activity("ending the engine of the model before");
+            progress.activity("stopping the engine of the previous model");
             retire(&before).await;
             progress.activity("asking the server which models it lists");
             choice::note_unlisted(&self.loaded, name).await;
@@ -233,7 +233,7 @@ impl Conversation {
                 Err(match nearest {
                     Some(nearest) => error.hint(format!("did you mean /{nearest}?")),
                     None => {
-                        error.hint("/help lists the commands, /prompts the prompts that you keep; // begins a message with a slash")
+                        error.hint("/help lists the commands, /prompts your prompts; type // to begin a message with a slash")
                     }
                 })
             }
@@ -263,8 +263,8 @@ impl Conversation {
                 let run = self.app.orchestrator.sessions().run(run).await?;
                 let error = CommandError::failed(anyhow!(lease_progress::what_it_does(&run)));
                 Err(error.hint(match run.status.is_ended() {
-                    true => "say it again".to_owned(),
-                    false => format!("{}; /new begins another session", self.way_on(&run).await),
+                    true => "send it again".to_owned(),
+                    false => format!("{}; /new starts another session", self.way_on(&run).await),
                 }))
             }
             Err(error) => {
@@ -292,12 +292,12 @@ impl Conversation {
     /// Resumes the unfinished run of the session.
     pub(super) async fn resume(&mut self) -> Result<(), CommandError> {
         let Some(run) = self.unfinished().await else {
-            let error = anyhow!("session {} has no run that waits", self.session);
-            return Err(CommandError::usage(error).hint("say what you want, and it begins one"));
+            let error = anyhow!("session {} has no run to resume", self.session);
+            return Err(CommandError::usage(error).hint("send a message to start one"));
         };
         let (run, status) = (run.run_id, run.status);
         if status == RunStatus::Waiting && !self.attended.prompter.is_attended() {
-            let error = anyhow!("run {run} waits for an approval, which nobody can give here");
+            let error = anyhow!("run {run} waits for an approval, but nobody can be asked here");
             return Err(CommandError::failed(error).hint(format!(
                 "`neuraxis approvals show {run}` shows what would run"
             )));
@@ -308,7 +308,7 @@ impl Conversation {
         let run = match lease_progress::resume(&self.app, run, Taker::Engine).await {
             Ok(run) => run,
             Err(error) if error.interruption().is_some() => return unless_interrupted(Err(error)),
-            Err(error) => return Err(error.hint("/new begins another session")),
+            Err(error) => return Err(error.hint("/new starts another session")),
         };
         self.show(run, known).await
     }
@@ -319,7 +319,7 @@ impl Conversation {
                 let run = run.clone();
                 move |signal| ask::cancel(&run, signal.reason())
             },
-            || progress::notice("the run is ending; Ctrl-C once more leaves at once"),
+            || progress::notice("the run is ending; press Ctrl-C again to leave immediately"),
         );
         let view = View::new(Format::Text)
             .telling(self.detail)
@@ -393,11 +393,11 @@ impl Conversation {
             it.agent = last.agent.or_else(|| it.agent.take());
         });
         match changed {
-            Ok(()) => progress::notice(&format!("goes on as the session's last run: {words}")),
+            Ok(()) => progress::notice(&format!("continuing like the session's last run: {words}")),
             // If requests are refused even without these settings, that is reported next.
             Err(_) if self.check_role().is_err() => {}
             Err(refusal) => progress::warn(&format!(
-                "goes on as the session's last run ({words}) in mode and plan alone: {refusal}"
+                "continuing like the session's last run ({words}), but only in mode and plan: {refusal}"
             )),
         }
     }

@@ -144,7 +144,9 @@ impl Editor {
         });
         if let Err(error) = kept {
             let file = file.display();
-            progress::warn(&format!("what you type is not remembered: {file}: {error}"));
+            progress::warn(&format!(
+                "the history of what you type is not saved: {file}: {error}"
+            ));
             self.history = None;
         }
     }
@@ -300,7 +302,7 @@ fn is_fence(line: &str) -> bool {
 }
 
 /// Shown after a Ctrl-C if the next one leaves.
-pub(super) const LEAVES_NEXT: &str = "Ctrl-C again, or Ctrl-D, leaves";
+pub(super) const LEAVES_NEXT: &str = "press Ctrl-C again, or Ctrl-D, to leave";
 
 /// The meaning of each Ctrl-C at one prompt.
 pub(super) struct Interrupts {

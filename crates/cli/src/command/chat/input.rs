@@ -133,7 +133,7 @@ impl Source {
         match Editor::open(conversation) {
             Ok(editor) => Self::Person(Some(Box::new(editor))),
             Err(error) => {
-                progress::warn(&format!("lines cannot be edited here: {error}"));
+                progress::warn(&format!("line editing is not available here: {error}"));
                 standard_input()
             }
         }
@@ -149,8 +149,7 @@ fn read_by_editor(typed: io::Result<Line>) -> Result<Said, CommandError> {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             // Whatever came with it, such as the rest of a paste, is not a message of its own.
             forget_what_was_typed();
-            let why =
-                "what was typed is not text in UTF-8 and was left out, with all that came after it";
+            let why = "the input is not valid UTF-8 and was ignored, with everything after it";
             Ok(Said::Unreadable(why.to_owned()))
         }
         Err(error) => {
@@ -185,12 +184,12 @@ fn read_line<Source: BufRead + ?Sized>(input: &mut Source) -> io::Result<Said> {
     }
     if line.len() > MAX_BYTES && line.last() != Some(&b'\n') {
         input.skip_until(b'\n')?;
-        let why = format!("a line has more than {MAX_BYTES} bytes and was left out");
+        let why = format!("a line is larger than {MAX_BYTES} bytes and was ignored");
         return Ok(Said::Unreadable(why));
     }
     Ok(match String::from_utf8(line) {
         Ok(text) => Said::Text(text.trim_end_matches(['\r', '\n']).to_owned()),
-        Err(_) => Said::Unreadable("a line is not text in UTF-8 and was left out".to_owned()),
+        Err(_) => Said::Unreadable("a line is not valid UTF-8 and was ignored".to_owned()),
     })
 }
 

@@ -19,7 +19,7 @@ use crate::progress;
 use crate::wrap::is_wide;
 
 /// What to do about files if nobody could be asked about them.
-const NOBODY_ASKED: &str = "nobody can be asked here about files that are hidden, hold secrets or lie outside of this folder; /attach FILE sends one";
+const NOBODY_ASKED: &str = "nobody can be asked here about files that are hidden, hold secrets or are outside this folder; /attach FILE sends one";
 
 /// Reads the files that a message names, each once. A word that names no file is left unchanged; if it looks like a
 /// file, a notice says so. `typed` is what the user typed for the message.
@@ -33,7 +33,7 @@ pub(super) fn of(message: &str, typed: &str) -> Result<Vec<Part>, CommandError> 
     for word in words {
         if word.contains(['/', '.', ' ']) && !Path::new(word).is_dir() {
             let word = one_line(word);
-            let told = format!("there is no file {word} here: @{word} goes as it stands");
+            let told = format!("there is no file {word} here: @{word} is sent as written");
             progress::notice(&told);
         }
     }
@@ -44,7 +44,7 @@ pub(super) fn of(message: &str, typed: &str) -> Result<Vec<Part>, CommandError> 
     parts.extend(read(&allowed)?);
     let files = [files, allowed].concat();
     if !files.is_empty() {
-        let told = format!("with this message: {}", listed(&files));
+        let told = format!("sending with this message: {}", listed(&files));
         progress::notice(&told);
     }
     Ok(parts)
@@ -124,11 +124,13 @@ fn allowed(doubtful: Vec<&str>) -> Result<Vec<&str>, CommandError> {
     }
     let told = listed(&doubtful);
     if !is_somebody_there() {
-        progress::notice(&format!("this message goes without {told}: {NOBODY_ASKED}"));
+        progress::notice(&format!(
+            "this message is sent without {told}: {NOBODY_ASKED}"
+        ));
     } else if says_yes(&format!("Send {told} with this message?"))? {
         return Ok(doubtful);
     } else {
-        progress::notice(&format!("this message goes without {told}"));
+        progress::notice(&format!("this message is sent without {told}"));
     }
     Ok(Vec::new())
 }

@@ -39,7 +39,7 @@ impl Conversation {
         let text = match (self.messages().await?, self.is_unanswered().await) {
             (messages, true) => format!("{}{UNANSWERED}: {GO_ON}\n", conversation(&messages)),
             (messages, false) if messages.is_empty() => {
-                "nothing was said in this session yet\n".to_owned()
+                "this session has no messages yet\n".to_owned()
             }
             (messages, false) => conversation(&messages),
         };
@@ -98,7 +98,7 @@ impl Conversation {
         if text.is_empty() {
             text = "there are no sessions yet\n".to_owned();
         } else {
-            text.push_str("/session ID goes to one; its last digits will do\n");
+            text.push_str("/session ID switches to one; its last digits are enough\n");
         }
         Ok(self.output.painted(&text)?)
     }
@@ -131,7 +131,7 @@ impl Conversation {
         match text.is_empty() {
             true => Ok(self
                 .output
-                .sentence("the last answer came without thoughts that can be shown")?),
+                .sentence("the last answer came without thinking that can be shown")?),
             false => Ok(self.output.painted(&format!("thinking\n{text}"))?),
         }
     }
@@ -141,7 +141,7 @@ impl Conversation {
         let sessions = self.app.orchestrator.sessions();
         let line = match sessions.runs(&self.session).await? {
             Some(_) => used(&sessions.metrics(&self.session).await?),
-            None => "nothing was used in this session yet".to_owned(),
+            None => "this session has not used anything yet".to_owned(),
         };
         Ok(self.output.sentence(&line)?)
     }
@@ -168,7 +168,7 @@ impl Conversation {
             )));
         };
         if answer.len() > MAX_COPIED {
-            let error = anyhow!("the answer has more than {MAX_COPIED} bytes");
+            let error = anyhow!("the answer is larger than {MAX_COPIED} bytes");
             return Err(CommandError::usage(error).hint("/export FILE writes to a file"));
         }
         // OSC 52. The content is encoded, so nothing in it can affect the terminal.
@@ -185,7 +185,7 @@ impl Conversation {
         if messages.is_empty() {
             return Err(match is_unanswered {
                 true => CommandError::usage(anyhow!(UNANSWERED)).hint(GO_ON),
-                false => CommandError::usage(anyhow!("nothing was said in this session yet")),
+                false => CommandError::usage(anyhow!("this session has no messages yet")),
             });
         }
         let name = match argument {
