@@ -19,7 +19,7 @@ Examples:
   neuraxis chat --channel code_task
   neuraxis ask --channel system_health \"How is this machine?\"
 
-A question without a command goes to `ask`, with all of its options.
+A question without a command goes to `ask`, and takes all of its options.
 
 Exit codes:
   0    answered
@@ -27,10 +27,10 @@ Exit codes:
   2    wrong usage or configuration
   3    a limit was reached before there was an answer
   4    a call was denied because nobody could be asked about it
-  5    the run waits for a person, or for its client
-  6    there is no language model, and no rule fitted the question
+  5    the run waits for a decision, or for its client
+  6    there is no language model, and no rule matched the question
   130  interrupted; 143 ended by SIGTERM, 129 by SIGHUP
-  141  whoever read the output was gone";
+  141  the reader of the output went away";
 
 /// Governed, tool-using conversations with language models.
 #[derive(Debug, Parser)]

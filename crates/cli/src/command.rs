@@ -100,7 +100,7 @@ impl Completions {
     fn run(self) -> Result<(), CommandError> {
         let script = completion::registration(self.shell);
         let script = script.ok_or_else(|| {
-            CommandError::usage(anyhow!("nothing can be completed in {}", self.shell))
+            CommandError::usage(anyhow!("there is no completion script for {}", self.shell))
         })?;
         Ok(Output::new().text(&String::from_utf8_lossy(&script))?)
     }

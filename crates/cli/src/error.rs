@@ -236,7 +236,7 @@ impl From<ConfigError> for CommandError {
     fn from(error: ConfigError) -> Self {
         let hint = match &error {
             ConfigError::KeyElsewhere { .. } | ConfigError::VariablesElsewhere { .. } => {
-                "`neuraxis trust show` says what the file of this folder does"
+                "`neuraxis trust show` shows what this folder's file does"
             }
             ConfigError::Read { source, .. } if source.kind() == io::ErrorKind::InvalidData => {
                 "save it as UTF-8"
@@ -245,10 +245,10 @@ impl From<ConfigError> for CommandError {
                 "check the path; `neuraxis config init --config FILE` writes a new file"
             }
             ConfigError::PriceListUnread { .. } | ConfigError::PriceList { .. } => {
-                "`neuraxis help public-prices.toml` prints the list that ships, which shows the form"
+                "`neuraxis help public-prices.toml` prints the built-in list, which shows the format"
             }
             ConfigError::Key { fault, .. } if is_case(fault) => {
-                "cases belong in a file of their own: `neuraxis policy test FILE` runs them"
+                "put cases in a separate file: `neuraxis policy test FILE` runs them"
             }
             _ => "`neuraxis config init` writes a file that explains every key",
         };
@@ -279,18 +279,18 @@ impl From<BuildError> for CommandError {
                 Self::usage(error).hint("check the path")
             }
             BuildError::Cassette(_) | BuildError::EmptyCassette { .. } => Self::usage(error).hint(
-                "record it anew with --record FILE; `neuraxis runs cassette RUN FILE` makes one of a run",
+                "record it again with --record FILE; `neuraxis runs cassette RUN FILE` creates one from a run",
             ),
             BuildError::DatabaseBusy { source, .. } => {
                 let hint = match source {
                     OpenError::Full { place } if place.starts_with("postgres") => {
-                        "make room on the disk, and try again"
+                        "free some disk space and try again"
                     }
                     OpenError::Full { .. } => {
-                        "make room on the disk, of which 32 KiB are enough to read what is kept, and try again; with --set \
-                         store.url=memory: a question is answered, and nothing is kept"
+                        "free some disk space (32 KiB are enough to read what is stored) and try again; with --set store.url=memory: \
+                         a question is answered, but nothing is stored"
                     }
-                    _ => "try again in a moment, once the other process has let go of it",
+                    _ => "try again in a moment, once the other process has released it",
                 };
                 Self::failed(error).hint(hint)
             }
@@ -304,7 +304,7 @@ impl From<BuildError> for CommandError {
                 Self::configuration(error).hint("`neuraxis doctor --offline` says what can be done")
             }
             BuildError::StoreFolder { .. } => {
-                Self::configuration(error).hint("make the folder, or name another file")
+                Self::configuration(error).hint("create the folder, or name another file")
             }
             _ => Self::configuration(error)
                 .hint("`neuraxis config show` says where each value comes from"),
@@ -320,16 +320,16 @@ impl From<RequestError> for CommandError {
             RequestError::EmptyMessage => {
                 "say what you want: neuraxis ask \"How is this machine?\"".to_owned()
             }
-            RequestError::TooLarge { .. } => "send less at once, shorten the instructions, which a trusted AGENTS.md is a part of, or give the \
-                 model more context, as with -c of a llama-server"
+            RequestError::TooLarge { .. } => "send less at once, shorten the instructions (a trusted AGENTS.md is part of them), or give the \
+                 model more context, for example with llama-server's -c"
                 .to_owned(),
             RequestError::Attachment { source, .. } => match source {
                 AttachmentError::NotTaken { .. } | AttachmentError::NoModel => {
-                    "give a role such as [models.reasoning] a model that takes it, or leave it out; a llama-server sees \
-                     images where it was started with --mmproj"
+                    "give a role such as [models.reasoning] a model that accepts it, or leave it out; a llama-server \
+                     accepts images if it was started with --mmproj"
                         .to_owned()
                 }
-                _ => "attach an image, a sound, a PDF or a text in UTF-8".to_owned(),
+                _ => "attach an image, a sound, a PDF or UTF-8 text".to_owned(),
             },
             RequestError::Policy(Refusal::ModeNotAllowed { allowed, .. }) => {
                 match allowed.first() {
@@ -361,13 +361,13 @@ fn hint_about_policy(refusal: &neuraxis::brainstem::Refusal) -> &'static str {
 
     match refusal {
         Refusal::UnknownPlan { known, .. } if known.is_empty() => {
-            "leave out --plan: none is configured; `neuraxis help policy` says how to make one"
+            "leave out --plan: none is configured; `neuraxis help policy` explains how to add one"
         }
         Refusal::UnknownPlan { .. } => "`neuraxis config show plans` lists the plans",
         Refusal::UnknownAgent { .. } => "`neuraxis agents list` lists the agents",
         Refusal::UnknownChannel { .. } => "`neuraxis config show channels` lists the channels",
         Refusal::UnknownMode { .. } => "`neuraxis config show modes` lists the modes",
-        _ => "`neuraxis config show modes channels` lists what there is",
+        _ => "`neuraxis config show modes channels` lists the modes and channels",
     }
 }
 
@@ -375,14 +375,14 @@ fn hint_about_policy(refusal: &neuraxis::brainstem::Refusal) -> &'static str {
 fn hint_about(error: &StoreError) -> Option<String> {
     match error {
         StoreError::SessionBusy { run, .. } => Some(format!(
-            "`neuraxis runs resume {run}` goes on with it unless its process is alive; with --cancel it ends it"
+            "`neuraxis runs resume {run}` resumes it unless its process is alive; with --cancel it ends it"
         )),
         StoreError::Damaged(_) => Some(
-            "`neuraxis sessions verify` names the sessions that are damaged, `neuraxis doctor --offline` checks the file itself".to_owned(),
+            "`neuraxis sessions verify` lists the damaged sessions, `neuraxis doctor --offline` checks the file itself".to_owned(),
         ),
         StoreError::Refused(_) => Some("`neuraxis doctor --offline` says more".to_owned()),
         StoreError::Unavailable(_) => Some(
-            "try again in a moment; if it stays so, `neuraxis doctor --offline` says more".to_owned(),
+            "try again in a moment; if it still fails, `neuraxis doctor --offline` says more".to_owned(),
         ),
         _ => None,
     }
@@ -406,8 +406,8 @@ impl From<FindError> for CommandError {
                 .hint("`neuraxis runs list` lists your runs"),
             FindError::Ambiguous { prefix, ids } => {
                 let (prefix, ids) = (one_line(&prefix), ids.join(", "));
-                Self::usage(anyhow!("{prefix:?} begins several ids: {ids}"))
-                    .hint("type its end, or more of it")
+                Self::usage(anyhow!("several ids begin with {prefix:?}: {ids}"))
+                    .hint("type its end, or more of its beginning")
             }
             FindError::Store(error) => error.into(),
             error => Self::failed(error),

@@ -34,7 +34,7 @@ pub(crate) fn again(text: &str) -> Cow<'_, str> {
 fn with_options(text: &str, options: &str) -> String {
     let again = text.replace("`neuraxis ", &format!("`neuraxis{options} "));
     match again != text && options.contains("***") {
-        true => format!("{again} (put in what you gave in place of ***)"),
+        true => format!("{again} (replace *** with the value you gave)"),
         false => again,
     }
 }
@@ -85,7 +85,7 @@ mod tests {
         let hint = "`neuraxis doctor` says more";
         assert_eq!(
             with_options(hint, " --set 'store.url=postgres://***@db/x'"),
-            "`neuraxis --set 'store.url=postgres://***@db/x' doctor` says more (put in what you gave in place of ***)"
+            "`neuraxis --set 'store.url=postgres://***@db/x' doctor` says more (replace *** with the value you gave)"
         );
         let shown = with_options(hint, " --set store.url=postgres://app@db/x");
         assert!(shown.ends_with("doctor` says more"), "{shown}");

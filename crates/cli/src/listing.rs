@@ -57,7 +57,7 @@ impl Paging {
             None if is_narrowed => progress::notice(&format!("there are no such {what}")),
             None => {
                 progress::notice(&format!(
-                    "there are no {what} yet: `neuraxis chat` begins one"
+                    "there are no {what} yet: `neuraxis chat` starts one"
                 ));
             }
         }
@@ -66,7 +66,7 @@ impl Paging {
 
 pub(crate) fn at_least_one(text: &str) -> Result<usize, &'static str> {
     let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or("it must be a number from 1 on")
+    number.ok_or("it must be a number of at least 1")
 }
 
 /// The columns of a full id, and of its end, which identifies it as well.

@@ -41,7 +41,7 @@ pub(crate) fn bounded(input: impl Read, what: &str, most: usize) -> Result<Vec<u
         CommandError::usage(anyhow!(error).context("cannot read standard input"))
     })?;
     if bytes.len() > most {
-        let error = anyhow!("{what} has more than {most} bytes");
+        let error = anyhow!("{what} is larger than {most} bytes");
         return Err(CommandError::usage(error).hint("shorten it, or let a tool read the file"));
     }
     Ok(bytes)

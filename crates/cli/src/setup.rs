@@ -185,7 +185,7 @@ impl Loaded {
         match hidden_store(&self.config, &self.environment) {
             None => Ok(()),
             Some(why) => Err(CommandError::failed(anyhow!(why)).hint(
-                "look whose it is, and its folder (root's, as after sudo?), or name another file, such as a copy of it: --set store.url=sqlite://FILE",
+                "check who owns it and its folder (root, after sudo?), or name another file, such as a copy of it: --set store.url=sqlite://FILE",
             )),
         }
     }

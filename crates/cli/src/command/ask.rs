@@ -251,7 +251,7 @@ impl Ask {
             let (sessions, policy) = (app.orchestrator.sessions(), app.orchestrator.policy());
             let model = model.as_deref();
             let command = last_run::to_go_on(&sessions, &session, policy, model).await;
-            Progress::telling(detail).done(&format!("to go on: {} {command}", neuraxis()));
+            Progress::telling(detail).done(&format!("to continue: {} {command}", neuraxis()));
         }
         Ok(())
     }
@@ -296,7 +296,7 @@ fn note_other_channel(app: &App, request: &UserRequest, last: &AskedWith) {
     let options = AskedWith::default().options(&last, app.orchestrator.policy());
     if !options.is_empty() {
         progress::notice(&format!(
-            "the session's last run was asked with{options}, and this one is not"
+            "the session's last run used{options}, and this one does not"
         ));
     }
 }
@@ -308,7 +308,7 @@ pub(in crate::command) fn note_missing_search(app: &App, channel: &Channel) {
     if *channel == Channel::DEEP_RESEARCH && !names.any(|name| name == "web_search") {
         let doctor = invocation::again("`neuraxis doctor` says how to add one");
         progress::notice(&format!(
-            "no search service is configured, so that pages are read only where somebody names their addresses ({doctor})"
+            "no search service is configured, so only pages whose addresses are given can be read ({doctor})"
         ));
     }
 }

@@ -49,7 +49,7 @@ pub(super) struct ModelArgument {
 /// Parses the name of a model. Refuses an empty name, as from an unset variable.
 fn model(text: &str) -> Result<String, String> {
     match text.trim().is_empty() {
-        true => Err("it names no model: leave the option out where none is meant".to_owned()),
+        true => Err("the name is empty: leave the option out instead".to_owned()),
         false => Ok(text.to_owned()),
     }
 }
@@ -126,9 +126,9 @@ pub(super) async fn note_unlisted(loaded: &Loaded, name: &str) {
     let is_listed = offer.models.iter().any(|it| endpoint.is_asked(it));
     if offer.readiness == Readiness::Ready && !offer.models.is_empty() && !is_listed {
         let model = one_line(&endpoint.info().model.model);
-        let models = invocation::again("`neuraxis models` names those");
+        let models = invocation::again("`neuraxis models` lists those");
         progress::notice(&format!(
-            "{model} is none of the models that its server lists; it is asked all the same ({models})"
+            "{model} is not one of the models that its server lists; using it anyway ({models})"
         ));
     }
 }

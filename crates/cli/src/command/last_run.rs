@@ -83,14 +83,14 @@ impl AskedWith {
             if !left.is_empty() {
                 let folder = one_line(&folder);
                 progress::notice(&format!(
-                    "the session's last run worked in the folder {folder}: here it goes on without{left}, unless that is given"
+                    "the session's last run worked in the folder {folder}: here the session continues without{left}, unless you add that"
                 ));
             }
         }
         let missing = |what: &str, name: &str, instead: &str| {
             let name = one_line(name);
             progress::warn(&format!(
-                "{what} {name}, which the session's last run had, is not configured here: {instead}"
+                "{what} {name}, which the session's last run used, is not configured here: {instead}"
             ));
         };
         if let Some(channel) = self
@@ -105,32 +105,32 @@ impl AskedWith {
             missing(
                 "channel",
                 channel.as_str(),
-                &format!("chat takes its place{without}"),
+                &format!("using chat instead{without}"),
             );
         }
         if let Some(agent) = self
             .agent
             .take_if(|agent| policy.agents().all(|known| *known != *agent))
         {
-            missing("agent", agent.as_str(), "the channel's own answers");
+            missing("agent", agent.as_str(), "the channel's own agent answers");
         }
         if let Some(plan) = self
             .plan
             .take_if(|plan| policy.plans().all(|known| *known != *plan))
         {
-            missing("plan", plan.as_str(), "it limits nothing here");
+            missing("plan", plan.as_str(), "its limits do not apply");
         }
         if let Some(mode) = self
             .mode
             .take_if(|mode| policy.modes().all(|known| *known != *mode))
         {
-            missing("mode", mode.as_str(), "moderate takes its place");
+            missing("mode", mode.as_str(), "using moderate instead");
         }
         let usual = policy.modes_no_freer_than(&Mode::MODERATE);
         if let Some(mode) = self.mode.take_if(|mode| !usual.contains(mode)) {
             let mode = one_line(mode.as_str());
             progress::notice(&format!(
-                "the session's last run was in mode {mode}; this begins in moderate, and --mode {mode} goes on as it was"
+                "the session's last run was in mode {mode}; this starts in moderate, and --mode {mode} keeps the earlier mode"
             ));
         }
         self
@@ -151,7 +151,7 @@ impl AskedWith {
         };
         if *role != now.role && *role != usual.role && now.allowed_roles.contains(role) {
             progress::notice(&format!(
-                "role {role} served the session's last run, and {} serves now; -m {} goes on as it was",
+                "role {role} served the session's last run, but {} serves now; -m {} keeps the earlier one",
                 now.role,
                 quoted(role.as_str())
             ));

@@ -103,7 +103,7 @@ pub(in crate::command) async fn busy(sessions: &Sessions, run: RunId) -> Command
     };
     let error = CommandError::failed(anyhow!(what_it_does(&summary)));
     if summary.status.is_ended() {
-        return error.hint("nothing was begun: try it again");
+        return error.hint("nothing was started: try again");
     }
     if summary.leased_until.is_none() && approvals(&summary) > 0 {
         let has_expired = summary.pending.iter().any(|it| {
@@ -112,7 +112,7 @@ pub(in crate::command) async fn busy(sessions: &Sessions, run: RunId) -> Command
         });
         if has_expired {
             return error.hint(format!(
-                "`neuraxis runs resume {run}` goes on without what nobody decided about in time; with --cancel it ends it"
+                "`neuraxis runs resume {run}` continues without the calls that were not decided in time; with --cancel it ends it"
             ));
         }
         return error
@@ -122,7 +122,7 @@ pub(in crate::command) async fn busy(sessions: &Sessions, run: RunId) -> Command
             .hint(format!("`neuraxis runs resume {run} --cancel` ends it"));
     }
     error.hint(format!(
-        "`neuraxis runs resume {run}` goes on with it{}; with --cancel it ends it",
+        "`neuraxis runs resume {run}` resumes it{}; with --cancel it ends it",
         match summary.leased_until {
             Some(_) => " unless that process is alive",
             None => "",
@@ -134,23 +134,23 @@ pub(in crate::command) async fn busy(sessions: &Sessions, run: RunId) -> Command
 pub(in crate::command) fn what_it_does(summary: &RunSummary) -> String {
     let (session, run) = (&summary.session, summary.run_id);
     if summary.status.is_ended() {
-        return format!("session {session} was busy with run {run}, which has ended meanwhile");
+        return format!("session {session} was busy with run {run}, which has ended since");
     }
     if let Some(until) = summary.leased_until {
         let left = in_seconds(left(until));
         return format!(
-            "session {session} is busy with run {run}: another process has it, or had it when it died and keeps it for {left}"
+            "session {session} is busy with run {run}: another process is driving it, or died and still holds its lease for {left}"
         );
     }
     if summary.imported {
         return format!(
-            "session {session} has run {run}, which was imported and goes on only if you say so"
+            "session {session} has run {run}, which was imported and resumes only if you confirm it"
         );
     }
     match approvals(summary) {
         0 if summary.pending.is_empty() => {
             format!(
-                "session {session} has run {run}, which was left behind: its process died, or could not keep what it did"
+                "session {session} has run {run}, which was left behind: its process died, or could not store its records"
             )
         }
         0 => {
@@ -193,12 +193,12 @@ impl LeaseProgress {
             let left = in_seconds(left(until));
             let progress = self.progress.get_or_insert_with(|| {
                 let what = match held.waited_for {
-                    WaitedFor::Lease => "it is taken up",
-                    WaitedFor::End => "it ends",
+                    WaitedFor::Lease => "it will be resumed",
+                    WaitedFor::End => "it will end",
                 };
                 progress::notice(&format!(
-                    "another process has run {run}, or had it when it died: {what} in {left} at the latest, unless that \
-                     process is alive"
+                    "another process is driving run {run}, or died and still holds its lease: {what} within {left}, unless \
+                     that process is alive"
                 ));
                 Progress::new()
             });
@@ -258,9 +258,9 @@ mod tests {
         let mut run = RunSummary::new(RunId(UuidV7.new_id()), "s".parse().unwrap());
         let left = what_it_does(&run);
         assert!(left.contains("left behind"), "{left}");
-        assert!(left.ends_with("or could not keep what it did"), "{left}");
+        assert!(left.ends_with("or could not store its records"), "{left}");
         run.log.status = RunStatus::Done;
-        assert!(what_it_does(&run).ends_with("has ended meanwhile"));
+        assert!(what_it_does(&run).ends_with("has ended since"));
     }
 
     #[test]

@@ -49,15 +49,15 @@ pub(crate) async fn unaltered(
         return Ok(());
     };
     let error = anyhow!(why).context(format!(
-        "session {session} was altered since it was kept, so nothing goes on from it"
+        "session {session} was altered after it was stored, so it cannot be continued"
     ));
     let error = CommandError::failed(error).hint(format!(
-        "`neuraxis sessions verify {session}` looks at it again, `neuraxis doctor --offline` checks the file itself, but not whether its text was altered"
+        "`neuraxis sessions verify {session}` checks it again; `neuraxis doctor --offline` checks the file itself, but not whether its text was altered"
     ));
     let runs = sessions.runs(session).await.unwrap_or_default();
     Err(match runs.unwrap_or_default().last() {
         Some(last) => error.hint(format!(
-            "`neuraxis runs fork {} --message TEXT` goes on in a new session from what stands there now, if you trust it",
+            "`neuraxis runs fork {} --message TEXT` continues its current content in a new session, if you trust it",
             last.run_id
         )),
         None => error,
@@ -69,7 +69,7 @@ pub(crate) async fn warn_if_altered(sessions: &Sessions, session: &SessionId) {
     if let Ok(Some(why)) = sessions.alteration(session).await {
         let why = one_line(&why);
         progress::warn(&format!(
-            "session {session} was altered since it was kept: {why}"
+            "session {session} was altered after it was stored: {why}"
         ));
     }
 }
@@ -100,7 +100,7 @@ pub(crate) async fn named_session(
     let found = match sessions.find(text).await {
         Ok(found) => found,
         Err(several @ FindError::Ambiguous { .. }) => {
-            return Err(CommandError::usage(several).hint("give the whole id of the one you mean"));
+            return Err(CommandError::usage(several).hint("give the full id of the one you mean"));
         }
         Err(_) => session(sessions, text).await?,
     };
@@ -109,10 +109,10 @@ pub(crate) async fn named_session(
         return Ok(found);
     }
     let error = anyhow!(
-        "{:?} is no whole id of a session, and nobody is asked whether {id} is meant",
+        "{:?} is not a full session id, and this command does not ask whether you mean {id}",
         one_line(text)
     );
-    Err(CommandError::usage(error).hint(format!("give the whole id: {id}, if you mean that one")))
+    Err(CommandError::usage(error).hint(format!("give the full id: {id}, if you mean that one")))
 }
 
 /// Returns the run with this id, this beginning or end of its id, or `last`.
@@ -120,7 +120,7 @@ pub(crate) async fn run(sessions: &Sessions, text: &str) -> Result<RunSummary, C
     if text == LAST {
         let newest = newest_run(sessions).await?;
         return newest.ok_or_else(|| {
-            let hint = "`neuraxis runs list` lists your runs, and each is found by its id";
+            let hint = "`neuraxis runs list` lists your runs with their ids";
             nothing("last run", hint)
         });
     }
@@ -147,8 +147,8 @@ pub(crate) async fn run(sessions: &Sessions, text: &str) -> Result<RunSummary, C
 /// Returns the session of the newest run, and prints which it is.
 pub(crate) async fn last_session(sessions: &Sessions) -> Result<SessionId, CommandError> {
     let Some(run) = newest_run(sessions).await? else {
-        let hint = "leave out --continue to begin one";
-        return Err(nothing("session to go on with", hint));
+        let hint = "leave out --continue to start one";
+        return Err(nothing("session to continue", hint));
     };
     let about = one_line(run.text.as_deref().unwrap_or_default());
     let about: String = about.chars().take(60).collect();
@@ -176,7 +176,7 @@ pub(crate) async fn continued(
         _ if found == id => {}
         LAST => progress::done(&format!("session {found}")),
         part => progress::notice(&format!(
-            "{part} is a part of the id of session {found}, which goes on"
+            "{part} is part of the id of session {found}, which this continues"
         )),
     }
     unaltered(sessions, &found).await?;
@@ -187,10 +187,8 @@ pub(crate) async fn continued(
 pub(crate) async fn begun(sessions: &Sessions, id: SessionId) -> Result<SessionId, CommandError> {
     match sessions.runs(&id).await? {
         None => Ok(id),
-        Some(_) => Err(
-            CommandError::usage(anyhow!("there is a session {id} already"))
-                .hint("leave out --new to go on with it"),
-        ),
+        Some(_) => Err(CommandError::usage(anyhow!("session {id} already exists"))
+            .hint("leave out --new to continue it")),
     }
 }
 
@@ -205,8 +203,8 @@ async fn newest_run(sessions: &Sessions) -> Result<Option<RunSummary>, CommandEr
         if !is_session_of_eval(&run.session) {
             if is_ahead(run.started_at, Timestamp::now()) {
                 progress::notice(&format!(
-                    "the last run is {} of session {}, by a clock that was ahead of this one: others may have begun after it, and are \
-                     named by their ids",
+                    "the last run is {} of session {}, by a clock that was ahead of this one: other runs may have started \
+                     after it; name those by their ids",
                     run.run_id, run.session
                 ));
             }
@@ -224,7 +222,7 @@ fn is_ahead(started: Option<Timestamp>, now: Timestamp) -> bool {
 
 /// Returns the error for a missing last run, with why there may be none although a list shows some.
 fn nothing(what: &str, hint: &str) -> CommandError {
-    let error = anyhow!("there is no {what} (runs of evals are passed over)");
+    let error = anyhow!("there is no {what} (runs of evals do not count)");
     CommandError::usage(error).hint(hint)
 }
 
@@ -280,7 +278,10 @@ fn only_one(end: &str, mut ids: Vec<String>) -> Result<(), CommandError> {
         ids.push("…".to_owned());
     }
     let (end, ids) = (one_line(end), ids.join(", "));
-    Err(CommandError::usage(anyhow!("{end:?} ends several ids: {ids}")).hint("type more of it"))
+    Err(
+        CommandError::usage(anyhow!("several ids end with {end:?}: {ids}"))
+            .hint("type more of the id"),
+    )
 }
 
 fn is_part_of_id(text: &str) -> bool {
@@ -327,16 +328,16 @@ async fn begin(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> 
     );
     if !is_somebody_there() && is_of_id {
         return Err(CommandError::usage(anyhow!(what)).hint(
-            "type more of the id (`neuraxis sessions list`), or add --new to begin a session of this name",
+            "type more of the id (`neuraxis sessions list`), or add --new to start a session with this name",
         ));
     }
     if !is_somebody_there() {
-        progress::notice(&format!("{what}: this begins it"));
+        progress::notice(&format!("{what}: this starts it"));
         return Ok(());
     }
-    match says_yes(&format!("{what}. Begin it?"))? {
+    match says_yes(&format!("{what}. Start it?"))? {
         true => Ok(()),
-        false => Err(CommandError::usage(anyhow!("no session was begun"))
+        false => Err(CommandError::usage(anyhow!("no session was started"))
             .hint("`neuraxis sessions list` lists your sessions")),
     }
 }

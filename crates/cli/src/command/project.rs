@@ -74,7 +74,7 @@ fn ask_about(file: &mut InstructionFile, loaded: &Loaded) {
     };
     if let Err(error) = answered {
         let cause = anyhow::Error::new(error);
-        progress::warn(&format!("your answer is not remembered: {cause:#}"));
+        progress::warn(&format!("your answer was not saved: {cause:#}"));
     }
 }
 
@@ -88,11 +88,11 @@ pub(super) fn described(file: &InstructionFile, columns: usize) -> String {
     let changed = match file.trust {
         Trust::Changed => "; it was changed since you trusted it",
         Trust::Trusted => "; you trusted it",
-        Trust::Refused => "; you did not want it",
+        Trust::Refused => "; you declined it",
         _ => "",
     };
     let title = format!(
-        "{name} ({size}) tells agents how to work in this project{changed}. What they may do is for the policy to decide."
+        "{name} ({size}) tells agents how to work in this project{changed}. The policy still decides what they may do."
     );
     let mut text = broken(&title, columns, "    ") + "\n";
     let lines = file.text.lines().take(MAX_LINES);

@@ -51,7 +51,7 @@ pub(super) fn listed(loaded: &Loaded) -> String {
         })
         .collect();
     match lines.is_empty() {
-        true => format!("you keep no prompts; {}\n", how_to_keep(loaded, "NAME")),
+        true => format!("you have no prompts; {}\n", how_to_keep(loaded, "NAME")),
         false => lines,
     }
 }
@@ -92,7 +92,7 @@ fn unknown(loaded: &Loaded, prompts: &Prompts, name: &str) -> CommandError {
     let names: Vec<&str> = prompts.list().map(|(name, _)| name).collect();
     CommandError::usage(error).hint(match names.is_empty() {
         _ if !Prompts::may_have(name) => {
-            "no prompt can be called so: letters, digits, _ and - make a name".to_owned()
+            "a prompt's name consists of letters, digits, _ and -".to_owned()
         }
         true => how_to_keep(loaded, &shown),
         false => format!("the prompts are {}", names.join(", ")),
@@ -103,9 +103,11 @@ fn how_to_keep(loaded: &Loaded, name: &str) -> String {
     match loaded.environment.config_dir() {
         Some(folder) => {
             let file = folder.join("prompts").join(format!("{name}.md"));
-            format!("the text of {} becomes one", file.display())
+            format!("to add one, write its text to {}", file.display())
         }
-        None => format!("a section [prompts.{name}] with a text in neuraxis.toml makes one"),
+        None => {
+            format!("to add one, write a section [prompts.{name}] with a text in neuraxis.toml")
+        }
     }
 }
 

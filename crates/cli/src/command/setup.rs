@@ -42,15 +42,15 @@ const OTHER_USES: [&str; 14] = [
 
 /// What to do about a server that cannot be used as found.
 const UNUSABLE: &str =
-    "correct what is wrong, such as the variable with its address, and run `neuraxis setup` again";
+    "fix the problem, such as a wrong address in its variable, and run `neuraxis setup` again";
 
 /// What to do about an unreachable server.
 const UNREACHABLE: &str =
-    "start it, or see to the network and its address, and run `neuraxis setup` again";
+    "start it, or check the network and its address, and run `neuraxis setup` again";
 
 /// What to do about a server whose certificate is not trusted.
-const UNTRUSTED: &str = "see to this machine's clock and to what it trusts (SSL_CERT_FILE names a file in its place), and run `neuraxis setup` \
-                         again; or write [models.reasoning] with ca_file, as `neuraxis help models` says";
+const UNTRUSTED: &str = "check this machine's clock and its trusted certificates (SSL_CERT_FILE names a file to use instead), and run \
+                         `neuraxis setup` again; or write [models.reasoning] with ca_file, as `neuraxis help models` explains";
 
 /// What to do about a server that does not list its models yet.
 const LOADING: &str = "wait a moment, and run `neuraxis setup` again";
@@ -76,7 +76,7 @@ pub(crate) struct SetUp {
 impl SetUp {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         if !self.yes {
-            require_person("add --yes to take what stands first")?;
+            require_person("add --yes to take the first one that is found")?;
         }
         let loaded = setup.load()?;
         let environment = loaded.environment;
@@ -103,7 +103,7 @@ impl SetUp {
         let offered = match offered(setup, chosen).await? {
             Ok(models) => models,
             Err(error) => {
-                progress::warn(&format!("it does not say which models it has: {error}"));
+                progress::warn(&format!("it does not list its models: {error}"));
                 Vec::new()
             }
         };
@@ -117,7 +117,7 @@ impl SetUp {
         edited.save().map_err(CommandError::failed)?;
         let model = one_line(&model);
         Output::new().sentence(&format!(
-            "wrote [models.reasoning] to {path}: {model} is asked from now on"
+            "wrote [models.reasoning] to {path}: {model} answers from now on"
         ))?;
         progress.done("try it: neuraxis \"What can you do?\"");
         Ok(())
@@ -156,7 +156,7 @@ impl SetUp {
             }
         };
         if model.is_empty() {
-            let error = anyhow!("no model was named");
+            let error = anyhow!("no model was given");
             return Err(CommandError::usage(error).hint("run `neuraxis setup` again, and name one"));
         }
         Ok(model)
@@ -200,16 +200,16 @@ fn numbered<'a, T>(list: &'a [T], number: &str) -> Result<&'a T, CommandError> {
 /// Returns the error for an existing section, which this command does not change.
 fn is_there(edited: &Edited) -> CommandError {
     let path = edited.path().display();
-    let error = anyhow!("{path} has a section [models.reasoning] already");
+    let error = anyhow!("{path} already has a section [models.reasoning]");
     CommandError::usage(error)
         .hint("edit it there, or write another file: neuraxis setup --config FILE")
 }
 
 fn nothing_found(passed_over: &[PassedOver]) -> CommandError {
     let error = match passed_over {
-        [] => anyhow!("there is neither a model server on this machine nor a key in a variable"),
+        [] => anyhow!("found neither a model server on this machine nor a key in a variable"),
         _ => anyhow!(
-            "no model server on this machine can be used as it is, and there is no key in a variable"
+            "no model server on this machine can be used as it is, and no variable holds a key"
         ),
     };
     let told = passed_over.iter().map(PassedOver::to_string);

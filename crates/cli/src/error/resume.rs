@@ -13,20 +13,20 @@ impl From<ResumeError> for CommandError {
         match error {
             ResumeError::Ended(run) => {
                 Self::usage(ResumeError::Ended(run)).hint(format!(
-                    "`neuraxis runs show {run}` shows what it came to; `neuraxis runs fork {run} --message TEXT` goes on from there"
+                    "`neuraxis runs show {run}` shows its result; `neuraxis runs fork {run} --message TEXT` continues from there"
                 ))
             }
             ResumeError::Store(error) => error.into(),
             ResumeError::Alive(run) => Self::failed(error).hint(format!(
-                "`neuraxis runs show {run}` shows how far it is; `neuraxis runs resume {run} --cancel` ends it"
+                "`neuraxis runs show {run}` shows its progress; `neuraxis runs resume {run} --cancel` ends it"
             )),
             ResumeError::NothingToDo => Self::failed(error)
-                .hint("only the program that runs these tools can bring their results"),
+                .hint("only the program that runs these tools can supply their results"),
             ResumeError::Elsewhere { run, ref folder } => {
-                let ends = format!("`neuraxis runs resume {run} --cancel` ends it, from anywhere");
+                let ends = format!("`neuraxis runs resume {run} --cancel` ends it from any folder");
                 let there = match Path::new(&**folder).is_dir() {
                     true => as_root(folder),
-                    false => "there is no such folder here".to_owned(),
+                    false => "that folder does not exist here".to_owned(),
                 };
                 Self::usage(error).hint(there).hint(ends)
             }
@@ -37,16 +37,16 @@ impl From<ResumeError> for CommandError {
             }
             ResumeError::ServerAway { ref server, .. } => {
                 let why = format!(
-                    "`neuraxis mcp test {server}` says how it stands with it; decide again then"
+                    "`neuraxis mcp test {server}` checks the server; decide again once it works"
                 );
                 Self::failed(error)
                     .hint(why)
-                    .hint("`neuraxis approvals deny` and `runs resume --cancel` need no server")
+                    .hint("`neuraxis approvals deny` and `runs resume --cancel` do not need the server")
             }
             ResumeError::NotConfigured { .. } => Self::usage(error)
-                .hint("give the configuration that the run began with, as by --config FILE"),
+                .hint("use the configuration that the run was started with, for example with --config FILE"),
             ResumeError::Restore(_) => {
-                Self::failed(error).hint("`neuraxis runs replay` says where its records differ")
+                Self::failed(error).hint("`neuraxis runs replay` shows where its records differ")
             }
             error => Self::failed(error),
         }

@@ -47,7 +47,10 @@ fn a_list_without_what_a_run_at_work_asks_does_not_say_that_nothing_waits() {
     );
     let id = machine.runs("s").swap_remove(0);
     let list = run(&["approvals", "list"]).stdout_of(0);
-    assert!(list.contains("but what a run at work asks"), "{list}");
+    assert!(
+        list.contains("except a question of an active run"),
+        "{list}"
+    );
     assert!(list.contains(&format!("approvals show {id}`")), "{list}");
     run(&["approvals", "show", &id]).stdout_of(0);
 }
@@ -114,7 +117,7 @@ fn nobody_answers_a_question_that_was_not_seen() {
     };
     let (id, first) = asked();
     let unnamed = run(&["approvals", "approve", &id]).complaint(2);
-    assert!(unnamed.contains("say which question"), "{unnamed}");
+    assert!(unnamed.contains("name the question"), "{unnamed}");
     assert!(unnamed.contains(&first), "{unnamed}");
     run(&["approvals", "approve", &id, &first]).complaint(5);
     // Meanwhile the same run has another question.
@@ -125,11 +128,11 @@ fn nobody_answers_a_question_that_was_not_seen() {
     for answer in ["approve", "deny"] {
         let late = run(&["approvals", answer, &id, &first]).complaint(1);
         assert!(
-            late.contains("does not wait for an answer to question"),
+            late.contains("is not waiting for an answer to question"),
             "{late}"
         );
         let unnamed = run(&["approvals", answer, &id]).complaint(2);
-        assert!(unnamed.contains("say which question"), "{unnamed}");
+        assert!(unnamed.contains("name the question"), "{unnamed}");
     }
     assert_eq!(records(), before, "nothing was written");
     let done = run(&["approvals", "approve", &id, &second]);
@@ -162,9 +165,9 @@ fn what_waits_is_listed_shown_and_answered_by_another_process() {
     let done = run(&machine, &["approvals", "approve", &id, name]);
     assert!(done.stdout_of(0).starts_with("It is "));
     let list = run(&machine, &["approvals", "list"]).stdout_of(0);
-    assert_eq!(list, "nothing waits for your approval\n");
+    assert_eq!(list, "nothing is waiting for your approval\n");
     let again = run(&machine, &["approvals", "approve", &id]).complaint(2);
-    assert!(again.contains("does not wait for an approval"), "{again}");
+    assert!(again.contains("is not waiting for an approval"), "{again}");
 }
 
 #[test]
@@ -195,7 +198,7 @@ fn a_question_tells_when_it_expires_and_nobody_can_approve_it_later() {
     let records = run(&machine, &["runs", "show", &id, "--format", "events"]).stdout;
     assert!(!records.contains(r#""decision":"approve""#), "{records}");
     let again = run(&machine, &["approvals", "approve", &id]).complaint(2);
-    assert!(again.contains("does not wait for an approval"), "{again}");
+    assert!(again.contains("is not waiting for an approval"), "{again}");
 }
 
 #[test]
@@ -221,7 +224,8 @@ fn of_two_questions_that_expired_one_is_told_as_such_and_a_run_goes_on_without_t
         assert!(late.contains(told), "{late}");
     }
     let busy = run(&["ask", "--session", "s", "And now?"]).complaint(1);
-    let way = format!(" runs resume {id}` goes on without what nobody decided about in time");
+    let way =
+        format!(" runs resume {id}` continues without the calls that were not decided in time");
     assert!(busy.contains(&way), "{busy}");
     let resumed = run(&["runs", "resume", id]);
     assert_eq!(resumed.stdout_of(0), "Nobody knows.\n");
@@ -272,7 +276,7 @@ fn arguments_can_be_replaced_and_are_checked_again() {
     let refused = with("{").complaint(2);
     assert!(refused.contains("it must be JSON"), "{refused}");
     let refused = with(r#"{"zone":1}"#).complaint(2);
-    assert!(refused.contains("the call still waits"), "{refused}");
+    assert!(refused.contains("the call is still waiting"), "{refused}");
     let answer = with(r#"{"time_zone":"Asia/Tokyo"}"#).stdout_of(0);
     assert!(answer.contains("Asia/Tokyo"), "{answer}");
 }
@@ -417,7 +421,7 @@ fn a_run_that_nobody_can_read_is_named_where_what_waits_is_listed() {
         &machine,
         "UPDATE steps SET body = CAST('{' AS BLOB) WHERE run = 1",
     );
-    let warning = format!("warning: run {damaged} is damaged, so that nobody knows what it asks: ");
+    let warning = format!("warning: run {damaged} is damaged, so its questions are unknown: ");
     let list = run(&["approvals", "list"]);
     assert!(list.stderr.contains(&warning), "{list:?}");
     let listed = list.stdout_of(0);

@@ -43,7 +43,7 @@ fn what_cannot_go_with_a_question_is_refused_instead_of_being_left_out() {
     let done = Machine::new().run_with_input(["ask", "What time is it?"], [0xff; 10]);
     let complaint = done.complaint(2);
     assert!(
-        complaint.contains("what was piped in cannot be sent"),
+        complaint.contains("cannot send the piped input"),
         "{complaint}"
     );
 }
@@ -87,7 +87,7 @@ fn where_the_data_policy_lets_nothing_wait_nobody_is_told_to_add_wait() {
         .concat();
         let done = Machine::new().run(ask);
         assert_eq!(done.code, Some(4), "{done:?}");
-        let why = "nobody could be asked for approval, and the data policy lets none wait";
+        let why = "nobody could be asked for approval, and the data policy does not let calls wait";
         assert!(done.stderr.contains(why), "{done:?}");
         assert!(!done.stderr.contains("--wait"), "{done:?}");
     }

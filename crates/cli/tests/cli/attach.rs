@@ -54,11 +54,11 @@ fn a_file_that_cannot_be_attached_is_refused_with_its_name_and_nothing_is_asked(
         .with_file("empty.txt", "");
     for (file, why, hint) in [
         ("missing.png", "cannot attach missing.png", "check the path"),
-        (".", "it is not a file", "name a file in it"),
+        (".", "it is not a regular file", "name a file in it"),
         (
             "/dev/null",
-            "it is not a file",
-            "pipe what a command prints into this one",
+            "it is not a regular file",
+            "to send a command's output with the question",
         ),
         (
             "archive.png",
@@ -67,7 +67,7 @@ fn a_file_that_cannot_be_attached_is_refused_with_its_name_and_nothing_is_asked(
         ),
         (
             "large.png",
-            "it has more than 7340032 bytes",
+            "it is larger than 7340032 bytes",
             "at most 7 MiB",
         ),
         ("empty.txt", "it is empty", "at most 7 MiB"),

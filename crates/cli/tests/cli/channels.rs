@@ -117,7 +117,7 @@ fn what_ends_at_a_limit_names_the_command_that_shows_it() {
     ask();
     let spent = ask();
     assert_eq!(spent.code, Some(3), "{spent:?}");
-    let command = "`neuraxis --set plans.small.day.max_tool_calls=1 policy explain --mode exploratory --plan small` names the limits";
+    let command = "`neuraxis --set plans.small.day.max_tool_calls=1 policy explain --mode exploratory --plan small` shows the limits";
     assert!(spent.stderr.contains(command), "{spent:?}");
     // A day's budget that is used up leaves nothing for smaller requests either.
     let hint = "hint: raise the limit:";

@@ -93,7 +93,7 @@ fn where_nobody_can_be_asked_a_number_is_a_whole_name_and_another_end_is_told_of
     let theirs = "01a22a7a-e2b2-73f3-b5b8-314e25995882";
     for (session, heard) in [(theirs, 1), ("5882", 1), ("e25995882", 2)] {
         let done = machine.run_with_key(["ask", "-q", "--session", session, "Hello?"]);
-        let note = format!("{session} is a part of the id of session {theirs}");
+        let note = format!("{session} is part of the id of session {theirs}");
         assert_eq!(done.stderr.contains(&note), heard == 2, "{done:?}");
         done.stdout_of(0);
         assert_eq!(model.heard().len(), heard, "{session}");
@@ -103,10 +103,7 @@ fn where_nobody_can_be_asked_a_number_is_a_whole_name_and_another_end_is_told_of
 #[test]
 fn there_is_nothing_to_go_on_with_at_first() {
     let complaint = Machine::new().run(["-c", "And now?"]).complaint(2);
-    assert!(
-        complaint.contains("no session to go on with"),
-        "{complaint}"
-    );
+    assert!(complaint.contains("no session to continue"), "{complaint}");
 }
 
 #[test]
@@ -137,7 +134,8 @@ fn a_conversation_goes_on_with_what_the_last_run_was_asked_with_but_in_no_freer_
         machine.run_with_key(asked).stdout_of(0);
         let done = chat(&machine, &["-c"], "/channel\n/mode\n");
         assert_eq!(
-            done.stderr.contains("--mode exploratory goes on as it was"),
+            done.stderr
+                .contains("--mode exploratory keeps the earlier mode"),
             mode == "exploratory",
             "{done:?}"
         );
@@ -147,7 +145,7 @@ fn a_conversation_goes_on_with_what_the_last_run_was_asked_with_but_in_no_freer_
     }
     for noted in [true, false] {
         let done = machine.run_with_key(["ask", "-c", "And now?"]);
-        let note = "the session's last run was asked with --channel code_task, and this one is not";
+        let note = "the session's last run used --channel code_task, and this one does not";
         assert_eq!(done.stderr.contains(note), noted, "{done:?}");
         done.stdout_of(0);
     }
@@ -163,7 +161,7 @@ fn a_session_says_that_another_role_serves_it_than_was_named_for_its_last_run() 
     let machine = model.machine_with_roles();
     let ask = |more: &[&str]| machine.run_with_key([&["ask"][..], more, &["Hi there"]].concat());
     ask(&["--session", "s", "-m", "coding"]).stdout_of(0);
-    let note = "role coding served the session's last run, and reasoning serves now; -m coding goes on as it was";
+    let note = "role coding served the session's last run, but reasoning serves now; -m coding keeps the earlier one";
     for (arguments, noted) in [(&["-c"][..], true), (&["-c", "-m", "coding"][..], false)] {
         let done = chat(&machine, arguments, "/mode\n");
         assert_eq!(done.stderr.contains(note), noted, "{done:?}");
@@ -190,7 +188,7 @@ fn at_a_terminal_a_slip_begins_no_session() {
     let mut person = spawn_command(command, Some(60_000)).unwrap();
     person.exp_string("did you mean trip?").unwrap();
     person.send_line("n").unwrap();
-    person.exp_string("no session was begun").unwrap();
+    person.exp_string("no session was started").unwrap();
     let _ = person.exp_eof();
     let sessions = machine.run(["sessions", "list"]).stdout_of(0);
     assert!(!sessions.contains("trpi"), "{sessions}");
@@ -229,7 +227,7 @@ fn whoever_leaves_after_an_undo_is_told_how_to_go_on_without_what_was_taken_back
         let machine = model.machine();
         let mut screen = screen::chat(&machine, 160, true);
         let typed = said.iter().map(|message| (*message, "Noted."));
-        for (typed, expected) in typed.chain([("/undo", "taken back: ")]) {
+        for (typed, expected) in typed.chain([("/undo", "undone: ")]) {
             screen.until("the prompt", |seen| seen.ends_with(PROMPT));
             screen.wipe();
             screen.types(&format!("{typed}\r"));
@@ -242,7 +240,7 @@ fn whoever_leaves_after_an_undo_is_told_how_to_go_on_without_what_was_taken_back
         screen.wipe();
         screen.types("/quit\r");
         let told = screen.at_its_end();
-        let command = told.split("to go on: neuraxis ").nth(1);
+        let command = told.split("to continue: neuraxis ").nth(1);
         if said.len() == 1 {
             assert_eq!(command, None, "nothing is left to go on with");
             continue;
@@ -278,7 +276,7 @@ fn what_was_said_is_taken_back_asked_again_shown_and_written() {
         "## You\n\nzeroth\n\n## Neuraxis\n\nZero.\n\n## You\n\nsecond\n\n## Neuraxis\n\nTwo.\n\n"
     );
     assert!(done.stdout.contains("model call"), "{done:?}");
-    let go_on = "; go on without what was taken back: `neuraxis runs fork ";
+    let go_on = "; to continue without what was undone: `neuraxis runs fork ";
     assert!(done.stdout.contains(go_on), "{done:?}");
     // The original session keeps its messages.
     let shown = machine.run_with_key(["sessions", "show", "s"]).stdout_of(0);
@@ -317,7 +315,7 @@ fn a_file_that_a_message_names_goes_with_it_and_a_word_that_names_none_stays_a_w
     let machine = model.machine().with_file("notes.md", "It was dark.\n");
     let said = "Read @notes.md, @note.md and @notes.md, and ask @ada\n";
     let done = chat(&machine, &[], said);
-    let told = "there is no file note.md here: @note.md goes as it stands";
+    let told = "there is no file note.md here: @note.md is sent as written";
     assert_eq!(done.stderr.matches(told).count(), 1, "{done:?}");
     assert!(!done.stderr.contains("@ada"), "{done:?}");
     done.stdout_of(0);

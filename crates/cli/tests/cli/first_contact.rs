@@ -122,7 +122,7 @@ fn setup_writes_nothing_of_what_is_not_reached_or_would_put_a_secret_in_the_file
     // A server may answer without listing its models.
     let failing = FaultyModelServer::start(ModelFault::Failing);
     let wrote = set_up(&failing.base_url()).stdout_of(0);
-    assert!(wrote.contains("is asked from now on"), "{wrote}");
+    assert!(wrote.contains("answers from now on"), "{wrote}");
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.contains(&failing.base_url()), "{text}");
 }

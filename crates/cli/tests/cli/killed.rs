@@ -65,7 +65,7 @@ fn waited_for(machine: &Machine, command: &mut Command) -> Done {
     let mut child = command.spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut told = String::new();
-    while !told.contains("note: another process has run ") {
+    while !told.contains("note: another process is driving run ") {
         let read = stderr.read_line(&mut told).unwrap();
         assert_ne!(read, 0, "it does not wait: {told}");
     }
@@ -85,17 +85,18 @@ fn a_run_whose_process_was_killed_is_waited_for_and_goes_on() {
     let again = [&["ask", "--session", "s", "Hello?"], &LEASE[..]].concat();
     let complaint = run(&machine, &again).complaint(1);
     let expected = format!(
-        "error: session s is busy with run {id}: another process has it, or had it when it died and keeps it for "
+        "error: session s is busy with run {id}: another process is driving it, or died and still holds its lease for "
     );
     assert!(complaint.starts_with(&expected), "{complaint}");
-    let resume = format!("`neuraxis --set store.lease_ms=600000 runs resume {id}` goes on with it");
+    let resume = format!("`neuraxis --set store.lease_ms=600000 runs resume {id}` resumes it");
     assert!(complaint.contains(&resume), "{complaint}");
 
     // The exact command that was proposed, without a wait.
     let again = ["--set", "store.lease_ms=600000", "runs", "resume", &id];
     let done = waited_for(&machine, &mut with_key(&machine, &again));
-    let told =
-        format!("note: another process has run {id}, or had it when it died: it is taken up in ");
+    let told = format!(
+        "note: another process is driving run {id}, or died and still holds its lease: it will be resumed within "
+    );
     assert!(done.stderr.contains(&told), "{done:?}");
     assert_eq!(done.stdout_of(0), "Here I am.\n");
 }
@@ -125,7 +126,7 @@ fn a_process_that_lost_its_run_says_that_another_may_have_it_and_how_to_see_that
         "error: another process has taken over the run, or may have by now\n",
         &format!("because: run {id} no longer holds its session\n"),
         &format!(
-            "hint: `neuraxis --set store.lease_ms=1000 runs show {id}` shows how it stands; where it has not ended, `neuraxis --set store.lease_ms=1000 runs resume {id}` goes on with it\n"
+            "hint: `neuraxis --set store.lease_ms=1000 runs show {id}` shows its state; if it has not ended, `neuraxis --set store.lease_ms=1000 runs resume {id}` resumes it\n"
         ),
     ] {
         assert!(done.stderr.contains(told), "{told}: {done:?}");
@@ -150,16 +151,16 @@ fn a_run_whose_lease_ran_out_is_told_as_left_behind_and_goes_on_at_once() {
     let id = killed(&machine);
     let_leases_run_out(&machine);
     let what = format!(
-        "session s has run {id}, which was left behind: its process died, or could not keep what it did"
+        "session s has run {id}, which was left behind: its process died, or could not store its records"
     );
 
     let complaint = run(&machine, &["ask", "--session", "s", "Hello?"]).complaint(1);
     let expected = format!(
-        "error: {what}\nhint: `neuraxis runs resume {id}` goes on with it; with --cancel it ends it\n"
+        "error: {what}\nhint: `neuraxis runs resume {id}` resumes it; with --cancel it ends it\n"
     );
     assert_eq!(complaint, expected);
     let greeted = run(&machine, &["chat", "--session", "s"]);
-    let greeting = format!("note: {what}: /resume goes on with it\n");
+    let greeting = format!("note: {what}: /resume continues it\n");
     assert!(greeted.stderr.contains(&greeting), "{greeted:?}");
     let done = run(&machine, &["runs", "resume", &id]);
     assert!(!done.stderr.contains("another process"), "{done:?}");
@@ -198,7 +199,7 @@ fn in_a_conversation_a_killed_run_is_waited_for_too() {
     let mut chat = with_key(&machine, &["chat", "--session", "s"]);
     let done = waited_for(&machine, chat.stdin(lines));
     assert!(
-        done.stderr.contains("hint: /resume goes on with it"),
+        done.stderr.contains("hint: /resume continues it"),
         "{done:?}"
     );
     assert!(done.stdout.ends_with("Here I am.\n"), "{done:?}");
@@ -306,7 +307,7 @@ fn a_message_for_a_run_reaches_it_whichever_process_drives_it_and_when_it_goes_o
     assert_eq!(resumed.code, Some(0), "{resumed:?}");
     let shown = run(&machine, &["sessions", "show", "s"]).stdout_of(0);
     for said in ["In German, please.", "And short."] {
-        let told = format!("note: a message came while it was at work: {said}\n");
+        let told = format!("note: a message arrived during the run: {said}\n");
         assert!(resumed.stderr.contains(&told), "{resumed:?}");
         let apart = format!("\nuser\n  {said}\n");
         assert!(shown.contains(&apart), "{shown}");

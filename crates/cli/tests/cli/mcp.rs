@@ -406,7 +406,7 @@ fn lives(process: &str) -> bool {
 fn what_waits_is_listed_without_starting_a_server() {
     let machine = machine(&format!("{SECTION}{TRUST}"));
     let list = machine.run(["approvals", "list"]).stdout_of(0);
-    assert_eq!(list, "nothing waits for your approval\n");
+    assert_eq!(list, "nothing is waiting for your approval\n");
     assert!(!machine.path("started").exists());
 }
 

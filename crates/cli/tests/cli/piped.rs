@@ -64,7 +64,7 @@ fn what_cannot_be_sent_is_refused_before_anything_is_asked() {
     let archive = b"PK\x03\x04 in truth an archive\0";
     let complaint = pipe(&model.machine(), &["What is it?"], archive).complaint(2);
     assert!(
-        complaint.contains("what was piped in cannot be sent"),
+        complaint.contains("cannot send the piped input"),
         "{complaint}"
     );
     assert_eq!(model.asked(), 0);

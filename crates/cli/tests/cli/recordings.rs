@@ -134,7 +134,7 @@ fn a_question_that_was_not_recorded_fails_with_what_differs() {
         "What time is it?",
         "\n    + ",
         "How late is it?",
-        "\nhint: record it anew with --record, or ask what was recorded\n",
+        "\nhint: record it again with --record, or ask what was recorded\n",
     ] {
         assert!(
             done.stderr.contains(expected),

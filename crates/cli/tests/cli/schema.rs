@@ -134,7 +134,7 @@ fn whatever_goes_on_with_a_run_prints_the_json_alone_as_well() {
 fn a_file_that_is_no_schema_is_wrong_usage_that_says_what_is_wrong_with_which_file() {
     let large = format!("\"{}\"", "é".repeat(600_000));
     for (content, wrong) in [
-        (large.as_str(), "more than 1048576 bytes"),
+        (large.as_str(), "larger than 1048576 bytes"),
         ("{", "not JSON"),
         (r#"{"type":"objekt"}"#, "objekt"),
         (r#"{"type":"array"}"#, "an object"),

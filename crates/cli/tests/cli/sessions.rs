@@ -186,18 +186,15 @@ fn where_nobody_is_asked_a_session_that_only_begins_so_is_not_deleted() {
     machine.run(delete).stdout_of(0);
     let complaint = machine.run(delete).complaint(2);
     assert!(
-        complaint.contains(r#""memo" is no whole id of a session"#),
+        complaint.contains(r#""memo" is not a full session id"#),
         "{complaint}"
     );
-    assert!(
-        complaint.contains("give the whole id: memo2"),
-        "{complaint}"
-    );
+    assert!(complaint.contains("give the full id: memo2"), "{complaint}");
     let several = machine.run(["sessions", "delete", "--yes", "trip"]);
     let complaint = several.complaint(2);
     assert!(
-        complaint.contains(r#""trip" begins several ids: "#)
-            && complaint.contains("hint: give the whole id of the one you mean")
+        complaint.contains(r#"several ids begin with "trip": "#)
+            && complaint.contains("hint: give the full id of the one you mean")
             && !complaint.contains("type its end"),
         "{complaint}"
     );
@@ -215,7 +212,7 @@ fn where_nobody_is_asked_a_session_that_only_begins_so_is_not_deleted() {
             .run(["sessions", "delete", "--yes", part])
             .complaint(2);
         assert!(
-            complaint.contains(&format!("give the whole id: {id}")),
+            complaint.contains(&format!("give the full id: {id}")),
             "{complaint}"
         );
     }
@@ -496,14 +493,14 @@ fn an_altered_session_goes_on_only_where_somebody_wants_it_to() {
     let talked = machine.run_with_input(["chat", "--session", "trip"], "And now?\n");
     let complaint = talked.complaint(1);
     assert!(
-        complaint.contains("session trip was altered since it was kept"),
+        complaint.contains("session trip was altered after it was stored"),
         "{complaint}"
     );
     let talked = machine.run_with_input(["chat"], "/session trip\n/session\n");
     assert!(
         talked
             .stderr
-            .contains("session trip was altered since it was kept"),
+            .contains("session trip was altered after it was stored"),
         "{talked:?}"
     );
     assert!(!talked.stdout.contains("session trip"), "{talked:?}");

@@ -56,7 +56,7 @@ fn a_watcher_sees_which_model_and_which_tool_work_and_for_how_long() {
         "offline/rules · 2 model calls · ",
         " ms",
         "Memory: ",
-        "to go on: neuraxis chat --session ",
+        "to continue: neuraxis chat --session ",
     ] {
         assert!(plain.contains(expected), "{expected:?} is not in {plain:?}");
     }
@@ -190,5 +190,5 @@ fn a_conversation_that_is_told_to_end_leaves_the_terminal_as_it_was() {
 fn at_a_terminal_a_question_is_not_waited_for() {
     let (code, seen) = in_terminal(&mut Machine::new().command(["ask"]));
     assert_eq!(code, Some(2));
-    assert!(seen.contains("there is no question"), "{seen:?}");
+    assert!(seen.contains("no question was given"), "{seen:?}");
 }

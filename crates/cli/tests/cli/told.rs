@@ -28,8 +28,8 @@ fn an_answer_that_was_cut_is_followed_by_a_warning() {
     let done = model.machine().run_with_key(["ask", "A story?"]);
     assert_eq!(
         done.stderr,
-        "warning: the answer was cut: the model reached its limit after 3 tokens (the model server's own, or \
-         max_output_tokens of the mode)\n"
+        "warning: the answer was cut off: the model reached its output limit after 3 tokens (the model server's own, or \
+         the mode's max_output_tokens)\n"
     );
     assert_eq!(done.stdout_of(0), "Once upon a\n");
 }
@@ -49,7 +49,8 @@ fn an_answer_of_which_the_provider_withheld_the_rest_is_followed_by_a_warning() 
     let model = Scripted::start([Turn::IsWithheld("Once upon a"), Turn::IsWithheld("")]);
     let machine = model.machine();
     let done = machine.run_with_key(["ask", "A story?"]);
-    let told = "warning: the answer was cut: the provider's content filter withheld the rest of it";
+    let told =
+        "warning: the answer was cut off: the provider's content filter withheld the rest of it";
     assert!(done.stderr.starts_with(told), "{done:?}");
     assert_eq!(done.stdout_of(0), "Once upon a\n");
     let nothing = machine.run_with_key(["ask", "A story?"]).stderr;
@@ -63,7 +64,7 @@ fn an_answer_in_which_the_model_refuses_is_followed_by_a_warning_of_no_filter() 
     let done = model.machine().run_with_key(["ask", "A lock?"]);
     assert_eq!(
         done.stderr,
-        "warning: the model refused to answer; put the request in other words\n"
+        "warning: the model refused to answer; rephrase the request\n"
     );
     assert_eq!(done.stdout_of(0), "I can't help with that.\n");
 }
@@ -76,7 +77,7 @@ fn an_answer_that_is_a_call_written_as_text_is_followed_by_a_warning() {
     ]);
     let machine = model.machine();
     let done = machine.run_with_key(["ask", "6 * 7?"]);
-    let told = "warning: the answer holds a tool call written as text, which was not run";
+    let told = "warning: the answer contains a tool call written as text, which was not run";
     assert!(done.stderr.starts_with(told), "{done:?}");
     assert!(done.stdout_of(0).contains("<tool_call>"));
     let done = machine.run_with_key(["ask", "How is a tool called?"]);
@@ -203,8 +204,8 @@ fn where_untrusted_content_is_why_no_rule_is_proposed() {
     // Wherever its lines are wrapped.
     let stderr = done.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     for told in [
-        "approvals`; no rule lifts that, since untrusted content is why",
-        "`after_untrusted` of its mode says",
+        "approvals`; no rule can change that, because untrusted content is the cause",
+        "the mode's `after_untrusted` decides",
         "`open_world = false` in [trust.NAME]",
     ] {
         assert!(stderr.contains(told), "{told}: {done:?}");
@@ -224,7 +225,7 @@ fn where_a_rule_asks_no_rule_that_allows_is_proposed() {
     assert_eq!(done.code, Some(4), "{done:?}");
     // Wherever its lines are wrapped.
     let stderr = done.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = "no rule that allows it lifts that, since a rule asks: change that one";
+    let told = "no allow rule can change that, because a rule asks: change that rule";
     assert!(stderr.contains(told), "{done:?}");
     assert!(!stderr.contains("allow it with a rule"), "{done:?}");
 }

@@ -209,7 +209,7 @@ fn a_question_that_is_too_large_or_no_text_is_refused() {
         .run_with_input(["ask", "-"], "x".repeat(1024 * 1024 + 1))
         .complaint(2);
     let expected =
-        "error: wrong usage: the question on standard input has more than 1048576 bytes\n";
+        "error: wrong usage: the question on standard input is larger than 1048576 bytes\n";
     assert!(complaint.starts_with(expected), "{complaint}");
     let complaint = machine
         .run_with_input(["ask", "-"], [b'a', 0xff])

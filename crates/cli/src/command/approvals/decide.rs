@@ -159,7 +159,7 @@ impl Verb {
 }
 
 /// Shown if files were changed meanwhile, or the question expired.
-const CHANGED: &str = "\nThis is no longer what was shown. As it is now:\n";
+const CHANGED: &str = "\nThis has changed since it was shown. It is now:\n";
 
 /// Returns the question to answer. A question that was not named is shown to the user at the terminal, who confirms it,
 /// so that no question is answered unseen. The same applies to allowing a call after one of the files it changes was
@@ -186,20 +186,20 @@ async fn meant(
         match changed.filter(|_| confirm::is_somebody_there()) {
             Some(file) => {
                 let file = said(&file);
-                progress::notice(&format!("{file} was changed after this was asked"));
+                progress::notice(&format!("{file} was changed after this question was asked"));
             }
             None => return Ok(Meant { waiting, records }),
         }
     }
     let name = waiting.question();
     if !confirm::is_somebody_there() {
-        let error = anyhow!("say which question of run {run} you answer");
+        let error = anyhow!("name the question of run {run} that you are answering");
         return Err(CommandError::usage(error)
             .hint(format!(
                 "`neuraxis approvals show {run}` shows what would run"
             ))
             .hint(format!(
-                "the question that waits now is {name}: add that once you have read it"
+                "the waiting question is {name}: add that to the command once you have read it"
             )));
     }
     let columns = terminal::width(std::io::stderr());
@@ -210,7 +210,7 @@ async fn meant(
     loop {
         stderr.write_all(shown.as_bytes())?;
         if !confirm::says_yes(verb.prompt())? {
-            let error = anyhow!("nothing was decided: the call still waits");
+            let error = anyhow!("no decision was made: the call is still waiting");
             return Err(CommandError::failed(error));
         }
         let now = in_full();
@@ -277,8 +277,8 @@ async fn decide_in(
         Decided::LeftToHolder => {
             let run = waiting.run_id;
             let note = format!(
-                "the decision is kept; the process that has the run goes on with it. If that one has died: `neuraxis runs \
-                 resume {run}`"
+                "the decision is stored; the process that has the run continues with it. If that process has died: \
+                 `neuraxis runs resume {run}`"
             );
             progress::notice(&again(&note));
             // The process that has the run treats a late decision as an expiry.
@@ -308,7 +308,7 @@ async fn decide_in(
 /// Returns the error for a run that does not resume after a decision.
 fn stuck(error: DecideError, waiting: &WaitingApproval) -> CommandError {
     match error {
-        DecideError::Arguments(error) => CommandError::usage(error).hint("the call still waits"),
+        DecideError::Arguments(error) => CommandError::usage(error).hint("the call is still waiting"),
         DecideError::Resume(
             error @ (ResumeError::Elsewhere { .. }
             | ResumeError::Imported(_)
@@ -318,14 +318,14 @@ fn stuck(error: DecideError, waiting: &WaitingApproval) -> CommandError {
         ) => error.into(),
         DecideError::Resume(ResumeError::NotAsked(_)) => {
             let run = waiting.run_id;
-            let error = anyhow!("somebody else answered first, and that answer counts");
+            let error = anyhow!("another decision was made first, and it stands");
             CommandError::failed(error)
-                .hint(format!("`neuraxis runs show {run}` shows which it was"))
+                .hint(format!("`neuraxis runs show {run}` shows that decision"))
         }
         // For example because another run was started instead, which no process is driving yet.
         error @ (DecideError::Resume(ResumeError::Ended(_))
         | DecideError::KeptOnly(ResumeError::Ended(_))) => CommandError::failed(error).hint(
-            "`neuraxis runs list` shows whether another run goes on in its place; `neuraxis runs resume RUN` takes that up",
+            "`neuraxis runs list` shows whether another run replaces it; `neuraxis runs resume RUN` resumes that one",
         ),
         error => CommandError::failed(error),
     }
@@ -345,9 +345,9 @@ fn has_expired(waiting: &WaitingApproval, records: &[Arc<Record>]) -> bool {
 /// Returns the error for a decision that came too late.
 fn too_late(waiting: &WaitingApproval, at: Timestamp) -> CommandError {
     let run = waiting.run_id;
-    let error = anyhow!("it had expired at {at}, before you decided: the call is not run");
+    let error = anyhow!("the question expired at {at}, before you decided: the call is not run");
     let error = error.context("the decision came too late");
-    CommandError::failed(error).hint(format!("`neuraxis runs show {run}` shows what it came to"))
+    CommandError::failed(error).hint(format!("`neuraxis runs show {run}` shows its result"))
 }
 
 /// Returns the scope to remember.
@@ -355,7 +355,10 @@ fn chosen(waiting: &WaitingApproval, number: usize) -> Result<GrantScope, Comman
     let choices = &waiting.request.choices;
     let choice = number.checked_sub(1).and_then(|place| choices.get(place));
     choice.cloned().ok_or_else(|| {
-        let error = anyhow!("there is no choice {number}: {} are offered", choices.len());
+        let error = anyhow!(
+            "there is no choice {number}: the number of choices is {}",
+            choices.len()
+        );
         CommandError::usage(error).hint("`neuraxis approvals show` lists them")
     })
 }

@@ -70,7 +70,7 @@ impl List {
         })
         .await?;
         for (run, why) in &found.damaged {
-            let what = format!("run {run} is damaged, so that nobody knows what it asks: {why}");
+            let what = format!("run {run} is damaged, so its questions are unknown: {why}");
             progress::warn(&what);
         }
         output.text(&text)?;
@@ -101,7 +101,7 @@ impl List {
     /// Returns the message for an empty list.
     async fn nothing(&self, app: &App) -> Result<String, CommandError> {
         if self.after.is_some() {
-            return Ok("nothing more waits for your approval\n".to_owned());
+            return Ok("nothing else is waiting for your approval\n".to_owned());
         }
         // For a session, everything is listed, whichever process has its run.
         let at_work = match self.session {
@@ -109,10 +109,10 @@ impl List {
             None => self.asking_at_work(app).await?,
         };
         let Some(run) = at_work else {
-            return Ok("nothing waits for your approval\n".to_owned());
+            return Ok("nothing is waiting for your approval\n".to_owned());
         };
         let said = format!(
-            "nothing waits for your approval but what a run at work asks: `neuraxis approvals show {run}` shows it\n"
+            "nothing is waiting for your approval except a question of an active run: `neuraxis approvals show {run}` shows it\n"
         );
         Ok(again(&said).into_owned())
     }

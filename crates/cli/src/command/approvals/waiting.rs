@@ -51,11 +51,11 @@ pub(super) async fn several(
         return Ok(waiting);
     }
     let Some(question) = &which.question else {
-        let error = anyhow!("run {run} does not wait for an approval");
+        let error = anyhow!("run {run} is not waiting for an approval");
         return Err(CommandError::usage(error).hint(LIST));
     };
     let question = one_line(question);
-    let error = anyhow!("run {run} does not wait for an answer to question {question}");
+    let error = anyhow!("run {run} is not waiting for an answer to question {question}");
     let hint = format!("`neuraxis approvals show {run}` shows what it asks now");
     Err(CommandError::failed(error).hint(hint))
 }
@@ -75,20 +75,20 @@ pub(super) async fn one(app: &App, which: &Which) -> Result<WaitingApproval, Com
             let names: Vec<String> = names.collect();
             let names = names.join(", ");
             let error = anyhow!(
-                "run {run} waits for {} such calls: say which: {names}",
+                "run {run} waits for your approval of {} calls: name one of {names}",
                 others + 1
             );
             let hint = format!("`neuraxis approvals show {run}` shows them all");
             Err(CommandError::usage(error).hint(hint))
         }
-        (None, _) => Err(CommandError::usage(anyhow!("nothing waits")).hint(LIST)),
+        (None, _) => Err(CommandError::usage(anyhow!("nothing is waiting")).hint(LIST)),
     }
 }
 
 /// The maximum number of calls that an error names.
 const MAX_NAMED: usize = 8;
 
-const LIST: &str = "`neuraxis approvals list` shows what waits";
+const LIST: &str = "`neuraxis approvals list` shows what is waiting";
 
 /// Returns a warning on a separate line if a call is not what was asked, or an empty string.
 pub(super) fn alteration(waiting: &WaitingApproval, columns: usize) -> String {

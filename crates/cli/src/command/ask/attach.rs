@@ -14,10 +14,12 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::progress;
 
-pub(super) const HINT: &str = "an image, a sound or a PDF of at most 7 MiB can be attached, or a text in UTF-8 of at most 1 MiB";
+pub(super) const HINT: &str =
+    "an image, a sound or a PDF of at most 7 MiB can be attached, or UTF-8 text of at most 1 MiB";
 
 /// What to do about a pipe, such as that of `<(COMMAND)`.
-const PIPED: &str = "pipe what a command prints into this one, and it goes with the question: COMMAND | neuraxis \"QUESTION\"";
+const PIPED: &str =
+    "to send a command's output with the question, pipe it in: COMMAND | neuraxis \"QUESTION\"";
 
 /// A text must have at least this many characters for each one that cannot be read.
 const MIN_PER_REPLACED: usize = 8;
@@ -54,7 +56,7 @@ pub(in crate::command) fn attached(file: &Path) -> Result<Part, CommandError> {
 fn part(file: &Path) -> anyhow::Result<Part> {
     // A pipe or a device may never end.
     if !file.metadata()?.is_file() {
-        return Err(anyhow!("it is not a file"));
+        return Err(anyhow!("it is not a regular file"));
     }
     let most = u64::try_from(MAX_MEDIA_BYTES).unwrap_or(u64::MAX);
     let mut content = Vec::new();
@@ -62,7 +64,7 @@ fn part(file: &Path) -> anyhow::Result<Part> {
         .take(most.saturating_add(1))
         .read_to_end(&mut content)?;
     if content.len() > MAX_MEDIA_BYTES {
-        return Err(anyhow!("it has more than {MAX_MEDIA_BYTES} bytes"));
+        return Err(anyhow!("it is larger than {MAX_MEDIA_BYTES} bytes"));
     }
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     Ok(part_of(&name, &content)?)
@@ -88,9 +90,9 @@ pub(super) fn part_of(name: &str, content: &[u8]) -> Result<Part, AttachmentErro
     let what = one_line(name);
     let places = counted(replaced as u64, "place");
     progress::warn(&match std::str::from_utf8(content) {
-        Ok(_) => format!("{what} has control characters: � stands for them in {places}"),
+        Ok(_) => format!("{what} contains control characters: they are replaced by � in {places}"),
         Err(_) => format!(
-            "{what} is not UTF-8 throughout: � stands in {places} for what is not (`iconv` converts it)"
+            "{what} contains invalid UTF-8: it is replaced by � in {places} (`iconv` converts files)"
         ),
     });
     Ok(part)

@@ -30,8 +30,8 @@ pub(in crate::command) fn require_kept_runs(config: &Config) -> Result<(), Comma
     if !config.store().is_in_memory() {
         return Ok(());
     }
-    let error = anyhow!("a run cannot wait in memory: it would be gone with this command");
-    Err(CommandError::usage(error).hint("name a store: --set store.url=sqlite://sessions.db"))
+    let error = anyhow!("a run cannot wait in memory: it would be lost when this command ends");
+    Err(CommandError::usage(error).hint("configure a store: --set store.url=sqlite://sessions.db"))
 }
 
 impl Attended {

@@ -26,7 +26,7 @@ use crate::progress;
 const NO_ANSWER: &str = "the model ended without an answer: its reply is empty";
 
 /// Shown if nothing could answer.
-const NOTHING_SERVED: &str = "there is no answer: this takes a language model";
+const NOTHING_SERVED: &str = "there is no answer: this needs a language model";
 
 /// Shows a run until it ends; Ctrl-C ends it.
 pub(in crate::command) async fn watch(
@@ -134,26 +134,26 @@ fn left(run: &RunHandle, why: NoResult) -> CommandError {
     match why {
         // For example after a laptop was suspended. What happened to the run meanwhile is unknown here.
         NoResult::Unrecorded(StoreError::Stale(_)) => CommandError::failed(why).hint(format!(
-            "`neuraxis runs show {id}` shows how it stands; where it has not ended, `neuraxis runs resume {id}` goes on with it"
+            "`neuraxis runs show {id}` shows its state; if it has not ended, `neuraxis runs resume {id}` resumes it"
         )),
         NoResult::Unrecorded(_) => {
-            let hint = format!("`neuraxis runs resume {id}` goes on with it");
+            let hint = format!("`neuraxis runs resume {id}` resumes it");
             CommandError::failed(why).hint(hint)
         }
         _ => CommandError::failed(anyhow::anyhow!(
-            "the run crashed: this is a defect of neuraxis"
+            "the run crashed: this is a bug in neuraxis"
         )),
     }
 }
 
 /// Shown if the answer is only part of what the model wrote.
-const WAS_WITHHELD: &str = "the answer was cut: the provider's content filter withheld the rest of it; put the request in other words";
+const WAS_WITHHELD: &str = "the answer was cut off: the provider's content filter withheld the rest of it; rephrase the request";
 
 /// Shown if the answer is the model's refusal.
-const WAS_REFUSED: &str = "the model refused to answer; put the request in other words";
+const WAS_REFUSED: &str = "the model refused to answer; rephrase the request";
 
 /// Shown if the answer contains a call that was not run.
-const CALL_AS_TEXT: &str = "the answer holds a tool call written as text, which was not run: the model server does not read calls as this model writes them";
+const CALL_AS_TEXT: &str = "the answer contains a tool call written as text, which was not run: the model server does not recognize calls in this model's format";
 
 /// Returns whether a run's answer contains a tool call that its model wrote as text. Calls in code blocks do not count,
 /// since they are not meant to run.
@@ -174,7 +174,7 @@ fn was_cut(run: &RunHandle) -> String {
         None => String::new(),
     };
     format!(
-        "the answer was cut: the model reached its limit{after} (the model server's own, or max_output_tokens of the mode)"
+        "the answer was cut off: the model reached its output limit{after} (the model server's own, or the mode's max_output_tokens)"
     )
 }
 
@@ -209,7 +209,7 @@ pub(super) fn verdict(
             return match outcome.said.trim().is_empty() {
                 false => Ok(()),
                 true => Err(CommandError::failed(anyhow::anyhow!(NO_ANSWER))
-                    .hint("put the request in other words, or let another model answer: -m MODEL (`neuraxis models` lists them)")),
+                    .hint("rephrase the request, or use another model: -m MODEL (`neuraxis models` lists them)")),
             };
         };
         if outcome.served == Served::ByNothing {
@@ -222,7 +222,10 @@ pub(super) fn verdict(
             false => CommandError::failed(error),
         });
     }
-    let reason = reason.map_or_else(|| "for no reason".to_owned(), FinishReason::to_string);
+    let reason = reason.map_or_else(
+        || "the reason is unknown".to_owned(),
+        FinishReason::to_string,
+    );
     let what = outcome.instead.clone();
     let what = what.unwrap_or_else(|| "there is no answer".to_owned());
     let error = match is_known(&reason) || what.contains(&reason) {
@@ -252,7 +255,7 @@ pub(super) fn at_a_limit(records: &[Arc<Record>]) -> String {
         Some(BudgetScope::Session | BudgetScope::Day) => "raise the limit",
         Some(BudgetScope::Run) | None => "ask for less at once, or raise the limit",
     };
-    format!("{what}: `{}` names the limits", explaining(records))
+    format!("{what}: `{}` shows the limits", explaining(records))
 }
 
 /// Returns the command that shows the limits of a run.

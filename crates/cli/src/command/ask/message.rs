@@ -32,7 +32,7 @@ pub(super) fn read(words: &[String]) -> Result<Question, CommandError> {
     match words {
         [dash] if dash == "-" => of_input(),
         [] if io::stdin().is_terminal() => {
-            Err(CommandError::usage(anyhow!("there is no question")).hint(HINT))
+            Err(CommandError::usage(anyhow!("no question was given")).hint(HINT))
         }
         [] => of_input(),
         words if is_chat_command(&words.join(" ")) => Err(of_the_chat(&words.join(" "))),
@@ -47,9 +47,9 @@ pub(super) fn read(words: &[String]) -> Result<Question, CommandError> {
 /// prompt's placeholders; standard input does not.
 pub(super) fn beside_a_prompt(words: &[String]) -> Result<Question, CommandError> {
     if words == ["-"] {
-        let error = anyhow!("- is not read from standard input where a prompt is asked");
+        let error = anyhow!("- cannot be used with --prompt");
         return Err(CommandError::usage(error)
-            .hint("leave it out: what is piped in goes with the prompt anyway"));
+            .hint("leave it out: piped input goes with the prompt anyway"));
     }
     Ok(Question {
         text: String::new(),
@@ -66,7 +66,7 @@ fn piped_in() -> Result<Option<Part>, CommandError> {
 
 fn of_the_chat(text: &str) -> CommandError {
     let text = one_line(text);
-    let error = anyhow!("{text} is a command of the chat, and no question");
+    let error = anyhow!("{text} is a chat command, not a question");
     CommandError::usage(error).hint("type it in `neuraxis chat`")
 }
 
@@ -75,7 +75,7 @@ fn of_input() -> Result<Question, CommandError> {
     let text = String::from_utf8(bytes).map_err(|error| {
         let error = anyhow!(error).context("the question on standard input is not text");
         CommandError::usage(error).hint(
-            "it has to be UTF-8; an image goes with a question: neuraxis ask \"What is this?\" < FILE",
+            "it must be UTF-8; to send an image, add a question: neuraxis ask \"What is this?\" < FILE",
         )
     })?;
     Ok(Question { text, piped: None })
@@ -86,7 +86,7 @@ fn data(bytes: &[u8]) -> Result<Option<Part>, CommandError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
-    let part = part_of(PIPED, bytes).context("what was piped in cannot be sent");
+    let part = part_of(PIPED, bytes).context("cannot send the piped input");
     part.map(Some)
         .map_err(|error| CommandError::usage(error).hint(super::attach::HINT))
 }

@@ -107,7 +107,7 @@ pub(super) fn what_to_do(records: &[Arc<Record>]) -> String {
             | LlmErrorKind::BadRequest,
         ) => "`neuraxis doctor` checks the models and says how to fix what it finds".to_owned(),
         Some(LlmErrorKind::NotRecorded) => {
-            "record it anew with --record, or ask what was recorded".to_owned()
+            "record it again with --record, or ask what was recorded".to_owned()
         }
         _ => {
             let view = RunView::of(records);
@@ -115,10 +115,10 @@ pub(super) fn what_to_do(records: &[Arc<Record>]) -> String {
             let run = run.unwrap_or_else(|| "last".to_owned());
             let passes = failure.is_some_and(LlmError::is_retryable);
             let goes_on = view.session().filter(|_| passes).map(|session| {
-                format!("; the next message in session {session} goes on from there")
+                format!("; the next message in session {session} continues from there")
             });
             let goes_on = goes_on.unwrap_or_default();
-            format!("`neuraxis runs show {run}` shows every step of it{goes_on}")
+            format!("`neuraxis runs show {run}` shows all its steps{goes_on}")
         }
     }
 }

@@ -33,7 +33,7 @@ const MAX_SHOWN: usize = 60;
 /// The code of the warning that a role failed so often that another one will serve.
 const ROLE_DEGRADED: &str = "role_degraded";
 /// Shown if a reply was cut, so its calls do not run.
-const CUT_CALLS: &str = "a reply was cut, so that its calls are not run: the model reached its limit (the model server's own, or max_output_tokens of the mode)";
+const CUT_CALLS: &str = "a reply was cut off, so its calls are not run: the model reached its output limit (the model server's own, or the mode's max_output_tokens)";
 const LOADING: &str = "the model server is still loading the model";
 
 const DIM: Style = Style::new().dimmed();
@@ -224,9 +224,9 @@ impl Reporter {
             RecordBody::ContextTrimmed(trimmed) => {
                 let messages = describe::trimmed(trimmed);
                 match trimmed.summary {
-                    Some(_) => progress::notice(&format!("summed up {messages}")),
+                    Some(_) => progress::notice(&format!("summarized {messages}")),
                     None => progress::warn(&format!(
-                        "left out {messages} for good, so that the rest fits"
+                        "permanently left out {messages} to make the rest fit"
                     )),
                 }
             }
@@ -238,7 +238,7 @@ impl Reporter {
             RecordBody::LimitReached(reached) => self.limit_reached(record.agent, reached),
             RecordBody::Steered(steered) => {
                 let said = one_line_of(&steered.message.text(), MAX_SHOWN);
-                progress::notice(&format!("a message came while it was at work: {said}"));
+                progress::notice(&format!("a message arrived during the run: {said}"));
             }
             _ => {}
         }

@@ -41,7 +41,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
         .read_to_end(&mut bytes)?;
     // A truncated file would be reported as invalid text or JSON.
     if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_BYTES) {
-        return Err(anyhow!("it has more than {MAX_BYTES} bytes"));
+        return Err(anyhow!("it is larger than {MAX_BYTES} bytes"));
     }
     Ok(String::from_utf8(bytes)?)
 }

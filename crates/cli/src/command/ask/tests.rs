@@ -63,7 +63,7 @@ async fn a_run_that_ends_at_a_rate_limit_is_kept_and_says_how_it_goes_on() {
     let (_, verdict) = ask(ScriptedModel::always(limited), When::AsItComes).await;
     let told = told(verdict);
     assert!(told.contains(" runs show "), "{told}");
-    let next = " shows every step of it; the next message in session s goes on from there";
+    let next = " shows all its steps; the next message in session s continues from there";
     assert!(told.contains(next), "{told}");
 }
 

@@ -250,7 +250,7 @@ impl View {
                 let progress = &self.reporter.progress;
                 self.page.write(end_of_line, progress)?;
                 self.page.flush(progress)?;
-                let void = "the text above was discarded: its reply was not complete";
+                let void = "the text above was discarded: the reply was incomplete";
                 progress::warn(void);
             }
         }

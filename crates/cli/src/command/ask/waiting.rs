@@ -22,7 +22,7 @@ pub(super) const WITHOUT_OPTION: &str =
 pub(super) fn turned_away(put_off: Option<&str>, causes: &[AskCause]) -> CommandError {
     let and_why = match put_off {
         Some(_) => "",
-        None => ", and the data policy lets none wait",
+        None => ", and the data policy does not let calls wait",
     };
     let error = anyhow!("a call was denied because nobody could be asked for approval{and_why}");
     CommandError::denied(error).hint(how_to_allow(put_off, causes))
@@ -32,23 +32,24 @@ pub(super) fn turned_away(put_off: Option<&str>, causes: &[AskCause]) -> Command
 fn how_to_allow(put_off: Option<&str>, causes: &[AskCause]) -> String {
     let asks = |cause| causes.contains(&cause);
     let why = if asks(AskCause::UntrustedContent) {
-        "no rule lifts that, since untrusted content is why: `after_untrusted` of its mode says what such calls get, and \
-         `open_world = false` in [trust.NAME] that a server's tool brings none (`neuraxis help policy`)"
-    } else if asks(AskCause::Layer) {
-        "no rule lifts that, since a layer above the mode asks, such as a project's own file: change that one \
+        "no rule can change that, because untrusted content is the cause: the mode's `after_untrusted` decides about \
+         such calls, and `open_world = false` in [trust.NAME] declares that a server's tool brings in no such content \
          (`neuraxis help policy`)"
+    } else if asks(AskCause::Layer) {
+        "no rule can change that, because a layer above the mode asks, such as a project's own file: change that \
+         layer (`neuraxis help policy`)"
     } else if asks(AskCause::Rule) {
-        "no rule that allows it lifts that, since a rule asks: change that one (`neuraxis help rules`)"
+        "no allow rule can change that, because a rule asks: change that rule (`neuraxis help rules`)"
     } else if asks(AskCause::UnclearRule) {
-        "no rule that allows it lifts that, since what the call does cannot be told for certain (`neuraxis help rules`)"
+        "no allow rule can change that, because what the call does cannot be determined for certain (`neuraxis help rules`)"
     } else {
         let put_off = put_off.map_or_else(String::new, |how| format!("{how}, "));
         return format!(
-            "ask at a terminal to be shown it, {put_off}or allow it with a rule (`neuraxis help rules`)"
+            "ask at a terminal to decide there, {put_off}or allow it with a rule (`neuraxis help rules`)"
         );
     };
     let put_off = put_off.map_or_else(String::new, |how| format!(", or {how}"));
-    format!("ask at a terminal to be shown it{put_off}; {why}")
+    format!("ask at a terminal to decide there{put_off}; {why}")
 }
 
 /// The maximum number of calls that are named.
@@ -90,11 +91,11 @@ pub(super) fn of(result: &OrchestratorResult, records: &[Arc<Record>]) -> Comman
     let names: Vec<String> = names.take(MAX_NAMED).collect();
     if let [name] = names.as_slice() {
         return error.hint(format!(
-            "`neuraxis approvals approve {run} {name}` or `neuraxis approvals deny {run} {name} --reason WHY` lets it go on"
+            "`neuraxis approvals approve {run} {name}` or `neuraxis approvals deny {run} {name} --reason WHY` lets it continue"
         ));
     }
     let hints = names.iter().map(|name| {
-        format!("`neuraxis approvals approve {run} {name}` (or deny) decides about one of them")
+        format!("`neuraxis approvals approve {run} {name}` (or deny) decides one of them")
     });
     hints.fold(error, CommandError::hint)
 }

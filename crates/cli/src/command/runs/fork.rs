@@ -116,7 +116,7 @@ impl Fork {
         if format == Format::Text && app.outlives_the_process() {
             let policy = app.orchestrator.policy();
             let command = last_run::to_go_on(&sessions, &session, policy, None).await;
-            progress::done(&format!("to go on: {} {command}", neuraxis()));
+            progress::done(&format!("to continue: {} {command}", neuraxis()));
         }
         Ok(())
     }
