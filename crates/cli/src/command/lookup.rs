@@ -120,7 +120,7 @@ pub(crate) async fn run(sessions: &Sessions, text: &str) -> Result<RunSummary, C
     if text == LAST {
         let newest = newest_run(sessions).await?;
         return newest.ok_or_else(|| {
-            let hint = "`neuraxis runs list` lists your runs with their ids";
+            let hint = "`neuraxis runs list` lists your runs: name one by its id";
             nothing("last run", hint)
         });
     }

@@ -225,8 +225,7 @@ fn files_of_a_message_that_is_taken_back_are_named_as_not_attached_any_more() {
 fn an_answer_that_was_cut_is_followed_by_a_warning() {
     let model = Scripted::start([Turn::IsCut("Once upon a")]);
     let done = with_model(&model, "A story?\n");
-    let told =
-        "warning: the answer was cut off: the model reached its output limit after 3 tokens ";
+    let told = "warning: the answer was cut off: the model reached its limit after 3 tokens ";
     assert!(done.stderr.contains(told), "{done:?}");
     assert_eq!(done.stdout_of(0), "Once upon a\n");
 }

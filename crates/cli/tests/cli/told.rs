@@ -28,7 +28,7 @@ fn an_answer_that_was_cut_is_followed_by_a_warning() {
     let done = model.machine().run_with_key(["ask", "A story?"]);
     assert_eq!(
         done.stderr,
-        "warning: the answer was cut off: the model reached its output limit after 3 tokens (the model server's own, or \
+        "warning: the answer was cut off: the model reached its limit after 3 tokens (the model server's own, or \
          the mode's max_output_tokens)\n"
     );
     assert_eq!(done.stdout_of(0), "Once upon a\n");

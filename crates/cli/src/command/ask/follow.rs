@@ -174,7 +174,7 @@ fn was_cut(run: &RunHandle) -> String {
         None => String::new(),
     };
     format!(
-        "the answer was cut off: the model reached its output limit{after} (the model server's own, or the mode's max_output_tokens)"
+        "the answer was cut off: the model reached its limit{after} (the model server's own, or the mode's max_output_tokens)"
     )
 }
 

@@ -33,7 +33,7 @@ const MAX_SHOWN: usize = 60;
 /// The code of the warning that a role failed so often that another one will serve.
 const ROLE_DEGRADED: &str = "role_degraded";
 /// Shown if a reply was cut, so its calls do not run.
-const CUT_CALLS: &str = "a reply was cut off, so its calls are not run: the model reached its output limit (the model server's own, or the mode's max_output_tokens)";
+const CUT_CALLS: &str = "a reply was cut off, so its calls are not run: the model reached its limit (the model server's own, or the mode's max_output_tokens)";
 const LOADING: &str = "the model server is still loading the model";
 
 const DIM: Style = Style::new().dimmed();

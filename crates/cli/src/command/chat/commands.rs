@@ -21,7 +21,7 @@ use crate::invocation::neuraxis;
 use crate::rows::with_real_order;
 
 /// Marks a remembered answer that does not apply here.
-const NOT_HERE: &str = " (does not apply here: it was given in another folder, under another policy, or for a tool that has changed or no longer exists)";
+const NOT_HERE: &str = " (does not apply here: it was given in another folder, under another policy, or for a tool that has changed or is missing)";
 
 /// Marks all answers after `/undo`.
 const NOT_NEXT: &str = " (does not apply to the next message, which starts a new session)";
