@@ -84,7 +84,10 @@ fn in_text(name: &AgentName, agent: &AgentConfig, policy: &Policy) -> String {
         line("role", role.to_string());
     }
     let tools = agent.tools.as_ref().map(|tools| tools.join(", "));
-    line("tools", tools.unwrap_or_else(|| "all on offer".to_owned()));
+    line(
+        "tools",
+        tools.unwrap_or_else(|| "all offered tools".to_owned()),
+    );
     let agents = agent.agents.iter().flatten();
     let agents: Vec<&str> = agents.map(AgentName::as_str).collect();
     if !agents.is_empty() {

@@ -31,12 +31,12 @@ A case in the file:
     { max_turns = 3 },
   ]
 
-`neuraxis help evals` has all checks.
+`neuraxis help evals` lists all checks.
 
-Exit codes: 0 every case passed, or with --compare none got worse; 1 not so;
+Exit codes: 0 every case passed, or with --compare none got worse; 1 otherwise;
 2 wrong usage, configuration or file, and nothing was run;
-130, 143, 129 ended by Ctrl-C, SIGTERM, SIGHUP, with what there is of the
-results; 141 whoever read standard output was gone.";
+130, 143, 129 stopped by Ctrl-C, SIGTERM, SIGHUP, with the results so far;
+141 the reader of standard output was gone.";
 
 /// Check what agents do: run the cases in a file, and compare with earlier results
 ///

@@ -85,11 +85,8 @@ fn listed() -> String {
     let topics = TOPICS.iter();
     let topics = topics.map(|topic| (topic.name, topic.about));
     let topics = topics.chain([
-        (
-            rules::NAME,
-            "the policy that ships, with the numbers of its lines",
-        ),
-        (PRICES, "the list of public prices that ships"),
+        (rules::NAME, "the default policy, with line numbers"),
+        (PRICES, "the bundled list of public prices"),
     ]);
     let topics = topics.map(|(name, about)| format!("  {name:<19} {about}\n"));
     let topics: String = topics.collect();
@@ -115,15 +112,14 @@ fn proposed(typed: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 fn unknown(word: &str) -> CommandError {
-    let error = anyhow!(
-        "there is neither a document nor a command {:?}",
-        one_line(word)
-    );
+    let error = anyhow!("no document or command is named {:?}", one_line(word));
     let command = Arguments::command();
     let commands = command.get_subcommands().map(clap::Command::get_name);
     let known = TOPICS.iter().map(|topic| topic.name).chain(commands);
     match nearest(word, known) {
-        Some(near) => CommandError::usage(error).hint(format!("`neuraxis help {near}` is one")),
+        Some(near) => {
+            CommandError::usage(error).hint(format!("did you mean `neuraxis help {near}`?"))
+        }
         None => CommandError::usage(error).hint("`neuraxis help` lists them"),
     }
 }

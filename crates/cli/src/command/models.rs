@@ -59,7 +59,7 @@ impl Models {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
         let progress = Progress::new();
-        progress.activity("asking what models there are");
+        progress.activity("listing models");
         let discovery = discover(&loaded.config, &loaded.environment).await;
         let notices: Vec<String> = discovery.notices().collect();
         let asked = discovery.endpoints.into_iter().map(ask);
@@ -74,8 +74,8 @@ impl Models {
             0 => Ok(()),
             failed => {
                 let all = listings.len();
-                let error = anyhow!("{failed} of {all} endpoints did not say what they offer");
-                Err(CommandError::failed(error).hint("`neuraxis doctor` says how to fix that"))
+                let error = anyhow!("{failed} of {all} endpoints did not list their models");
+                Err(CommandError::failed(error).hint("`neuraxis doctor` shows how to fix this"))
             }
         }
     }
@@ -141,7 +141,7 @@ fn described_unnamed(server: &UnnamedModel) -> String {
 fn offered(offer: &Offer, serves: impl Fn(&str) -> bool) -> String {
     let mut text = String::new();
     if offer.readiness == Readiness::Loading {
-        text.push_str("    it is still loading\n");
+        text.push_str("    still loading\n");
     }
     if let Some(tokens) = offer.context_tokens {
         text.push_str(&format!("    context: {tokens} tokens\n"));
@@ -157,7 +157,7 @@ fn offered(offer: &Offer, serves: impl Fn(&str) -> bool) -> String {
     if others.len() > MAX_SHOWN {
         let more = others.len() - MAX_SHOWN;
         text.push_str(&format!(
-            "    … and {more} more: --format json has them all\n"
+            "    … and {more} more: --format json lists them all\n"
         ));
     }
     text

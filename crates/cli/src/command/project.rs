@@ -43,7 +43,7 @@ pub(super) fn instructions(loaded: &Loaded, asking: Asking) -> Option<String> {
             // The user who refused it knows.
             (None, Trust::Refused) => {}
             (None, _) => progress::notice(&format!(
-                "{} ({}) is not trusted and is ignored (`neuraxis trust add` trusts it)",
+                "{} ({}) is not trusted and is ignored (to trust it: `neuraxis trust add`)",
                 name(file),
                 size(file)
             )),

@@ -88,7 +88,7 @@ fn unknown(loaded: &Loaded, prompts: &Prompts, name: &str) -> CommandError {
     let meant = meant.map(|meant| format!(" (did you mean {meant}?)"));
     let meant = meant.unwrap_or_default();
     let shown = one_line(&escaped(name.chars(), &['\'']));
-    let error = anyhow!("there is no prompt \"{shown}\"{meant}");
+    let error = anyhow!("unknown prompt \"{shown}\"{meant}");
     let names: Vec<&str> = prompts.list().map(|(name, _)| name).collect();
     CommandError::usage(error).hint(match names.is_empty() {
         _ if !Prompts::may_have(name) => {

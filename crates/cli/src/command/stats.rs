@@ -69,7 +69,7 @@ fn since(text: &str) -> Result<Since, String> {
         let begins = day.to_zoned(TimeZone::system());
         return begins
             .map(|begins| Since::Day(begins.timestamp()))
-            .map_err(|_| "there is no such day".to_owned());
+            .map_err(|_| "that day does not exist".to_owned());
     }
     let expected = "it must be an age such as 7d or 52w, a day such as 2026-11-01, or all";
     age(text).map(Since::Age).map_err(|_| expected.to_owned())
@@ -95,7 +95,7 @@ impl Stats {
         if figures.total().runs == 0 {
             let of_owner = self.owner.as_ref().map_or("", |_| " of that owner");
             progress::notice(&format!(
-                "there are no runs{of_owner} in that time: --since all shows all there are"
+                "no runs{of_owner} in that period; --since all includes every run"
             ));
             return Ok(());
         }
@@ -137,7 +137,7 @@ fn in_text(
     let latency = total.latency;
     if let (Some(half), Some(most)) = (latency.p50_ms, latency.p95_ms) {
         let (half, most) = (brief_millis(half), brief_millis(most));
-        parts.push(format!("half within {half}, 95 % within {most}"));
+        parts.push(format!("50% within {half}, 95% within {most}"));
     }
     let since = since.map_or_else(String::new, |since| format!("since {}: ", moment(since)));
     let line = format!("{since}{}", parts.join(" · "));

@@ -22,7 +22,8 @@ pub(in crate::command) use question::load_and_ask;
 use question::{described, is_too_much, next_step, unusable};
 
 /// What to do if nobody can be asked.
-const UNASKED: &str = "read what `neuraxis trust show` says; --yes trusts it unasked";
+const UNASKED: &str =
+    "read the output of `neuraxis trust show`; --yes trusts the file without asking";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -116,7 +117,7 @@ impl Folder {
         for file in instruction_files(&there) {
             if list.forget(&file.path)? {
                 let path = file.path.display();
-                Output::new().line(&format!("forgot what was said about {path}"))?;
+                Output::new().line(&format!("removed your answer about {path}"))?;
             }
         }
         // Rules that cannot be read can be forgotten, too.
@@ -128,11 +129,11 @@ impl Folder {
             && rules.forget()?
         {
             let folder = rules.folder().display();
-            Output::new().line(&format!("forgot what you allowed in {folder}"))?;
+            Output::new().line(&format!("removed what you allowed in {folder}"))?;
         }
         let said = match list.forget(&folder)? {
-            true => "forgot what was said about",
-            false => "nothing was said about",
+            true => "removed your answer about",
+            false => "no answer is stored about",
         };
         Output::new().line(&format!("{said} {}", file_of(&folder)))?;
         Ok(())
@@ -162,8 +163,8 @@ impl Folder {
     fn nothing_here(&self, environment: &Environment) -> String {
         let file = file_of(environment.working_dir());
         match Path::new(&file).is_file() {
-            true => format!("{file} is your own configuration and needs no trust"),
-            false => format!("there is no {file}"),
+            true => format!("{file} is your own configuration, which needs no trust"),
+            false => format!("{file} does not exist"),
         }
     }
 }
@@ -185,8 +186,8 @@ impl Add {
             Output::new().line(&format!("trusted {}", file_of(found.folder())))?;
             if let Some(why) = why_unusable(setup, &environment) {
                 progress::warn(&format!(
-                    "commands in that folder end with an error until that is mended or `neuraxis trust remove` takes the trust \
-                     back: {why}"
+                    "commands in that folder fail until this is fixed or `neuraxis trust remove` revokes the trust: \
+                     {why}"
                 ));
             }
         }
@@ -211,7 +212,7 @@ impl Add {
             (None, Some(content)) => content,
             (fault, _) => {
                 let fault = fault.unwrap_or("it cannot be read").to_owned();
-                let error = anyhow!(fault).context("what cannot be read cannot be trusted");
+                let error = anyhow!(fault).context("a file that cannot be read cannot be trusted");
                 return Err(CommandError::usage(error));
             }
         };
@@ -223,13 +224,12 @@ impl Add {
         anstream::eprint!("{}", described(found, columns));
         if is_too_much(found) {
             let folder = match self.folder.folder {
-                Some(_) => ", with the same folder,",
+                Some(_) => " and the same folder",
                 None => "",
             };
-            let error =
-                anyhow!("there is too much in it to show all of it, or something is hidden");
+            let error = anyhow!("its changes are too long to show in full, or some are hidden");
             return Err(CommandError::usage(error).hint(format!(
-                "read the file, then `neuraxis trust add --yes`{folder} trusts it"
+                "read the file, then trust it with `neuraxis trust add --yes`{folder}"
             )));
         }
         match says_yes("Trust it?")? {

@@ -66,7 +66,7 @@ fn what_an_agent_may_do_is_explained() {
         "agent       helper\n",
         "Agent helper answers, because the request asks for it.",
         "At most 4 turns, set by agent helper.",
-        ", 30s a call, 64 agents, 2 deep\n",
+        ", 30s per call, 64 agents, 2 deep\n",
         "Agent helper does not use these tools: ",
     ] {
         assert!(text.contains(expected), "{text}");

@@ -83,7 +83,7 @@ fn a_file_to_begin_with_is_written_and_sets_nothing() {
 fn a_file_that_is_there_is_not_overwritten() {
     let machine = Machine::new().with_file("neuraxis.toml", "# mine");
     let complaint = machine.run(["config", "init"]).complaint(2);
-    let expected = "error: wrong usage: neuraxis.toml is there already; it was not changed\nhint: ";
+    let expected = "error: wrong usage: neuraxis.toml already exists and was not changed\nhint: ";
     assert!(complaint.starts_with(expected), "{complaint}");
     assert_eq!(
         fs::read_to_string(machine.path("neuraxis.toml")).unwrap(),

@@ -159,8 +159,8 @@ fn the_doctor_of_what_works_is_content() {
     let machine = Machine::new().with_file("neuraxis.toml", text);
     let mut command = machine.command(["doctor", "--format", "json"]);
     let done = Done::from(command.env("MY_KEY", CANARY).output().unwrap());
-    let told = "note: up to three tiny requests go to each model, which costs a few tokens: reasoning \
-                (deepseek/deepseek-flash); --offline sends nothing\n";
+    let told = "note: sending up to three tiny requests to each model, at a cost of a few tokens: \
+                reasoning (deepseek/deepseek-flash); --offline sends nothing\n";
     assert_eq!(done.stderr, told);
     let report: Value = serde_json::from_str(&done.stdout_of(0)).unwrap();
     assert_eq!(report["ok"], true);
@@ -277,7 +277,7 @@ fn the_doctor_finds_a_store_that_is_damaged_and_no_hint_leads_in_a_circle() {
     let machine = crate::sessions::used_machine();
     let healthy = machine.run(["doctor", "--offline"]).stdout_of(0);
     assert!(
-        healthy.contains("sessions.db\": whole, 2 sessions, 3 runs\n"),
+        healthy.contains("sessions.db\": intact, 2 sessions, 3 runs\n"),
         "{healthy}"
     );
 
@@ -345,7 +345,7 @@ fn the_doctor_looks_at_what_the_server_refuses_to_start_without() {
     for expected in [
         "failed keys there is no file ",
         "a.pem cannot be read: ",
-        "failed archive nothing can be written to ",
+        "failed archive cannot write to ",
     ] {
         assert!(told.contains(expected), "{told}");
     }
@@ -356,8 +356,8 @@ fn the_doctor_looks_at_what_the_server_refuses_to_start_without() {
         ("a.key", certificate),
     ]);
     for expected in [
-        "keys.json holds none, so that nobody is let in",
-        "a.key holds no private key in PEM",
+        "keys.json holds no keys, so no client is let in",
+        "a.key holds no PEM private key",
         "ok archive ",
     ] {
         assert!(told.contains(expected), "{told}");
@@ -371,7 +371,7 @@ fn the_doctor_looks_at_what_the_server_refuses_to_start_without() {
         ("-----BEGIN PRIVATE KEY-----\n", false),
     ] {
         let told = found([("b.pem", ""), ("a.pem", certificate), ("a.key", key)]);
-        let expected = "a.key is encrypted, and the server takes no key that is";
+        let expected = "a.key is encrypted, and the server does not accept encrypted keys";
         assert_eq!(told.contains(expected), is_encrypted, "{told}");
         assert_eq!(told.contains("ok TLS "), !is_encrypted, "{told}");
     }
@@ -411,7 +411,7 @@ fn the_doctor_finds_what_is_wrong_with_the_key_of_approvals_and_makes_none() {
     let key = machine.database().with_file_name("approval.key");
     let healthy = machine.run(["doctor", "--offline"]).stdout_of(0);
     assert!(
-        healthy.contains("ok       approvals  the key will be made in "),
+        healthy.contains("ok       approvals  the key will be created in "),
         "{healthy}"
     );
     assert!(!key.exists(), "looking makes no key");
@@ -458,7 +458,7 @@ fn the_doctor_does_not_deny_a_file_that_it_cannot_read() {
     assert!(!done.stdout.contains("no neuraxis.toml here"), "{done:?}");
     assert!(
         done.stdout
-            .contains("files      nothing of ./neuraxis.toml, nor in "),
+            .contains("files      ./neuraxis.toml is ignored, and there is none in "),
         "{done:?}"
     );
     assert!(done.stdout.contains("warning  trust "), "{done:?}");

@@ -284,7 +284,7 @@ fn cases_about_recordings_and_stored_runs_ask_no_model() {
     assert!(done.stdout.contains("3 passed"), "{}", done.stdout);
     let done = machine.run(["eval", "--record", "all.cassette", "cases.toml"]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    let said = "no case asks a model: all.cassette is not made";
+    let said = "no case asks a model: all.cassette is not created";
     assert!(done.stderr.contains(said), "{done:?}");
     let complaint = machine
         .run(["eval", "--replay", "all.cassette", "cases.toml"])

@@ -127,7 +127,10 @@ fn what_is_allowed_in_a_folder_is_asked_about_no_more_and_can_be_seen_and_taken_
     assert!(shown.contains("here-allow-src"), "{shown}");
 
     let removed = run(&machine, &["trust", "remove"]).stdout_of(0);
-    assert!(removed.contains("forgot what you allowed in "), "{removed}");
+    assert!(
+        removed.contains("removed what you allowed in "),
+        "{removed}"
+    );
     fs::remove_file(machine.path("src/a.txt")).unwrap();
     unattended(&machine, "fourth");
     assert!(!machine.path("src/a.txt").exists());

@@ -299,7 +299,8 @@ fn a_message_for_a_run_reaches_it_whichever_process_drives_it_and_when_it_goes_o
     assert!(steered.stdout.starts_with(&untaken), "{steered:?}");
     let_leases_run_out(&machine);
     let steered = run(&machine, &["runs", "steer", &id, "And short."]);
-    let expected = format!("run {id} hears it once it goes on: `neuraxis runs resume {id}`");
+    let expected =
+        format!("run {id} receives it when `neuraxis runs resume {id}` or the server resumes it");
     assert!(steered.stdout.starts_with(&expected), "{steered:?}");
     let empty = run(&machine, &["runs", "steer", &id, " "]).complaint(2);
     assert!(empty.contains("the message is empty"), "{empty}");

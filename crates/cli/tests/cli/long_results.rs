@@ -108,7 +108,7 @@ fn a_long_output_is_cut_read_in_pages_shown_whole_and_gone_with_its_session() {
     assert!(machine.run(["runs", "output", run, end]).stdout_of(0) == whole);
     let unknown = machine.run(["runs", "output", run, "a9_9_9"]).complaint(1);
     assert!(
-        unknown.contains("no output of a call \"a9_9_9\" of this run is kept"),
+        unknown.contains("this run has no stored output of a call \"a9_9_9\""),
         "{unknown}"
     );
     assert!(unknown.contains("runs output"), "{unknown}");

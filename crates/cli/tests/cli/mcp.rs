@@ -206,7 +206,7 @@ fn whoever_looks_at_a_server_that_says_nothing_is_told_that_it_is_waited_for() {
     let told = lines.find(|line| {
         line.as_ref()
             .unwrap()
-            .contains("silent has not answered for 200ms")
+            .contains("silent has not answered within 200ms")
     });
     looking.kill().unwrap();
     looking.wait().unwrap();

@@ -170,11 +170,11 @@ fn what_cannot_be_served_is_refused_with_what_to_do() {
     let refused = machine.run(["mcp", "serve", "--modes", "moderate,wild"]);
     let complaint = refused.complaint(2);
     assert!(
-        complaint.contains("--modes: there is no mode \"wild\""),
+        complaint.contains("--modes: unknown mode \"wild\""),
         "{complaint}"
     );
     assert!(
-        complaint.contains("there are: conservative, exploratory, moderate"),
+        complaint.contains("the modes are: conservative, exploratory, moderate"),
         "{complaint}"
     );
     let refused = machine.run(["--set", "store.url=memory:", "mcp", "serve", "--wait"]);

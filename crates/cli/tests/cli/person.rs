@@ -801,7 +801,9 @@ fn only_a_clear_no_is_remembered_of_a_question_about_trust() {
     let machine = Machine::new().with_untrusted(LOOSER);
     for answer in ["", "later"] {
         let mut person = sit(&machine, &["ask", "What time is it?"]);
-        person.exp_string("`neuraxis trust add` trusts it").unwrap();
+        person
+            .exp_string("to trust it, run `neuraxis trust add`")
+            .unwrap();
         person.exp_string("Trust it?").unwrap();
         type_line(&mut person, answer);
         person.exp_string("is not trusted; ignored").unwrap();
@@ -860,7 +862,7 @@ fn nobody_is_asked_about_trust_in_what_is_too_much_to_show() {
         let told: Vec<&str> = told.split_whitespace().collect();
         let told = told.join(" ");
         assert!(
-            told.contains("`neuraxis trust add --yes` trusts it"),
+            told.contains("trust it with `neuraxis trust add --yes`"),
             "{told}"
         );
         assert!(!told.contains("Trust it?"), "{told}");
@@ -868,11 +870,11 @@ fn nobody_is_asked_about_trust_in_what_is_too_much_to_show() {
 
         let mut person = sit(&machine, &["trust", "add"]);
         let told = person
-            .exp_string("there is too much in it to show all of it")
+            .exp_string("its changes are too long to show in full")
             .unwrap();
         assert!(!told.contains("Trust it?"), "{told}");
         person
-            .exp_string("`neuraxis trust add --yes` trusts it")
+            .exp_string("trust it with `neuraxis trust add --yes`")
             .unwrap();
         assert_eq!(leave(&mut person), 2);
         let shown = machine.run(["trust"]).stdout_of(0);
@@ -891,7 +893,7 @@ fn no_line_of_a_file_that_is_asked_about_passes_for_one_of_ours() {
         let mut person = sit(&machine, arguments);
         person.exp_string("most dangerous first:").unwrap();
         let end = match arguments {
-            ["trust"] => "`neuraxis trust add` trusts it",
+            ["trust"] => "to trust it, run `neuraxis trust add`",
             _ => "Trust it?",
         };
         let shown = person.exp_string(end).unwrap();

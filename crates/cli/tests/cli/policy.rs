@@ -95,10 +95,13 @@ fn where_tools_are_searched_it_says_which_are_there_at_once_and_how_many_are_fou
     let text = explain("1", "text");
     let rows: Vec<&str> = text
         .lines()
-        .filter(|line| line.contains("at once") || line.contains("on demand"))
+        .filter(|line| line.contains("up front") || line.contains("on demand"))
         .collect();
     assert!(rows[0].contains("find_tools, calculate"), "{text}");
-    assert!(rows[1].contains("others, which the model finds"), "{text}");
+    assert!(
+        rows[1].contains("others, which the model can search for"),
+        "{text}"
+    );
     let json: Value = serde_json::from_str(&explain("1", "json")).unwrap();
     let first = json!(["read_output", "find_tools"]);
     let at_once = json["tool_offer"]["at_once"].as_array().unwrap();

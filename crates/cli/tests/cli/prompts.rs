@@ -83,7 +83,7 @@ fn in_a_chat_what_follows_the_name_of_a_prompt_is_asked_as_it_was_written() {
 fn the_prompts_of_a_project_count_once_it_is_trusted() {
     let machine = Machine::new().with_untrusted(SECTION);
     let told = machine.run(["-p", "greet", "Ada"]).complaint(2);
-    assert!(told.contains("there is no prompt"), "{told}");
+    assert!(told.contains("unknown prompt"), "{told}");
     let shown = machine.run(["trust", "show"]).stdout_of(0);
     assert!(shown.contains("adds the prompt greet"), "{shown}");
     machine.run(["trust", "add", "--yes"]).stdout_of(0);

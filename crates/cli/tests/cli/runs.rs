@@ -185,8 +185,8 @@ fn a_turn_that_a_run_does_not_have_is_refused_with_how_many_it_has() {
     let fork = ["runs", "fork", run, "--at-turn", "7", "--message", "Hi"];
     let complaint = machine.run(fork).complaint(2);
     let expected = format!(
-        "error: wrong usage: run {run} has 2 turns: there is no turn 7\n\
-         hint: leave out --at-turn to go on from its end\n"
+        "error: wrong usage: run {run} has 2 turns, so there is no turn 7\n\
+         hint: omit --at-turn to continue from the end of the run\n"
     );
     assert_eq!(complaint, expected);
     let ask = "What time is it?";

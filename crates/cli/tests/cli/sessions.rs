@@ -288,7 +288,7 @@ fn an_exported_session_comes_back_as_it_was() {
     let again = machine
         .run(["sessions", "import", "trip.jsonl"])
         .stdout_of(0);
-    assert_eq!(again, "trip: here already, just the same\n");
+    assert_eq!(again, "trip: already present and identical\n");
     assert_eq!(head(&machine, "trip"), head_before);
     let after = machine
         .run(["sessions", "show", "trip", "--format", "json"])
@@ -346,7 +346,9 @@ fn who_imports_what_servers_delete_for_its_age_is_told_so() {
     let told = machine.run(import.into_iter().chain(keeps));
     assert_eq!(told.code, Some(0));
     assert_eq!(
-        told.stderr.matches("nothing has happened in old").count(),
+        told.stderr
+            .matches("old has been idle for longer than store.keep")
+            .count(),
         1,
         "{}",
         told.stderr
@@ -445,7 +447,7 @@ fn a_damaged_session_keeps_none_of_the_others_out_of_a_backup() {
     let to_file = machine.run([&export[..], &["--output", "all.jsonl"]].concat());
     let complaint = to_file.complaint(1);
     for told in [
-        "warning: session trip is damaged and not written: the step of run ",
+        "warning: session trip is damaged and was not written: the step of run ",
         "note: wrote 2 sessions to all.jsonl\n",
         "error: 1 of 3 sessions are damaged and were not written\n",
     ] {

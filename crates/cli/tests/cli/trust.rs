@@ -333,7 +333,7 @@ fn what_can_be_done_next_is_said_and_what_is_too_much_is_not_passed_over() {
     let machine = Machine::new().with_untrusted(allowing);
     let shown = machine.run(["trust"]).stdout_of(0);
     assert!(
-        shown.ends_with("\n`neuraxis trust add` trusts it\n"),
+        shown.ends_with("\nto trust it, run `neuraxis trust add`\n"),
         "{shown}"
     );
     assert!(!shown.contains("too much"), "{shown}");
@@ -348,7 +348,7 @@ fn what_can_be_done_next_is_said_and_what_is_too_much_is_not_passed_over() {
         "{shown}"
     );
     assert!(
-        shown.ends_with("read the file, then `neuraxis trust add --yes` trusts it\n"),
+        shown.ends_with("read the file, then trust it with `neuraxis trust add --yes`\n"),
         "{shown}"
     );
     // Complete, however long, and one per line, since a program reads this.
@@ -366,7 +366,7 @@ fn trust_is_given_shown_and_taken_back() {
     let machine = Machine::new();
     let none = machine.run(["trust"]).stdout_of(0);
     assert!(
-        none.starts_with("there is no ") && none.ends_with("work/neuraxis.toml\n"),
+        none.ends_with("work/neuraxis.toml does not exist\n"),
         "{none}"
     );
     machine.run(["trust", "add", "--yes"]).complaint(2);
@@ -400,12 +400,15 @@ fn trust_is_given_shown_and_taken_back() {
     );
     let removed = machine.run(["trust", "remove"]).stdout_of(0);
     assert!(
-        removed.starts_with("forgot what was said about "),
+        removed.starts_with("removed your answer about "),
         "{removed}"
     );
     assert_eq!(turns(&machine), default);
     let removed = machine.run(["trust", "remove"]).stdout_of(0);
-    assert!(removed.starts_with("nothing was said about "), "{removed}");
+    assert!(
+        removed.starts_with("no answer is stored about "),
+        "{removed}"
+    );
     machine.run(["trust", "show", "nowhere"]).complaint(2);
 }
 

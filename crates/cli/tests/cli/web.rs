@@ -91,7 +91,9 @@ async fn the_web_is_searched_where_a_service_is_configured_and_the_doctor_asks_i
     let asked = site.requests().len();
     let quiet = machine.run(["doctor", "--offline"]);
     assert!(
-        quiet.stdout.contains("searxng, not asked: --offline"),
+        quiet
+            .stdout
+            .contains("searxng was not contacted (--offline)"),
         "{}",
         quiet.stdout
     );
@@ -128,7 +130,7 @@ fn where_no_search_is_configured_there_is_no_tool_and_the_doctor_says_how_to_add
     assert_eq!(refused.code, Some(2), "{refused:?}");
     let doctor = machine.run(["doctor", "--offline"]);
     for part in [
-        "none is configured, so that there is no tool web_search",
+        "none is configured, so the tool web_search is not offered",
         "web.search.provider",
         "neuraxis help web",
     ] {

@@ -38,7 +38,7 @@ impl Init {
         written.map_err(|error| refused(path, error))?;
         Output::new().line(&format!("wrote {}", path.display()))?;
         if setup.file().is_none() {
-            progress::notice("what you write there counts once you ran `neuraxis trust add`");
+            progress::notice("what you write there takes effect once you run `neuraxis trust add`");
         }
         Ok(())
     }
@@ -47,10 +47,10 @@ impl Init {
 fn refused(path: &Path, error: io::Error) -> CommandError {
     let path = path.display();
     if error.kind() == io::ErrorKind::AlreadyExists {
-        let error = anyhow!("{path} is there already; it was not changed");
+        let error = anyhow!("{path} already exists and was not changed");
         return CommandError::usage(error).hint("edit it, or write another one with --config FILE");
     }
     let error = anyhow!(error).context(format!("cannot write {path}"));
     CommandError::usage(error)
-        .hint("name a file in a folder that you may write to, with --config FILE")
+        .hint("use --config FILE to name a file in a folder that you can write to")
 }

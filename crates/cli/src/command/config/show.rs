@@ -37,11 +37,12 @@ impl Show {
             .map(|file| file.display().to_string())
             .collect();
         let mut text = match files.as_slice() {
-            [] => "# no file was found\n".to_owned(),
+            [] => "# no file found\n".to_owned(),
             files => format!("# read: {}\n", files.join(", ")),
         };
         if config.models().is_empty() {
-            text.push_str("# no [models.*]: the first of these answers that is there: a key that [discovery] looks for, a model server on this\n# machine, rules (`neuraxis models` shows which)\n");
+            text.push_str("# no [models.*]: the first of these that is available answers: a key that [discovery] \
+                           looks for, a model server on\n# this machine, rules (`neuraxis models` shows which)\n");
         }
         text.push_str(&ignored(&config));
         let is_wanted = |key: &str| {
@@ -61,7 +62,7 @@ impl Show {
             .peekable();
         if settings.peek().is_none() {
             let error = anyhow!("no key begins with {}", one_line(&self.keys.join(", ")));
-            return Err(CommandError::usage(error).hint("`neuraxis config show` lists all of them"));
+            return Err(CommandError::usage(error).hint("`neuraxis config show` lists all keys"));
         }
         for setting in settings {
             let (key, value, origin) = (setting.key, setting.value, setting.origin);

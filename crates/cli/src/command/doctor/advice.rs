@@ -12,13 +12,14 @@ pub(super) fn fix(endpoint: &Endpoint, error: &LlmError) -> String {
     match &error.kind {
         LlmErrorKind::Connection if error.message.contains("peer certificate") => {
             format!(
-                "see what the error says of the certificate: where it is this machine's clock or trust, mend that, the latter for a \
-                 company's own authority by models.{role}.ca_file; otherwise whoever runs the server has to give it another"
+                "read what the error says about the certificate: fix this machine's clock or its trusted certificates \
+                 if they are the cause (for a company's own authority, set models.{role}.ca_file); otherwise the \
+                 server's operator must replace the certificate"
             )
         }
         LlmErrorKind::Connection => unreachable(endpoint),
         LlmErrorKind::Timeout => format!(
-            "see whether the server is busy; if it is only slow, set models.{role}.timeouts"
+            "check whether the server is busy; if it is only slow, set models.{role}.timeouts"
         ),
         LlmErrorKind::Unauthorized => key(endpoint),
         LlmErrorKind::QuotaExhausted => {
@@ -31,17 +32,18 @@ pub(super) fn fix(endpoint: &Endpoint, error: &LlmError) -> String {
             format!("set models.{role}.model to one that `neuraxis models` lists")
         }
         LlmErrorKind::ContextOverflow { .. } => {
-            "give the model more context, as with -c of a llama-server: runs need far more than this request"
+            "give the model a larger context (-c for llama-server): runs need far more than this request"
                 .to_owned()
         }
         LlmErrorKind::Loading => "wait until the server has loaded its model".to_owned(),
         LlmErrorKind::InvalidResponse => format!(
-            "what answers there may be no model server, or speak another protocol: check models.{role}.base_url"
+            "the address may not be a model server's, or the server may use another protocol: check \
+             models.{role}.base_url"
         ),
         LlmErrorKind::BadRequest => {
             format!("check models.{role}.base_url and models.{role}.model")
         }
-        _ => "try again; if it stays so, look at the server's own log".to_owned(),
+        _ => "try again; if it keeps failing, check the server's log".to_owned(),
     }
 }
 
@@ -62,7 +64,7 @@ fn key(endpoint: &Endpoint) -> String {
     let role = &endpoint.role;
     match &endpoint.key {
         KeySource::None => format!(
-            "the server wants a key: export it, and name its variable in models.{role}.api_key_env"
+            "the server requires a key: export it, and name its variable in models.{role}.api_key_env"
         ),
         source => {
             format!("check the key in {source}: it may be another provider's, revoked or expired")

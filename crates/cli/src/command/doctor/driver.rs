@@ -23,12 +23,12 @@ pub(super) async fn check(config: &Config, requests: Requests) -> Option<Check> 
     };
     if config.store().is_in_memory() {
         let detail =
-            "workers take runs up from a store that they share, and memory: is a process's own";
+            "workers resume runs from a shared store, but memory: is private to one process";
         let check = Check::here(NAME, Outcome::Failed, detail);
-        return Some(check.fix("set store.url to that of a Postgres server"));
+        return Some(check.fix("set store.url to the URL of a Postgres server"));
     }
     if requests == Requests::Left {
-        let detail = "Restate, not asked: --offline";
+        let detail = "Restate was not contacted (--offline)";
         return Some(Check::here(NAME, Outcome::Skipped, detail));
     }
     Some(match restate.check().await {
@@ -42,9 +42,11 @@ pub(super) async fn check(config: &Config, requests: Requests) -> Option<Check> 
             match config.driver().restate.advertised() {
                 Some(own) if !is_same(&own, &workers.address) => {
                     let own = shown(&own);
-                    let detail = format!("{detail}; this configuration's would be at {own}");
+                    let detail =
+                        format!("{detail}; this configuration's workers would be at {own}");
                     Check::here(NAME, Outcome::Warning, detail).fix(
-                        "start neuraxis-server worker with this configuration; new runs go to the youngest address that answers",
+                        "start `neuraxis-server worker` with this configuration; new runs go to the newest address \
+                         that answers",
                     )
                 }
                 _ => Check::here(NAME, Outcome::Ok, detail),
@@ -53,9 +55,9 @@ pub(super) async fn check(config: &Config, requests: Requests) -> Option<Check> 
         Err(error) => {
             let fix = match &error {
                 AdminError::NoWorker | AdminError::NoneAnswers { .. } => {
-                    "start neuraxis-server worker with this configuration"
+                    "start `neuraxis-server worker` with this configuration"
                 }
-                _ => "start Restate, or correct [driver.restate]; `neuraxis help scale` says how",
+                _ => "start Restate, or fix [driver.restate]; see `neuraxis help scale`",
             };
             let mut detail = error.to_string();
             if let Some(cause) = error.source() {

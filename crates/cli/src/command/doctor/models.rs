@@ -22,12 +22,12 @@ use crate::quantities::brief;
 const RECORDING: &str = "cassette";
 
 /// How to fix a model whose thinking used up the limit of a small reply.
-const THINK_LESS: &str = "nothing, where runs are answered: they allow more tokens; otherwise let it think less, or raise \
-     max_output_tokens of the mode";
+const THINK_LESS: &str = "nothing, if runs get answers: they allow more tokens; otherwise let the model think less, \
+                          or raise the mode's max_output_tokens";
 
 /// How to fix a model that answers only if it is not offered a tool.
-const NO_TOOLS: &str = "choose a model that takes tools, let its server take them (vLLM: --enable-auto-tool-choice), or offer \
-     none with channels.chat.tools = []";
+const NO_TOOLS: &str = "choose a model that supports tools, enable them on its server (vLLM: \
+                        --enable-auto-tool-choice), or offer none with channels.chat.tools = []";
 
 /// Checks the models of all roles at the same time, and returns the checks of each role. Announces what is sent before.
 pub(super) async fn all(
@@ -61,7 +61,7 @@ fn announce(endpoints: &BTreeMap<Role, Result<Endpoint, ModelError>>) {
         .collect();
     if !asked.is_empty() {
         progress::notice(&format!(
-            "up to three tiny requests go to each model, which costs a few tokens: {}; --offline sends nothing",
+            "sending up to three tiny requests to each model, at a cost of a few tokens: {}; --offline sends nothing",
             asked.join(", ")
         ));
     }
@@ -85,7 +85,7 @@ fn unusable(role: &Role, error: &ModelError) -> Check {
         ),
         _ => (
             "settings",
-            format!("`neuraxis config show models.{role}` says where each value comes from"),
+            format!("`neuraxis config show models.{role}` shows where each value comes from"),
         ),
     };
     let detail = match error {
@@ -101,12 +101,12 @@ fn fix_of_key(role: &Role, error: &KeyError) -> String {
         KeyError::TwoPlaces => {
             format!("remove models.{role}.api_key_env or models.{role}.api_key_file")
         }
-        KeyError::Exposed { path } => format!("`chmod 600 {}`, as its owner", path.display()),
+        KeyError::Exposed { path } => format!("run `chmod 600 {}` as its owner", path.display()),
         KeyError::Unreadable { .. }
         | KeyError::Empty { .. }
         | KeyError::TooLarge { .. }
         | KeyError::NoFile { .. } => format!(
-            "write the key into a file that you alone can read, and name that in models.{role}.api_key_file"
+            "write the key to a file that only you can read, and name that file in models.{role}.api_key_file"
         ),
         _ => format!("export the key, and name its variable in models.{role}.api_key_env"),
     }
@@ -166,7 +166,7 @@ impl Looking<'_> {
     fn key(&mut self) {
         match (&self.endpoint.key, self.endpoint.provider().kind()) {
             (KeySource::None, ProviderKind::OwnServer) => {
-                self.add("key", Outcome::Ok, "none, which most local servers want");
+                self.add("key", Outcome::Ok, "none; most local servers need none");
             }
             (KeySource::None, _) => {
                 let fix = format!(
@@ -202,7 +202,7 @@ impl Looking<'_> {
     fn offered(&mut self, offer: &Offer) {
         if offer.readiness == Readiness::Loading {
             let detail = "the server is still loading its model";
-            let fix = "wait a little, and try again";
+            let fix = "wait a moment and try again";
             self.add_with("reachable", Outcome::Warning, detail, fix);
             return;
         }
@@ -216,7 +216,7 @@ impl Looking<'_> {
         match models.find(|name| self.endpoint.is_asked(name)) {
             Some(name) => self.add("model", Outcome::Ok, format!("{name}{context}")),
             None if offer.models.is_empty() => {
-                let detail = format!("the server lists no models; {asked} is asked all the same");
+                let detail = format!("the server lists no models; {asked} is used anyway");
                 self.add("model", Outcome::Warning, detail);
             }
             None => {
@@ -224,7 +224,8 @@ impl Looking<'_> {
                 let few = few.collect::<Vec<_>>().join(", ");
                 let role = &self.endpoint.role;
                 let fix = format!(
-                    "try another with -m, and keep it as `model` in [models.{role}], which `neuraxis setup` writes where there is none: {few}"
+                    "try another with -m, and save it as `model` in [models.{role}], which `neuraxis setup` writes if \
+                     it is missing: {few}"
                 );
                 let detail = format!(
                     "{asked} is not offered; {} other models are",
@@ -257,7 +258,7 @@ impl Looking<'_> {
                     ReplyFinish::Length => {
                         format!("{ENOUGH_FOR_A_CALL} tokens were not enough for a call")
                     }
-                    _ => "the model answered without calling the tool, or its server takes none"
+                    _ => "the model answered without calling the tool, or its server does not support tools"
                         .to_owned(),
                 };
                 let fix = match only_thought(&reply) {
@@ -276,7 +277,10 @@ impl Looking<'_> {
     ) -> bool {
         match reply {
             Ok(reply) if only_thought(&reply) => {
-                let detail = format!("{}, and no answer: thinking took them", told(took, &reply));
+                let detail = format!(
+                    "{}, but no answer: thinking used them up",
+                    told(took, &reply)
+                );
                 self.add_with(name, Outcome::Warning, detail, THINK_LESS);
                 true
             }

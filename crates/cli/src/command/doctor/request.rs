@@ -56,7 +56,7 @@ pub(super) async fn streamed(
 
 fn late() -> LlmError {
     let seconds = TIMEOUT.as_secs();
-    let said = format!("nothing within {seconds} s");
+    let said = format!("no answer within {seconds} s");
     LlmError::new(LlmErrorKind::Timeout, said)
 }
 

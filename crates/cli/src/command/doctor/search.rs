@@ -20,21 +20,22 @@ pub(super) async fn check(config: &Config, environment: &Environment, requests: 
     };
     let provider = config.web().search.provider;
     let (Some(service), Some(provider)) = (service, provider) else {
-        let detail = "none is configured, so that there is no tool web_search";
+        let detail = "none is configured, so the tool web_search is not offered";
         return Check::here(NAME, Outcome::Ok, detail).fix(
-            "to add one, set web.search.provider to searxng (with base_url), brave or tavily (with api_key_env); `neuraxis help web` says how",
+            "to add one, set web.search.provider to searxng (with base_url), brave or tavily (with api_key_env); see \
+             `neuraxis help web`",
         );
     };
     let name = provider.as_str();
     if requests == Requests::Left {
-        let detail = format!("{name}, not asked: --offline");
+        let detail = format!("{name} was not contacted (--offline)");
         return Check::here(NAME, Outcome::Skipped, detail);
     }
     match service.search("weather", NonZeroU32::MIN).await {
         Ok(hits) if hits.is_empty() => {
             let detail = format!("{name} answers, but found nothing");
             Check::here(NAME, Outcome::Warning, detail)
-                .fix("see whether the engines of the service work")
+                .fix("check whether the service's search engines work")
         }
         Ok(_) => Check::here(NAME, Outcome::Ok, format!("{name} answers")),
         Err(error) => {

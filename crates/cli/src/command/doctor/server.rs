@@ -40,9 +40,9 @@ fn keys(config: &Config, environment: &Environment) -> Option<Check> {
     Some(match file.read_present() {
         Err(error) => failed(NAME, error),
         Ok(keys) if keys.is_empty() && is_named => {
-            let detail = format!("{path} holds none, so that nobody is let in");
+            let detail = format!("{path} holds no keys, so no client is let in");
             Check::here(NAME, Outcome::Warning, detail)
-                .fix("`neuraxis-server keys create --owner NAME` makes one")
+                .fix("`neuraxis-server keys create --owner NAME` creates one")
         }
         Ok(keys) => {
             let count = u64::try_from(keys.len()).unwrap_or(u64::MAX);
@@ -52,11 +52,11 @@ fn keys(config: &Config, environment: &Environment) -> Option<Check> {
                 return Some(Check::here(NAME, Outcome::Ok, detail));
             }
             let detail = format!(
-                "{detail}; what is asked with these is refused, since there is no plan of the name that they have: {}",
+                "{detail}; requests with these keys are refused because their plan does not exist: {}",
                 refused.join(", ")
             );
             Check::here(NAME, Outcome::Warning, detail)
-                .fix("put the plan back under [plans], or make new keys with another")
+                .fix("restore the plan under [plans], or create new keys with another plan")
         }
     })
 }
@@ -88,28 +88,31 @@ fn tls(config: &Config, environment: &Environment) -> Option<Check> {
         .or_else(|| encryption_of(&key));
     if let Some(fault) = unusable {
         let check = Check::here(NAME, Outcome::Failed, fault);
-        return Some(check.fix("name PEM files that the server can read in server.tls"));
+        return Some(check.fix("set server.tls to PEM files that the server can read"));
     }
     let (shown, shown_key) = (certificate.display(), key.display());
     if is_exposed(&key) {
         let check = Check::here(
             NAME,
             Outcome::Failed,
-            format!("everybody can read {shown_key}"),
+            format!("every user can read {shown_key}"),
         );
-        return Some(check.fix("make it readable for its owner alone (chmod 600)"));
+        return Some(check.fix("make it readable only by its owner (chmod 600)"));
     }
     let end = fs::read(&certificate).ok();
     let end = end.and_then(|pem| TlsFiles::expires_at(&pem));
     let left = end.map(|end| end.duration_since(SystemClock.now()));
     Some(match (end, left) {
         (Some(end), Some(left)) if left < RENEW_WITHIN => {
-            let (outcome, how) = match left.is_positive() {
-                true => (Outcome::Warning, "expires"),
-                false => (Outcome::Failed, "expired, so that clients refuse it,"),
+            let (outcome, detail) = match left.is_positive() {
+                true => (Outcome::Warning, format!("{shown} expires on {end}")),
+                false => (
+                    Outcome::Failed,
+                    format!("{shown} expired on {end}, so clients refuse it"),
+                ),
             };
-            Check::here(NAME, outcome, format!("{shown} {how} on {end}"))
-                .fix("renew it: a server at work takes the new one by itself")
+            Check::here(NAME, outcome, detail)
+                .fix("renew it; a running server loads the new one automatically")
         }
         _ => Check::here(NAME, Outcome::Ok, format!("{shown} and {shown_key}")),
     })
@@ -131,7 +134,7 @@ fn fault_of_pem(path: &Path, kind: &[u8]) -> Option<String> {
         Ok(bytes) if !bytes.windows(kind.len()).any(|part| part == kind) => {
             let kind = String::from_utf8_lossy(kind);
             let kind = kind.trim_end_matches('-').to_lowercase();
-            Some(format!("{} holds no {kind} in PEM", path.display()))
+            Some(format!("{} holds no PEM {kind}", path.display()))
         }
         Ok(_) => None,
     }
@@ -142,7 +145,7 @@ fn encryption_of(key: &Path) -> Option<String> {
     let pem = fs::read(key).ok()?;
     TlsFiles::is_encrypted(&pem).then(|| {
         let key = key.display();
-        format!("{key} is encrypted, and the server takes no key that is")
+        format!("{key} is encrypted, and the server does not accept encrypted keys")
     })
 }
 
@@ -172,10 +175,9 @@ fn archive(config: &Config, environment: &Environment) -> Option<Check> {
         Ok(_) => Check::here(NAME, Outcome::Ok, folder.display().to_string()),
         Err(error) => {
             let folder = folder.display();
-            let detail =
-                format!("nothing can be written to {folder}, so that old sessions stay: {error}");
+            let detail = format!("cannot write to {folder}, so old sessions are kept: {error}");
             Check::here(NAME, Outcome::Failed, detail).fix(
-                "let the user of the server write there, or name another folder in store.archive",
+                "give the server's user write access to it, or name another folder in store.archive",
             )
         }
     })

@@ -21,7 +21,7 @@ pub(super) fn check(models: &[(Role, Vec<Check>)]) -> Option<Check> {
     let first = first.or_else(|| up.first().copied());
     let who = match first {
         Some(role) => {
-            format!("in a run {role} takes over after a few attempts, where the mode lets it")
+            format!("in a run, {role} takes over after a few attempts if the mode allows it")
         }
         None => "no other role could take over".to_owned(),
     };
@@ -52,7 +52,7 @@ mod tests {
         let said = check(&models).unwrap();
         assert_eq!(
             said.detail,
-            "coding, reasoning failed just now; in a run router takes over after a few attempts, where the mode lets it"
+            "coding, reasoning failed just now; in a run, router takes over after a few attempts if the mode allows it"
         );
         assert_eq!(said.outcome, Outcome::Warning);
     }

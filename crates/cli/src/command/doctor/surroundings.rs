@@ -61,7 +61,7 @@ fn mcp_servers(config: &Config, environment: &Environment) -> Vec<Check> {
         match fault {
             None => check(
                 Outcome::Ok,
-                format!("{name}; `neuraxis mcp test {name}` tries it"),
+                format!("{name}; test it with `neuraxis mcp test {name}`"),
             ),
             Some(fault) => {
                 let at = config.mcp_origin(name);
@@ -90,10 +90,10 @@ pub(super) fn choice(choice: &Choice) -> Check {
     match choice {
         Choice::Configured => check,
         Choice::Offline { .. } => check.fix(format!(
-            "export {}, start a llama-server, Ollama or LM Studio, or run `neuraxis setup`; `neuraxis help models` says more",
+            "export {}, start a llama-server, Ollama or LM Studio, or run `neuraxis setup`; see `neuraxis help models`",
             usual_key_variables().join(" or ")
         )),
-        _ => check.fix("`neuraxis setup` writes it down as [models.reasoning]: other keys can be set there then"),
+        _ => check.fix("`neuraxis setup` saves it as [models.reasoning], where you can set other keys"),
     }
 }
 
@@ -108,15 +108,18 @@ fn files(config: &Config, environment: &Environment) -> Check {
     if !files.is_empty() {
         return Check::here("files", Outcome::Ok, files.join(", "));
     }
-    let user = environment.config_dir();
-    let user = user.map(|folder| format!(", nor in {}", folder.display()));
-    let user = user.unwrap_or_default();
-    let here = match config.found() {
+    let (here, joint) = match config.found() {
         // What is wrong with it is shown in the next check.
-        Some(found) => format!("nothing of ./{}", found.path().display()),
-        None => "no neuraxis.toml here".to_owned(),
+        Some(found) => (
+            format!("./{} is ignored", found.path().display()),
+            ", and there is none in",
+        ),
+        None => ("no neuraxis.toml here".to_owned(), " or in"),
     };
-    let detail = format!("{here}{user}: the defaults are in force");
+    let user = environment.config_dir();
+    let user = user.map(|folder| format!("{joint} {}", folder.display()));
+    let user = user.unwrap_or_default();
+    let detail = format!("{here}{user}: using the defaults");
     Check::here("files", Outcome::Ok, detail)
 }
 
@@ -126,17 +129,17 @@ fn trust(found: &FoundFile) -> Check {
     let path = found.path().display();
     match (found.notice(), found.fault()) {
         (Some(notice), Some(fault)) => {
-            check(Outcome::Warning, format!("{notice}: {fault}")).fix("mend or remove it")
+            check(Outcome::Warning, format!("{notice}: {fault}")).fix("fix or remove it")
         }
         (Some(notice), None) => check(Outcome::Warning, notice).fix(
-            "read what it would change with `neuraxis trust show`; if you want that, `neuraxis trust add`",
+            "see what it would change with `neuraxis trust show`; to accept that, run `neuraxis trust add`",
         ),
         (None, _) if found.trust() == Trust::Trusted => {
-            check(Outcome::Ok, format!("you trusted this ./{path}"))
+            check(Outcome::Ok, format!("you trusted ./{path} as it is now"))
         }
         (None, _) => check(
             Outcome::Ok,
-            format!("nobody trusted ./{path}, and it says nothing that needs trust"),
+            format!("./{path} is not trusted, but sets nothing that needs trust"),
         ),
     }
 }
@@ -154,8 +157,8 @@ async fn store(config: &Config, environment: &Environment) -> Check {
                         (Some(nowhere), _) => Check::here("store", Outcome::Warning, nowhere),
                         (None, true) => Check::here("store", Outcome::Ok, detail),
                         (None, false) => Check::here("store", Outcome::Warning, detail).fix(
-                            "raise max_connections of the Postgres server, or the CONNECTION LIMIT of the role or the database, or make \
-                             store.max_connections smaller (store.live = false saves one more)",
+                            "raise the Postgres server's max_connections or the CONNECTION LIMIT of the role or \
+                             database, or lower store.max_connections (store.live = false saves one more)",
                         ),
                     }
                 }
@@ -171,27 +174,29 @@ async fn store(config: &Config, environment: &Environment) -> Check {
         }) => {
             let as_whom = match config.store().url().starts_with("sqlite:") {
                 true => "",
-                false => ", as the owner of the schema,",
+                false => ", run as the owner of the schema,",
             };
             Check::here("store", Outcome::Warning, older.to_string()).fix(format!(
-                "take a backup and end the programs of older versions that use it; then a server or any command but \
-                 `neuraxis doctor`{as_whom} brings it up to date"
+                "take a backup and stop all programs of older versions that use it; then a server or any command \
+                 except `neuraxis doctor`{as_whom} upgrades it"
             ))
         }
         Err(error) => {
             let fix = match &error {
                 BuildError::StoreFolder { .. } => {
-                    "make the folder, or name another file".to_owned()
+                    "create the folder, or name another file".to_owned()
                 }
                 BuildError::Database { source, .. } => fix_of_database(config, source),
                 BuildError::DatabaseBusy { source, .. } => match source {
                     OpenError::Full { .. } if config.store().url().starts_with("sqlite:") => {
-                        "make room on the disk: 32 KiB are enough to read what is kept".to_owned()
+                        "free some disk space: 32 KiB are enough to read the stored data".to_owned()
                     }
-                    OpenError::Full { .. } => "make room on the disk".to_owned(),
-                    _ => "try again once the other process has let go of it".to_owned(),
+                    OpenError::Full { .. } => "free some disk space".to_owned(),
+                    _ => "try again once the other process has released it".to_owned(),
                 },
-                _ => invocation::again("`neuraxis config show` says where it was set").into_owned(),
+                _ => {
+                    invocation::again("`neuraxis config show` shows where it was set").into_owned()
+                }
             };
             failed("store", error).fix(fix)
         }
@@ -205,16 +210,17 @@ fn sandbox(config: &Config) -> Vec<Check> {
         (Ok(features), _) => sandbox_features_found(features),
         (Err(why), CommandsHere::Unconfined { .. }) => vec![
             warning(format!(
-                "there is none, and commands run without it (tools.commands), as you and with all that you can do: {why}"
+                "there is none, and commands run without it (tools.commands), as you and with all your permissions: \
+                 {why}"
             ))
-            .fix("to have none run, leave tools.commands out"),
+            .fix("to run no commands, remove tools.commands"),
         ],
         (Err(why), _) => {
             let fix = if matches!(why, NoSandbox::Missing(_)) {
-                "use a Linux kernel with Landlock (5.13 or newer; 6.2 without namespaces), or go on without commands, or set \
-                 tools.commands = \"unconfined\" to run them as you and with all that you can do"
+                "use a Linux kernel with Landlock (5.13 or newer; 6.2 without namespaces), or do without commands, or \
+                 set tools.commands = \"unconfined\" to run them as you and with all your permissions"
             } else {
-                "mend what is said there, or go on without commands"
+                "fix what the message names, or do without commands"
             };
             vec![
                 warning(format!(
@@ -235,7 +241,7 @@ fn sandbox_features_found(features: &SandboxFeatures) -> Vec<Check> {
         let detail = format!("no {feature} ({why}): {}", feature.without());
         Check::here(SANDBOX, Outcome::Warning, detail).fix(match feature {
             SandboxFeature::SystemCalls => "run it on x86_64 or aarch64, with a kernel that has seccomp filters",
-            _ => "let users make namespaces (sysctl user.max_user_namespaces; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0); in a unit of systemd RestrictNamespaces= forbids them, in a container its seccomp profile",
+            _ => "let users create namespaces (sysctl user.max_user_namespaces; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0); RestrictNamespaces= can forbid them in a systemd unit, and the seccomp profile in a container",
         })
     });
     let mut checks = vec![Check::here(SANDBOX, Outcome::Ok, landlock)];
@@ -254,14 +260,14 @@ fn contents_of(config: &Config, contents: Option<Contents>) -> String {
             let runs = counted(contents.runs, "run");
             let connections = contents.connections.map(|connections| {
                 format!(
-                    ", {} of {} connections in use; a process with this configuration takes up to {}",
+                    ", {} of {} connections in use; a process with this configuration uses up to {}",
                     connections.in_use,
                     connections.most,
                     connections_of(config)
                 )
             });
             let connections = connections.unwrap_or_default();
-            format!("{url}: whole, {sessions}, {runs}{connections}")
+            format!("{url}: intact, {sessions}, {runs}{connections}")
         }
         None => url,
     }
@@ -284,57 +290,61 @@ fn fix_of_database(config: &Config, error: &OpenError) -> String {
     match error {
         OpenError::Store(error) => fix_of_store(config, error).to_owned(),
         OpenError::Newer { .. } => {
-            "use the newer version of neuraxis that wrote it, or name another place".to_owned()
+            "use the newer version of neuraxis that wrote it, or choose another location".to_owned()
         }
         OpenError::Foreign { .. } => {
             "name another file or database: this one belongs to another program".to_owned()
         }
         OpenError::File { .. } => {
-            "make the folder and let yourself write there, or name another place in store.url"
+            "create the folder and give yourself write access, or set store.url to another location"
                 .to_owned()
         }
         OpenError::Unsafe(_) => {
-            "where it is another user's, run this as that user, or give it to yours (chown); otherwise do what the error says"
+            "if it belongs to another user, run this as that user or change its owner (chown); otherwise do what the \
+             error says"
                 .to_owned()
         }
         OpenError::Parameter { .. } => {
-            "write it in store.url as the guide on storage says, or leave it out".to_owned()
+            "correct it in store.url (see `neuraxis help storage`), or remove it".to_owned()
         }
         OpenError::Encoding { .. } => {
-            "name a database with the encoding UTF8 in store.url; it may be on the same server"
+            "set store.url to a database with the encoding UTF8; it can be on the same server"
                 .to_owned()
         }
-        _ => "name another place in store.url".to_owned(),
+        _ => "set store.url to another location".to_owned(),
     }
 }
 
 fn fix_of_store(config: &Config, error: &StoreError) -> &'static str {
     match error {
         StoreError::Damaged(_) => {
-            "end all programs that use it, copy it before anything else, a file with its -wal, which holds the last of it, and see \
-             whether the disk is full or fails; `neuraxis sessions export --all` saves what can be read. Then move it away with its \
-             -wal and -shm: a new one is made, and `neuraxis sessions import` takes what was exported"
+            "stop all programs that use it; before anything else, copy it (a file together with its -wal, which holds \
+             the latest data); check whether the disk is full or failing; save what can be read with `neuraxis \
+             sessions export --all`. Then move it away with its -wal and -shm: a new one is created, and `neuraxis \
+             sessions import` restores what you exported"
         }
         StoreError::Unavailable(_) if config.store().url().starts_with("sqlite:") => {
-            "see whether the disk is full or read-only, the file belongs to somebody else or another program has it locked"
+            "check whether the disk is full or read-only, the file belongs to another user, or another program has \
+             locked it"
         }
         StoreError::Unavailable(why) if why.contains(READ_ONLY) => {
-            "name the primary in store.url: this server takes no writes, as a standby does, or has default_transaction_read_only on"
+            "set store.url to the primary: this server accepts no writes, because it is a standby or has \
+             default_transaction_read_only on"
         }
         StoreError::Unavailable(why) if why.contains(DISK_FULL) => {
-            "make room on the disk of the Postgres server"
+            "free some disk space on the Postgres server"
         }
         StoreError::Unavailable(_) => {
-            "see whether the server is up and can be reached, has connections left, and has the database and the user that \
-             store.url names; where it checks certificates, the guide on storage says how"
+            "check that the server is running and reachable, has connections left, and has the database and user that \
+             store.url names; for certificate checks, see `neuraxis help storage`"
         }
         StoreError::Refused(_) if config.store().url().starts_with("sqlite:") => {
-            "do what is said there and delete nothing: the -wal may hold all that was kept"
+            "do what the error says and delete nothing: the -wal may hold all stored data"
         }
         StoreError::Refused(_) => {
-            "give its user the rights that the guide on storage names, or look whether its tables are all there"
+            "give its user the rights that `neuraxis help storage` lists, or check that all its tables exist"
         }
-        _ => "name another place in store.url",
+        _ => "set store.url to another location",
     }
 }
 
@@ -358,9 +368,9 @@ fn approvals(config: &Config, environment: &Environment) -> Check {
     let detail = match place {
         ApprovalKeyPlace::File(file) => format!("the key is in {}, and private", file.display()),
         ApprovalKeyPlace::ToBeMade(file) => {
-            format!("the key will be made in {}", file.display())
+            format!("the key will be created in {}", file.display())
         }
-        _ => "the key ends with the process".to_owned(),
+        _ => "the key lasts only as long as the process".to_owned(),
     };
     Check::here("approvals", Outcome::Ok, detail)
 }
@@ -369,9 +379,9 @@ fn approvals(config: &Config, environment: &Environment) -> Check {
 fn fix_of_named_key(error: &ApprovalKeyError) -> String {
     match error {
         ApprovalKeyError::Exposed { path } => {
-            format!("`chmod 600 {}`, as its owner", path.display())
+            format!("run `chmod 600 {}` as its owner", path.display())
         }
-        _ => "make a key as `neuraxis help storage` says, or name its file in store.approval_key_file"
+        _ => "create a key (see `neuraxis help storage`), or name its file in store.approval_key_file"
             .to_owned(),
     }
 }
@@ -380,13 +390,13 @@ fn fix_of_named_key(error: &ApprovalKeyError) -> String {
 fn fix_of_own_key(error: &ApprovalKeyError) -> String {
     match error {
         ApprovalKeyError::Exposed { path } => {
-            format!("`chmod 600 {}`, as its owner", path.display())
+            format!("run `chmod 600 {}` as its owner", path.display())
         }
         ApprovalKeyError::NoKey { .. } => {
-            "remove it: a new one is made, and what was allowed before is asked about again"
+            "remove it: a new one is created, and you are asked again about what you allowed before"
                 .to_owned()
         }
-        _ => "let yourself read it and write in its folder, or name another file in \
+        _ => "give yourself read access to it and write access to its folder, or name another file in \
               store.approval_key_file"
             .to_owned(),
     }
@@ -395,16 +405,19 @@ fn fix_of_own_key(error: &ApprovalKeyError) -> String {
 fn project(config: &Config) -> Check {
     let root = config.project_root();
     if !config.offers_project_tools() {
-        let detail = format!("{}: too wide, no tools are offered there", root.display());
+        let detail = format!(
+            "{}: too broad, so the file and command tools are off",
+            root.display()
+        );
         return Check::here("project", Outcome::Warning, detail).fix(format!(
-            "change to the folder of a project, or name this one with --set tools.root={}",
+            "change to a project folder, or choose this one with --set tools.root={}",
             invocation::quoted(&root.display().to_string())
         ));
     }
     if root.canonicalize().is_ok_and(|real| is_protected(&real)) {
-        let detail = format!("{}: nothing may be written there", root.display());
+        let detail = format!("{}: writing there is not allowed", root.display());
         return Check::here("project", Outcome::Failed, detail)
-            .fix("set tools.root to the folder of a project, or change to one");
+            .fix("set tools.root to a project folder, or change to one");
     }
     match fs::read_dir(root) {
         Ok(_) => Check::here("project", Outcome::Ok, root.display().to_string()),
@@ -425,7 +438,7 @@ fn tools(config: &Config, environment: &Environment) -> Vec<Check> {
     let warnings = tool_warnings(config.policy(), &tools, Approving::Somebody).into_iter();
     let checks = warnings.map(|warning| {
         Check::here("refused", Outcome::Warning, warning.to_string())
-            .fix("`neuraxis policy explain --tool NAME` says what becomes of its calls")
+            .fix("`neuraxis policy explain --tool NAME` shows what happens to its calls")
     });
     checks.collect()
 }

@@ -25,14 +25,13 @@ pub(super) async fn checks(
         }
         Err(error) => checks.push(
             Check::here(NAME, Outcome::Failed, error.to_string())
-                .fix("`neuraxis help observability` says which values there are"),
+                .fix("`neuraxis help observability` lists the valid values"),
         ),
     }
     let lines = config.telemetry().json_lines.as_ref();
     checks.extend(lines.map(|lines| file(&lines.path)));
     if checks.is_empty() {
-        let detail =
-            "traces go nowhere ([telemetry.otlp] or OTEL_EXPORTER_OTLP_ENDPOINT names a place)";
+        let detail = "traces are not exported ([telemetry.otlp] or OTEL_EXPORTER_OTLP_ENDPOINT sets an endpoint)";
         checks.push(Check::here(NAME, Outcome::Ok, detail));
     }
     checks
@@ -42,16 +41,16 @@ pub(super) async fn checks(
 async fn asked(endpoint: OtlpEndpoint, requests: Requests) -> Check {
     let goes = format!("{} go to {}", endpoint.signal, endpoint.place);
     if requests == Requests::Left {
-        let detail = format!("{goes}, not asked: --offline");
+        let detail = format!("{goes}, not checked (--offline)");
         return Check::here(NAME, Outcome::Skipped, detail);
     }
     match endpoint.probe().await {
-        Ok(()) => Check::here(NAME, Outcome::Ok, format!("{goes}, which takes them")),
+        Ok(()) => Check::here(NAME, Outcome::Ok, format!("{goes}, which accepts them")),
         Err(why) => {
-            let detail = format!("{goes}, which does not take them: {why}");
+            let detail = format!("{goes}, which does not accept them: {why}");
             Check::here(NAME, Outcome::Warning, detail).fix(
-                "start the collector, or see telemetry.otlp and the variables OTEL_EXPORTER_OTLP_…; \
-                 `neuraxis help observability` has examples",
+                "start the collector, or check telemetry.otlp and the OTEL_EXPORTER_OTLP_… variables; `neuraxis help \
+                 observability` has examples",
             )
         }
     }
@@ -69,7 +68,7 @@ fn file(path: &Path) -> Check {
     if is_writable {
         return Check::here(NAME, Outcome::Ok, format!("traces go to {shown}"));
     }
-    let detail = format!("traces go to {shown}, whose folder is not there or cannot be written");
+    let detail = format!("traces go to {shown}, whose folder does not exist or is not writable");
     Check::here(NAME, Outcome::Failed, detail)
-        .fix("make the folder, or name another file in telemetry.json_lines.path")
+        .fix("create the folder, or name another file in telemetry.json_lines.path")
 }

@@ -39,8 +39,8 @@ use crate::setup::{Loaded, Setup, with_store};
 const MAX_NAME_CHARS: usize = 60;
 
 /// Shown if the case differs from the run.
-const SECRETS_LEFT_OUT: &str = "a key or another secret stood in what the case says, as an ordinary word may, and was taken \
-    out: read what it asks and checks now";
+const SECRETS_LEFT_OUT: &str = "the case contained a key or another secret, possibly as an ordinary word, and it was \
+                                removed: read what the case asks and checks now";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -99,7 +99,7 @@ impl Add {
         let cassette = self.cassette_file();
         let recording = cassette.as_deref().map(Destination::of);
         if recording.is_some_and(|file| file.is_ok_and(|file| file == destination)) {
-            let error = anyhow!("--cassette names the file of the cases");
+            let error = anyhow!("--cassette names the cases file itself");
             return Err(CommandError::usage(error).hint("name another file"));
         }
         let names = match before {
@@ -128,7 +128,7 @@ impl Add {
         let file = self.file.display();
         let document = text.parse::<DocumentMut>().map_err(|error| {
             let error = anyhow::Error::new(error).context(format!("cannot add to {file}"));
-            CommandError::usage(error).hint("write its cases as [[case]], not as one list")
+            CommandError::usage(error).hint("write its cases as [[case]] sections, not as one list")
         })?;
         // Only once the case can be added: a second attempt could not replace the recording.
         if let (Some(recording), Some(its_file)) = (&made.recording, &cassette) {
@@ -145,7 +145,7 @@ impl Add {
         }
         for key in said_by_defaults(&document, case) {
             progress::warn(&format!(
-                "the case has the {key} that [defaults] of {file} names, and the run was asked without one"
+                "the run named no {key}, but the case takes the one that [defaults] of {file} names"
             ));
         }
         let (name, checks) = (one_line(&case.name), case.checks.len() as u64);
@@ -157,7 +157,7 @@ impl Add {
             Destination::Other(_) => progress::done(&added),
         }
         let again = neuraxis();
-        progress::done(&format!("to run it: {again} eval {file}"));
+        progress::done(&format!("run it with: {again} eval {file}"));
         Ok(())
     }
 
@@ -200,8 +200,8 @@ impl Add {
         }
         if let Some(approved) = approved(&records) {
             notes.push(format!(
-                "Calls of {approved} were approved: they are denied unless the case says so by `approve`, and is run with \
-                 --approve"
+                "Calls of {approved} were approved: they are denied unless the case lists them in `approve` and is \
+                 run with --approve"
             ));
         }
         let decision = view.decision();
@@ -209,13 +209,13 @@ impl Add {
         let left_out = left_out(&history, &records, &view, &loaded.config);
         if let Some(left_out) = &left_out {
             notes.push(format!(
-                "Models read more in it, which a case does not hold: {left_out}"
+                "Models read more in the run than a case can hold: {left_out}"
             ));
         }
         let mut recording = None;
         if let Some(file) = &self.cassette {
             if let Some(left_out) = left_out {
-                let why = format!("models read more in it, which a case does not hold: {left_out}");
+                let why = format!("models read more in the run than a case can hold: {left_out}");
                 return Err(unlike(run, &why));
             }
             let made = recording_of(run, &view, &records, history, loaded, redactor)?;
@@ -244,7 +244,7 @@ impl Add {
     fn name(&self, question: &str, there: &[String]) -> Result<String, CommandError> {
         if let Some(name) = &self.name {
             if there.contains(name) {
-                let error = anyhow!("{} has a case \"{name}\" already", self.file.display());
+                let error = anyhow!("{} already has a case \"{name}\"", self.file.display());
                 return Err(CommandError::usage(error).hint("choose another --name"));
             }
             return Ok(name.clone());
@@ -335,10 +335,10 @@ fn left_out(
     let mut parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
     let told = view.spec().and_then(|spec| spec.root.system_prompt.clone());
     if told.is_some_and(|prompt| holds_instructions(&prompt)) {
-        parts.push("what the project's own files told the agent (AGENTS.md)".to_owned());
+        parts.push("the instructions from the project's own files (AGENTS.md)".to_owned());
     }
     if brought_a_form(view, config) {
-        parts.push("the form that the answer was to have (--schema)".to_owned());
+        parts.push("the required form of the answer (--schema)".to_owned());
     }
     (!parts.is_empty()).then(|| parts.join(", "))
 }
@@ -381,7 +381,8 @@ fn recording_of(
     let changed = changed_tools(agents.flat_map(|agent| agent.tools.iter()), &now);
     if !changed.is_empty() {
         let names = Vec::from_iter(changed).join(", ");
-        let why = format!("models are now told otherwise of tools that they were offered: {names}");
+        let why =
+            format!("the descriptions or parameters of these tools have changed since: {names}");
         return Err(unlike(run, &why));
     }
     if view.finish().is_none() {
@@ -412,7 +413,7 @@ fn changed_tools<'a>(
 fn unlike(run: RunId, why: &str) -> CommandError {
     let error = anyhow!("a recording of run {run} could not answer a case: {why}");
     CommandError::failed(error).hint(
-        "`--stored` makes a case about the run as it is; without `--cassette` the case asks a model",
+        "`--stored` creates a case about the stored run; without `--cassette` the case asks a model",
     )
 }
 
@@ -424,8 +425,8 @@ fn unended(run: RunId) -> CommandError {
 }
 
 fn no_case(run: RunId, error: neuraxis::evals::NoCase) -> CommandError {
-    let error = anyhow::Error::new(error).context(format!("no case can be made of run {run}"));
-    CommandError::failed(error).hint(format!("`neuraxis runs show {run}` shows what it holds"))
+    let error = anyhow::Error::new(error).context(format!("cannot create a case from run {run}"));
+    CommandError::failed(error).hint(format!("inspect it with `neuraxis runs show {run}`"))
 }
 
 #[cfg(test)]

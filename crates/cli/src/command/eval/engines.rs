@@ -74,7 +74,7 @@ impl Engines {
         } else {
             if let CassetteUse::Record(recording) = &cassette {
                 let recording = recording.display();
-                progress::warn(&format!("no case asks a model: {recording} is not made"));
+                progress::warn(&format!("no case asks a model: {recording} is not created"));
             }
             loaded.say_what_is_ignored();
         }

@@ -101,7 +101,7 @@ impl Results {
             return Ok(());
         };
         let xml = junit::of(&cases.display().to_string(), report);
-        let xml = xml.context("the results cannot be written as JUnit XML")?;
+        let xml = xml.context("cannot write the results as JUnit XML")?;
         write(file, &self.without_keys(&xml))
     }
 
@@ -151,7 +151,7 @@ pub(super) fn destination(file: &Path) -> Result<Destination, CommandError> {
     };
     found
         .with_context(|| format!("cannot write {}", file.display()))
-        .map_err(|error| CommandError::usage(error).hint("name a file in a folder that is there"))
+        .map_err(|error| CommandError::usage(error).hint("name a file in an existing folder"))
 }
 
 /// Writes a file that others may read, as the umask allows: results may be collected by another user.

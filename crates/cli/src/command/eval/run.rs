@@ -26,8 +26,7 @@ use crate::setup::Setup;
 const JOBS: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
 /// Where to find what a file of cases may contain.
-const WHAT_IT_MAY_HOLD: &str =
-    "`neuraxis eval --help` shows a case, `neuraxis help evals` all that one may hold";
+const WHAT_IT_MAY_HOLD: &str = "`neuraxis eval --help` shows an example case; `neuraxis help evals` lists everything a case can contain";
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
@@ -153,10 +152,10 @@ impl Run {
 
     /// Returns the files that are read or recorded to, with what they are.
     fn others<'a>(&'a self, cases: &'a Path, named: &'a [PathBuf]) -> Vec<(&'a Path, &'a str)> {
-        let mut others = vec![(cases, "the file of the cases")];
+        let mut others = vec![(cases, "the cases file")];
         let recording = self.cassette.file().map(|file| (file, "the recording"));
         let earlier = self.compare.as_deref();
-        let earlier = earlier.map(|file| (file, "those that they are compared with"));
+        let earlier = earlier.map(|file| (file, "the earlier results that they are compared with"));
         others.extend(recording.into_iter().chain(earlier));
         let named = named.iter().map(PathBuf::as_path);
         others.extend(named.map(|file| (file, "a file that a case names")));
@@ -168,7 +167,7 @@ impl Run {
         let is_in = |part: &String| cases.iter().any(|case| case.name.contains(part.as_str()));
         if let Some(part) = self.cases.iter().find(|part| !is_in(part)) {
             let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
-            let error = anyhow!("no case of {} has {part:?} in its name", path.display());
+            let error = anyhow!("no case in {} has {part:?} in its name", path.display());
             let hint = format!("its cases are: {}", names.join(", "));
             return Err(CommandError::usage(error).hint(hint));
         }
@@ -198,7 +197,7 @@ impl Run {
             calls.join(", ")
         );
         Err(CommandError::usage(error).hint(
-            "read what the cases approve, and add --approve to let that count where policy asks",
+            "read what the cases approve, then add --approve to approve those calls when policy asks",
         ))
     }
 
@@ -234,7 +233,7 @@ fn named(cases: &[Case]) -> Vec<PathBuf> {
 pub(super) fn unreadable(path: &Path, fault: FileFault) -> CommandError {
     let hint = match &fault {
         FileFault::Io(_) => {
-            "`neuraxis eval add FILE RUN` makes a first case of a run (`neuraxis runs list`)"
+            "`neuraxis eval add FILE RUN` creates a first case from a run (`neuraxis runs list`)"
         }
         _ => WHAT_IT_MAY_HOLD,
     };
@@ -251,7 +250,8 @@ fn faulty(path: &Path, fault: CaseFault, config: &Config) -> CommandError {
     ignored.into_iter().fold(error, |error, found| {
         let file = found.path().display();
         error.hint(format!(
-            "what ./{file} says is ignored, since it is not trusted: read it, and trust it (`neuraxis trust add`) or, where nothing is to be remembered, as in CI, add --config {file}, which is read in place of your own"
+            "./{file} is ignored because it is not trusted: read it, then trust it (`neuraxis trust add`); where \
+             nothing should be remembered, such as in CI, add --config {file}, which is read instead of your own"
         ))
     })
 }
@@ -262,14 +262,14 @@ fn verdict(report: &Report, comparison: Option<&Comparison>) -> Result<(), Comma
         let totals = &report.totals;
         if totals.errors > 0 && totals.passed + totals.failed == 0 {
             return Err(CommandError::failed(anyhow!(
-                "no case could be judged: nobody can tell whether any got worse"
+                "no case could be judged, so it is unknown whether any got worse"
             )));
         }
         if comparison.is_fine() {
             return Ok(());
         }
         let (worse, new) = (comparison.worse.len(), comparison.new_failures.len());
-        let new_ones = "do not pass, and are new, or were not run or an error before";
+        let new_ones = "do not pass, and are new or were not run or had an error before";
         let parts = [(worse, "got worse"), (new, new_ones)];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<String> = parts

@@ -42,12 +42,12 @@ macro_rules! page {
 pub(super) static TOPICS: [Topic; 28] = [
     topic!(
         "models",
-        "which model answers, and what to do where it does not",
+        "choosing models, and fixing those that do not answer",
         "models.md"
     ),
     topic!(
         "chat",
-        "talking at a terminal: keys, commands, approvals",
+        "chatting in a terminal: keys, commands, approvals",
         "chat.md"
     ),
     topic!(
@@ -62,36 +62,36 @@ pub(super) static TOPICS: [Topic; 28] = [
     ),
     topic!(
         "rules",
-        "rules of your own, and the sandbox of commands",
+        "writing rules, and the sandbox for commands",
         "rules.md"
     ),
     topic!(
         "sessions",
-        "going on with, checking, moving and branching conversations",
+        "continuing, verifying, moving and branching conversations",
         "sessions.md"
     ),
     topic!(
         "storage",
-        "where sessions are kept, and what survives what",
+        "where sessions are stored, and what survives a failure",
         "storage.md"
     ),
     topic!(
         "security",
-        "what is defended against, and how",
+        "which attacks are defended against, and how",
         "security.md"
     ),
     topic!(
         "agents",
-        "agents of your own, in code (in a file: policy)",
+        "defining agents in code (in a file: policy)",
         "agents.md"
     ),
-    topic!("answers", "answers that are JSON of a form", "answers.md"),
+    topic!("answers", "JSON answers that match a schema", "answers.md"),
     topic!("web", "reading and searching the web", "web.md"),
     topic!("mcp", "tools of MCP servers", "mcp.md"),
-    topic!("mcp-server", "being an MCP server", "mcp-server.md"),
+    topic!("mcp-server", "acting as an MCP server", "mcp-server.md"),
     topic!(
         "long-results",
-        "results of tools that are too long for a model",
+        "tool results that are too long for a model",
         "long-results.md"
     ),
     topic!(
@@ -102,7 +102,7 @@ pub(super) static TOPICS: [Topic; 28] = [
     topic!("server", "neuraxis-server and its HTTP API", "server.md"),
     topic!(
         "evals",
-        "whether agents still do what they should",
+        "testing that agents still do what they should",
         "evals.md"
     ),
     topic!(
@@ -112,7 +112,7 @@ pub(super) static TOPICS: [Topic; 28] = [
     ),
     topic!(
         "scale",
-        "many servers, and runs that workers drive",
+        "many servers, and runs driven by workers",
         "scale.md"
     ),
     topic!(
@@ -120,11 +120,7 @@ pub(super) static TOPICS: [Topic; 28] = [
         "what a run did, what it cost, where its time went",
         "runs.md"
     ),
-    topic!(
-        "openai",
-        "the API of OpenAI that the server speaks",
-        "openai.md"
-    ),
+    topic!("openai", "the server's OpenAI-compatible API", "openai.md"),
     topic!("agui", "front ends that speak AG-UI", "agui.md"),
     topic!(
         "deploy",
@@ -138,22 +134,18 @@ pub(super) static TOPICS: [Topic; 28] = [
     ),
     topic!(
         "many-tools",
-        "what happens with hundreds of tools",
+        "working with hundreds of tools",
         "many-tools.md"
     ),
-    topic!(
-        "performance",
-        "what it takes, as measured",
-        "performance.md"
-    ),
+    topic!("performance", "measured costs", "performance.md"),
     topic!(
         "embedding",
-        "the crate in programs of your own; its pages: embedding/hello-world, …",
+        "using the crate in your own programs; its pages: embedding/hello-world, …",
         "embedding/README.md"
     ),
     topic!(
         "errors",
-        "problems that the server answers with, each on a page: errors/no-model, …",
+        "problems that the server answers with, one page each: errors/no-model, …",
         "errors/README.md"
     ),
 ];

@@ -131,21 +131,22 @@ impl Add {
             .add(&self.name, self.table(token_file.as_deref()))
             .map_err(CommandError::configuration)?
         {
-            let error = anyhow!("{path} has a server named {} already", self.name);
-            let hint = format!("remove it first: neuraxis mcp remove {}", self.name);
+            let error = anyhow!("{path} already has a server named {}", self.name);
+            let hint = format!("remove it first with `neuraxis mcp remove {}`", self.name);
             return Err(CommandError::usage(error).hint(hint));
         }
         // Errors in it are reported by the commands that use it.
         let config = setup.config_of_any_tools(&environment).ok();
         if let Some(at) = config.as_ref().and_then(|it| elsewhere(it, &self.name)) {
-            let error = anyhow!("a server named {} stands in {at} already", self.name);
-            let hint = "give this one another name: in that folder the two would be one";
+            let error = anyhow!("a server named {} already exists in {at}", self.name);
+            let hint =
+                "choose another name: in that folder the two would be merged into one server";
             return Err(CommandError::usage(error).hint(hint));
         }
         file.save().map_err(CommandError::failed)?;
         Output::new().line(&format!("added {} to {path}", self.name))?;
         for entry in config.iter().flat_map(|it| lifting(it, &self.name)) {
-            progress::notice(&format!("{entry} counts for its tools from now on"));
+            progress::notice(&format!("{entry} now applies to its tools"));
         }
         progress::notice(&format!("try it with `neuraxis mcp test {}`", self.name));
         Ok(())
@@ -158,7 +159,7 @@ impl Add {
         };
         let file = absolute(working_dir.join(file)).map_err(CommandError::failed)?;
         if !file.is_file() {
-            let error = anyhow!("--token-file: there is no file {}", file.display());
+            let error = anyhow!("--token-file: file {} does not exist", file.display());
             return Err(CommandError::usage(error));
         }
         let name = file.to_str().map(str::to_owned);

@@ -38,8 +38,8 @@ impl Edited {
             (Some(file), _) => environment.working_dir().join(file),
             (None, Some(folder)) => folder.join("neuraxis.toml"),
             (None, None) => {
-                let error = anyhow!("there is no folder for your configuration");
-                return Err(CommandError::usage(error).hint("name a file with --config FILE"));
+                let error = anyhow!("no folder for your configuration was found");
+                return Err(CommandError::usage(error).hint("use --config FILE to name a file"));
             }
         };
         let lock = lock(environment)?;
@@ -103,7 +103,7 @@ impl Edited {
         section: Table,
     ) -> anyhow::Result<bool> {
         let models = table(&mut self.document, "models")
-            .ok_or_else(|| anyhow!("models is written on one line: add the section by hand"))?;
+            .ok_or_else(|| anyhow!("`models` is written on one line; add the section by hand"))?;
         if models.contains_key(role) {
             return Ok(false);
         }
@@ -124,7 +124,7 @@ impl Edited {
 
     fn servers(&mut self) -> anyhow::Result<&mut Table> {
         let on_one_line = |item: &'static str| {
-            move || anyhow!("{item} is written on one line: change it by hand")
+            move || anyhow!("`{item}` is written on one line; change it by hand")
         };
         let mcp = table(&mut self.document, "mcp").ok_or_else(on_one_line("mcp"))?;
         table(mcp, "servers").ok_or_else(on_one_line("mcp.servers"))

@@ -32,8 +32,7 @@ impl List {
         let servers = &loaded.config.mcp().servers;
         let text = match self.format {
             ListFormat::Text if servers.is_empty() => {
-                "no MCP server is configured; `neuraxis mcp add --help` says how to add one\n"
-                    .to_owned()
+                "no MCP servers are configured; see `neuraxis mcp add --help`\n".to_owned()
             }
             ListFormat::Text => {
                 let lines = servers.iter().map(|(name, section)| {

@@ -38,8 +38,10 @@ impl Remove {
             let config = setup.config(&environment)?;
             // The server may be defined in a trusted folder or by a variable.
             let hint = match config.mcp().servers.contains_key(&self.name) {
-                true => format!("it stands elsewhere: {}", config.mcp_origin(&self.name)),
-                false => "`neuraxis mcp list` says which there are, and where".to_owned(),
+                true => format!("it is defined elsewhere: {}", config.mcp_origin(&self.name)),
+                false => {
+                    "`neuraxis mcp list` shows all servers and where they are defined".to_owned()
+                }
             };
             return Err(CommandError::usage(error).hint(hint));
         }

@@ -23,7 +23,7 @@ Examples:
   neuraxis --set store.url=sqlite://sessions.db mcp serve --wait
   neuraxis mcp serve --modes moderate,exploratory
 
-Of a desktop client or an editor, in its list of MCP servers:
+For a desktop client or an editor, in its list of MCP servers:
   { \"mcpServers\": { \"neuraxis\": { \"command\": \"neuraxis\", \"args\": [\"mcp\", \"serve\"] } } }";
 
 /// Offer the agents to an MCP client over standard input and output
@@ -94,9 +94,9 @@ impl Serve {
         match unknown {
             None => Ok(()),
             Some(unknown) => {
-                let error = anyhow!("--modes: there is no mode {unknown:?}");
+                let error = anyhow!("--modes: unknown mode {unknown:?}");
                 let known = known.join(", ");
-                Err(CommandError::usage(error).hint(format!("there are: {known}")))
+                Err(CommandError::usage(error).hint(format!("the modes are: {known}")))
             }
         }
     }

@@ -29,13 +29,11 @@ pub(super) async fn connected(loaded: &Loaded, name: &str) -> Result<Arc<McpServ
             .map(String::as_str)
             .collect();
         let known = match known.is_empty() {
-            true => "none is configured".to_owned(),
+            true => "no server is configured".to_owned(),
             false => format!("the servers are: {}", known.join(", ")),
         };
         let error = anyhow!("there is no MCP server named {name:?}; {known}");
-        return Err(
-            CommandError::usage(error).hint("`neuraxis mcp add --help` says how to add one")
-        );
+        return Err(CommandError::usage(error).hint("to add one, see `neuraxis mcp add --help`"));
     };
     let at = loaded.config.mcp_origin(name);
     let server =
@@ -77,8 +75,8 @@ async fn ready(server: &McpServer, name: &str, usual: Duration) -> Result<(), St
         return ready;
     }
     progress::notice(&format!(
-        "MCP server {name} has not answered for {usual:?}, after which a run does without it \
-         (mcp.servers.{name}.start_timeout); still waiting for it, Ctrl-C ends that"
+        "MCP server {name} has not answered within {usual:?}, after which a run proceeds without it \
+         (mcp.servers.{name}.start_timeout); still waiting, press Ctrl-C to stop"
     ));
     connecting.await
 }

@@ -41,8 +41,8 @@ impl Trust {
         // An acceptance would be lost with this process, and other processes would not see it.
         PinFile::of(&loaded.environment).map_err(|why| {
             CommandError::from(why).hint(
-                "a server that is at work offers the tools as they are once it is started anew or told to read its configuration \
-                 again (SIGHUP)",
+                "a running neuraxis-server offers the accepted tools after a restart or a configuration reload \
+                 (SIGHUP)",
             )
         })?;
         let server = connected(&loaded, &self.name).await?;
@@ -53,13 +53,14 @@ impl Trust {
             .any(|tool| tool.standing != Standing::Offered);
         let accepted = match (waits, self.yes) {
             (false, _) => Output::new()
-                .line("all tools that it has when it is connected to are accepted as they are")
+                .line("all tools that it offers on connection are already accepted")
                 .map_err(CommandError::from),
             (true, true) => accept(&self.name, &server),
             (true, false) => {
                 let name = &self.name;
-                let hint =
-                    format!("read what `neuraxis mcp test {name}` says; --yes accepts it unasked");
+                let hint = format!(
+                    "read the output of `neuraxis mcp test {name}`; --yes accepts the tools without asking"
+                );
                 require_person(&hint).and_then(|()| ask(&self.name, &server))
             }
         };
@@ -75,7 +76,7 @@ pub(super) fn ask(name: &str, server: &McpServer) -> Result<(), CommandError> {
     match says_yes("Accept them as they are now?")? {
         true => accept(name, server),
         false => Err(CommandError::failed(anyhow!(
-            "they are not accepted, and not offered"
+            "the tools were not accepted and are not offered"
         ))),
     }
 }

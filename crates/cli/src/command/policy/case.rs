@@ -21,7 +21,7 @@ Examples:
 
 A case in the file:
   [[case]]
-  name = \"nobody pushes unasked\"
+  name = \"pushing needs approval\"
   mode = \"exploratory\"
   channel = \"code_task\"
   tool = \"run_command\"
@@ -51,7 +51,8 @@ impl Test {
         let cases = CaseFile::from_toml(&file, &text).map_err(wrong)?;
         if cases.says_nothing() {
             progress::notice(&format!(
-                "{file} holds neither a case nor a rule: only the examples of the policy in force are run (`neuraxis help policy` shows a case)"
+                "{file} contains no cases and no rules: only the examples of the current policy are run (`neuraxis \
+                 help policy` shows a case)"
             ));
         }
         let loaded = setup.load()?;

@@ -47,9 +47,9 @@ impl Check {
         unknown.extend(config.policy().rules_without_argument(&specs));
         let functions = config.policy().unknown_rule_functions();
         let hint = match (unknown.is_empty(), functions.is_empty()) {
-            (false, _) => Some("`neuraxis tools list` lists the tools there are"),
+            (false, _) => Some("`neuraxis tools list` lists all tools"),
             (true, false) => Some(
-                "functions are given by the program that embeds Neuraxis (`OrchestratorBuilder::rule_function`)",
+                "functions are supplied by the program that embeds Neuraxis (`OrchestratorBuilder::rule_function`)",
             ),
             (true, true) => None,
         };

@@ -232,7 +232,8 @@ impl Judged<'_> {
         match &self.outcome {
             Ok(judgment) => judgment.reasons.clone(),
             Err(_) => vec![format!(
-                "The call would be refused before it is judged, because its arguments do not fit the schema of {}.",
+                "The call would be refused before policy judges it, because its arguments do not match the schema of \
+                 {}.",
                 self.tool.name
             )],
         }

@@ -34,7 +34,7 @@ pub(super) fn decision(
             .map(|feature| format!("{} {} = {}", feature.name, feature.count, feature.points))
             .collect();
         let features = if features.is_empty() {
-            "nothing counts".to_owned()
+            "no features found".to_owned()
         } else {
             features.join(", ")
         };
@@ -47,11 +47,11 @@ pub(super) fn decision(
     table.row("agent", &decision.profile);
     table.row("tools", listed(&decision.tools));
     if let Some(offer) = offer {
-        table.row("at once", listed(&offer.at_once));
+        table.row("up front", listed(&offer.at_once));
         let others = offer.found_on_demand;
         table.row(
             "on demand",
-            format!("{others} others, which the model finds"),
+            format!("{others} others, which the model can search for"),
         );
     }
     if !decision.sub_agent_tools.is_empty() {
@@ -82,7 +82,7 @@ fn of_call(judged: &Judged<'_>) -> String {
     match &judged.outcome {
         Ok(judgment) => verdict(&mut table, judgment),
         Err(fault) => {
-            table.row("verdict", "none: it would be refused before");
+            table.row("verdict", "none: the call would be refused first");
             table.row("arguments", one_line(fault));
         }
     }
@@ -115,8 +115,8 @@ fn limits(table: &mut Table, decision: &Decision, agents: Option<AgentLimits>) {
     add(limits.max_tokens.map(|tokens| tokens.to_string()), "tokens");
     let dollars = |cost: u64| format!("{}.{:06}", cost / 1_000_000, cost % 1_000_000);
     add(limits.max_cost.map(|cost| dollars(cost.0)), "US dollars");
-    add(limits.deadline.map(spoken), "in all");
-    add(Some(spoken(limits.tool_timeout)), "a call");
+    add(limits.deadline.map(spoken), "in total");
+    add(Some(spoken(limits.tool_timeout)), "per call");
     add(agents.map(|most| most.total.to_string()), "agents");
     add(agents.map(|most| most.depth.to_string()), "deep");
     table.row("limits", parts.join(", "));
@@ -139,7 +139,7 @@ fn limits(table: &mut Table, decision: &Decision, agents: Option<AgentLimits>) {
 fn ways(table: &mut Table, decision: &Decision) {
     let approval = &decision.approval;
     let open = approval.expires_after.map_or_else(
-        || "for good".to_owned(),
+        || "indefinitely".to_owned(),
         |time| format!("for {}", spoken(time)),
     );
     table.row(
@@ -150,7 +150,7 @@ fn ways(table: &mut Table, decision: &Decision) {
         table.row("routing", format!("{} is asked first", routing.asks));
     }
     if let Some(clarify) = &decision.clarify {
-        table.row("asks back", &clarify.question);
+        table.row("clarifies", &clarify.question);
     }
     if let Some(check) = &decision.self_check {
         table.row("self-check", format!("by {}", check.role));

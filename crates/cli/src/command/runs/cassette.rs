@@ -56,7 +56,7 @@ impl Cassette {
         let made = cassette::Cassette::from_records(history, &records, redactor.clone());
         let made = made.with_context(|| format!("run {run} cannot be turned into a recording"));
         let made = made.map_err(|error| {
-            CommandError::failed(error).hint(format!("`neuraxis runs replay {run}` says why"))
+            CommandError::failed(error).hint(format!("`neuraxis runs replay {run}` shows why"))
         })?;
         let saved = save(&made, &self.file, redactor)?;
         if let Some(notice) = secrets_notice(&saved, &self.file) {
@@ -81,7 +81,7 @@ pub(in crate::command) fn save(
     let options = RecordingOptions::new(SystemClock.now()).redactor(redactor);
     recording.save(file, options).map_err(|error| match error {
         CassetteError::Exists { .. } | CassetteError::Io { .. } => {
-            CommandError::usage(error).hint("name a new file in a folder that is there")
+            CommandError::usage(error).hint("name a new file in an existing folder")
         }
         error => CommandError::failed(error),
     })

@@ -99,7 +99,8 @@ impl Fork {
         if let Ok(Some(why)) = sessions.alteration(&run.session).await {
             let session = &run.session;
             progress::warn(&format!(
-                "session {session} was altered since it was kept ({why}): the new one begins with what stands there now"
+                "session {session} was altered since it was stored ({why}): the new session starts from its current \
+                 contents"
             ));
         }
         let session = match &self.session {
@@ -131,8 +132,8 @@ impl Fork {
             return Ok(Turn(asked));
         }
         let (id, turns) = (run.run_id, counted(turns.into(), "turn"));
-        let error = anyhow!("run {id} has {turns}: there is no turn {asked}");
-        Err(CommandError::usage(error).hint("leave out --at-turn to go on from its end"))
+        let error = anyhow!("run {id} has {turns}, so there is no turn {asked}");
+        Err(CommandError::usage(error).hint("omit --at-turn to continue from the end of the run"))
     }
 
     fn options(
@@ -147,7 +148,7 @@ impl Fork {
         let decided = view.decision().filter(|_| !run.imported);
         if run.imported && (self.mode.is_none() || self.channel.is_none()) {
             progress::notice(&format!(
-                "run {} was imported: its mode and channel are not taken over, --mode and --channel name them",
+                "run {} was imported, so its mode and channel are not used; set them with --mode and --channel",
                 run.run_id
             ));
         }
@@ -179,7 +180,7 @@ fn plan_of(app: &App, records: &[Arc<Record>]) -> Option<PlanName> {
     }
     let name = one_line(plan.as_str());
     progress::warn(&format!(
-        "plan {name}, which the run had, is not configured: it limits nothing here"
+        "the run's plan {name} is not configured here, so it sets no limits"
     ));
     None
 }
@@ -206,7 +207,7 @@ pub(in crate::command) fn role_of(config: &Config, model: &str) -> Result<Role, 
     roles.dedup();
     let roles: Vec<&str> = roles.iter().map(Role::as_str).collect();
     let error = anyhow!(
-        "no role has a model {:?}; roles: {}",
+        "no role has the model {:?}; roles: {}",
         one_line(model),
         roles.join(", ")
     );

@@ -13,7 +13,7 @@ use crate::error::CommandError;
 use crate::listing::{Format, Listing, Paging};
 
 /// The headings of the columns between the id and a run's text.
-const HEADINGS: &str = "BEGUN                STATUS            TURNS         COST";
+const HEADINGS: &str = "STARTED              STATUS            TURNS         COST";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -70,9 +70,7 @@ fn list(outputs: &[OutputHead], format: Format) -> Result<(), CommandError> {
     }
     listing.end()?;
     if outputs.is_empty() && format == Format::Text {
-        progress::notice(
-            "no output of this run is kept: what its tools returned is in its records",
-        );
+        progress::notice("this run has no stored output; its tools' results are in its records");
     }
     Ok(())
 }
@@ -85,12 +83,12 @@ fn find<'a>(
 ) -> Result<&'a ToolCallId, CommandError> {
     let ends = |output: &&OutputHead| output.call.as_str().ends_with(end);
     let mut found = outputs.iter().filter(ends).map(|output| &output.call);
-    let hint = format!("`neuraxis runs output {run}` lists those that are kept");
+    let hint = format!("`neuraxis runs output {run}` lists the stored outputs");
     match (found.next(), found.next()) {
         (Some(call), None) => Ok(call),
         (None, _) => {
             let why = anyhow::anyhow!(
-                "no output of a call {:?} of this run is kept",
+                "this run has no stored output of a call {:?}",
                 one_line(end)
             );
             Err(CommandError::failed(why).hint(hint))

@@ -91,7 +91,7 @@ impl Replay {
                 "{impossible} of {all} runs cannot be replayed"
             ))),
             _ => Err(CommandError::failed(anyhow!(
-                "{differ} of {all} runs differ from what their causes lead to"
+                "replaying {differ} of {all} runs gave different records"
             ))),
         }
     }
@@ -104,11 +104,11 @@ fn read_file(path: &Path) -> Result<Vec<RecordedRun>, CommandError> {
     let length = file.metadata().map_or(0, |about| about.len());
     if length > MAX_FILE_BYTES {
         let error = anyhow!("{shown} is longer than {MAX_FILE_BYTES} bytes");
-        return Err(CommandError::failed(error).hint("import it, and replay one run at a time"));
+        return Err(CommandError::failed(error).hint("import it, then replay one run at a time"));
     }
     read_log_file(BufReader::new(file)).map_err(|error| {
         let unreadable = |line, error: anyhow::Error| {
-            let error = error.context(format!("line {line} of {shown} cannot be read"));
+            let error = error.context(format!("cannot parse line {line} of {shown}"));
             CommandError::failed(error).hint("`neuraxis sessions export` writes such a file")
         };
         match error {
@@ -119,7 +119,7 @@ fn read_file(path: &Path) -> Result<Vec<RecordedRun>, CommandError> {
             LogFileError::Line { line, source } => unreadable(line, source.into()),
             LogFileError::OtherFormat { line, .. } => unreadable(line, error.into()),
             LogFileError::CutOff => {
-                let error = anyhow::Error::new(error).context(format!("{shown} is not whole"));
+                let error = anyhow::Error::new(error).context(format!("{shown} is incomplete"));
                 CommandError::failed(error).hint("export it again with `neuraxis sessions export`")
             }
             LogFileError::Empty => CommandError::failed(anyhow!("{shown} holds no records")),
@@ -144,7 +144,7 @@ fn in_text(run: &RecordedRun, came: &Replayed) -> String {
                 ..
             } = report;
             let status = status.as_str();
-            format!("run {name}: the same, {records} records in {steps} steps, {status}\n")
+            format!("run {name}: identical, {records} records in {steps} steps, {status}\n")
         }
         Err(ReplayFailure::Impossible(why)) => {
             format!("run {name}: cannot be replayed\n  {}\n", one_line(why))

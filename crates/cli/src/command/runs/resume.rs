@@ -86,14 +86,14 @@ impl Resume {
         if run.records == 0 {
             lease_progress::abandon_unbegun(app, &run).await?;
             let session = run.session;
-            let line = format!("run {id} had not begun: session {session} is free again");
+            let line = format!("run {id} had not started; session {session} is free again");
             return Ok(Output::new().sentence(&line)?);
         }
         if self.cancel {
             lease_progress::end(app, &run).await?;
             let line = match sessions.run(id).await?.status {
                 RunStatus::Done => {
-                    format!("run {id} had answered before it heard that it should end")
+                    format!("run {id} finished before it could be cancelled")
                 }
                 _ => format!("run {id} has ended"),
             };
@@ -116,13 +116,13 @@ impl Resume {
     async fn show_and_ask(&self, app: &App, run: &RunSummary) -> Result<(), CommandError> {
         let id = run.run_id;
         let whence = match run.imported {
-            true => "was imported: what it says was written elsewhere",
-            false => "does not say in which folder its tools worked",
+            true => "was imported: its records were written elsewhere",
+            false => "does not record which folder its tools worked in",
         };
         let calls = app.orchestrator.runs().open_calls(id).await?;
         let columns = terminal::error_columns().unwrap_or(usize::MAX);
         let open: String = match calls.is_empty() {
-            true => "no call of it is open\n".to_owned(),
+            true => "it has no open calls\n".to_owned(),
             false => calls.iter().map(|call| in_text(call, columns)).collect(),
         };
         let mut stderr = anstream::stderr();
@@ -131,20 +131,19 @@ impl Resume {
             return Ok(());
         }
         if !confirm::is_somebody_there() {
-            let error =
-                anyhow!("only a person can let run {id} go on, and nobody is there to be asked");
-            return Err(
-                CommandError::usage(error).hint("add --yes once you have read what it has open")
+            let error = anyhow!(
+                "resuming run {id} requires your confirmation, but there is no terminal to ask on"
             );
+            return Err(CommandError::usage(error).hint("review its open calls, then add --yes"));
         }
         // The list of calls may have scrolled off the screen.
         if !calls.is_empty() {
             let named = calls.iter().map(|call| in_short(call, columns));
             write!(stderr, "run {id} {whence}\n{}", named.collect::<String>())?;
         }
-        match confirm::says_yes("Let it go on?")? {
+        match confirm::says_yes("Resume it?")? {
             true => Ok(()),
-            false => Err(CommandError::failed(anyhow!("the run was left as it is"))),
+            false => Err(CommandError::failed(anyhow!("the run was not resumed"))),
         }
     }
 }
@@ -153,12 +152,12 @@ impl Resume {
 fn in_text(open: &OpenCall, columns: usize) -> String {
     let stage = match open.call.stage {
         CallStage::Begun | CallStage::Unchecked => "",
-        CallStage::Ready => ", found fit to run",
-        CallStage::Asking => ", waiting for an approval",
+        CallStage::Ready => ", checked and ready to run",
+        CallStage::Asking => ", waiting for approval",
     };
     let begun = match open.call.has_begun {
-        true => "begun, its outcome unknown",
-        false => "not begun",
+        true => "started, outcome unknown",
+        false => "not started",
     };
     let class = open.class.map(|class| class.to_string());
     let class = class.unwrap_or_else(|| "no such tool".to_owned());

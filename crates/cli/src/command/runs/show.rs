@@ -111,7 +111,7 @@ fn head(run: &RunSummary, records: &[Arc<Record>]) -> String {
             .and_then(|end| end.duration_since(started).try_into().ok());
         let took = took.map(|took| format!(" · took {}", brief(took)));
         let begun = moment(started);
-        line("begun", format!("{begun}{}", took.unwrap_or_default()));
+        line("started", format!("{begun}{}", took.unwrap_or_default()));
     }
     if let Some(decision) = view.decision() {
         let (mode, channel) = (

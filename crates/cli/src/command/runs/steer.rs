@@ -17,7 +17,7 @@ use crate::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:
-  neuraxis runs steer last \"Leave out what is older than a year.\"
+  neuraxis runs steer last \"Leave out anything older than a year.\"
   neuraxis runs steer 9b7a5c31 \"In German, please.\"";
 
 /// How many times to check whether a run took a message, and the pause between checks. A process looks for messages at
@@ -55,7 +55,7 @@ impl Steer {
         let posted = sessions.steer(id, self.text).await?;
         let run = once_taken(sessions, id).await?;
         if run.ended_at.is_some() && !is_on_record(sessions, id, &posted).await? {
-            return Err(comes_too_late(&run, "ended before it heard this"));
+            return Err(comes_too_late(&run, "ended before it received this"));
         }
         Ok(Output::new().sentence(&what_follows(&run))?)
     }
@@ -88,7 +88,7 @@ async fn is_on_record(
 fn comes_too_late(run: &RunSummary, why: &str) -> CommandError {
     let (id, session) = (run.run_id, &run.session);
     CommandError::failed(anyhow!("run {id} {why}")).hint(format!(
-        "`neuraxis ask --session {session} TEXT` goes on from its answer"
+        "`neuraxis ask --session {session} TEXT` continues from its answer"
     ))
 }
 
@@ -96,19 +96,19 @@ fn comes_too_late(run: &RunSummary, why: &str) -> CommandError {
 fn what_follows(run: &RunSummary) -> String {
     let id = run.run_id;
     if !run.has_mail {
-        return format!("run {id} is told");
+        return format!("run {id} received the message");
     }
     if run.leased_until.is_some() {
         return format!(
-            "run {id} has not taken it yet; if its process has died, it hears it once it goes on"
+            "run {id} has not received it yet; if its process has died, it receives it when it resumes"
         );
     }
     match run.status {
         RunStatus::Waiting => format!(
-            "run {id} hears it once it goes on: `neuraxis approvals show {id}` shows what it waits for"
+            "run {id} receives it when it resumes; `neuraxis approvals show {id}` shows what it is waiting for"
         ),
         _ => format!(
-            "run {id} hears it once it goes on: `neuraxis runs resume {id}`, or the server, takes it up"
+            "run {id} receives it when `neuraxis runs resume {id}` or the server resumes it"
         ),
     }
 }
@@ -156,6 +156,6 @@ mod tests {
         };
         let (late, ()) = tokio::join!(late, ends);
         let told = late.unwrap_err().told(None);
-        assert!(told.contains("ended before it heard this"), "{told}");
+        assert!(told.contains("ended before it received this"), "{told}");
     }
 }

@@ -53,7 +53,7 @@ enum Format {
 impl Tail {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
         let Some(run) = self.find(sessions).await? else {
-            progress::notice("there are no runs yet: `neuraxis chat` begins one");
+            progress::notice("there are no runs yet; start one with `neuraxis chat`");
             return Ok(());
         };
         let mut output = Output::new();
@@ -67,7 +67,7 @@ impl Tail {
                 Ok(Some(record)) => record,
                 Ok(None) => return Ok(()),
                 Err(error) if error.is_retryable() => {
-                    progress::notice(&format!("the run could not be read: {error}"));
+                    progress::notice(&format!("cannot read the run: {error}"));
                     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
                     continue;
                 }

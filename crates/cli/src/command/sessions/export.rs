@@ -194,7 +194,9 @@ async fn write(
             // A damaged session does not prevent a backup of the others.
             Err(ExportError::Store(StoreError::Damaged(why))) => {
                 let id = &session.id;
-                progress::warn(&format!("session {id} is damaged and not written: {why}"));
+                progress::warn(&format!(
+                    "session {id} is damaged and was not written: {why}"
+                ));
                 written.damaged += 1;
                 continue;
             }
@@ -210,15 +212,13 @@ async fn write(
 fn tell_unfinished(exported: Exported) {
     if let Some(run) = exported.unfinished {
         progress::warn(&format!(
-            "run {run} has not ended: the file holds it as far as it has come"
+            "run {run} has not ended: the file holds only its records so far"
         ));
     }
 }
 
 fn create(path: &Path) -> Result<File, CommandError> {
     let file = create_new(path);
-    let file = file.with_context(|| format!("cannot make {}", path.display()));
-    file.map_err(|error| {
-        CommandError::usage(error).hint("name a new file in a folder that is there")
-    })
+    let file = file.with_context(|| format!("cannot create {}", path.display()));
+    file.map_err(|error| CommandError::usage(error).hint("name a new file in an existing folder"))
 }

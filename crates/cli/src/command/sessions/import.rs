@@ -70,7 +70,7 @@ impl Import {
         {
             let ArchivedSession { id, runs, head, .. } = session;
             if *was_there {
-                output.line(&format!("{id}: here already, just the same"))?;
+                output.line(&format!("{id}: already present and identical"))?;
                 continue;
             }
             let (runs, records) = (counted(*runs, "run"), counted(head.records, "record"));
@@ -93,22 +93,24 @@ impl Import {
                 };
                 let hint = match &error {
                     ImportError::Archive(ArchiveError { fault, .. }) if fault.may_be_newer() => {
-                        "nothing was kept; a newer version of neuraxis may have written it: import it with that one"
+                        "nothing was imported; a newer version of neuraxis may have written it: import it with that \
+                         version"
                     }
-                    _ => "nothing was kept; export the sessions once more",
+                    _ => "nothing was imported; export the sessions again",
                 };
                 let error = anyhow::Error::new(error);
-                let error = error.context(format!("{name} cannot be imported"));
+                let error = error.context(format!("cannot import {name}"));
                 CommandError::failed(error).hint(hint)
             }
             ImportError::Conflict(ref id) => {
                 let hint = format!(
-                    "keep that one with `neuraxis sessions export {id}`, remove it with `neuraxis sessions delete {id}`, and import again"
+                    "save the existing session with `neuraxis sessions export {id}`, delete it with `neuraxis \
+                     sessions delete {id}`, and import again"
                 );
                 CommandError::failed(error).hint(hint)
             }
             ImportError::Unfinished { .. } => CommandError::failed(error)
-                .hint("let it end and export it again, or add --unfinished to go on with it here"),
+                .hint("let it end and export it again, or add --unfinished to resume it here"),
             ImportError::Look(error) => error.into(),
             ImportError::Held(error) => error.into(),
             error => CommandError::failed(error),
@@ -120,7 +122,8 @@ impl Import {
         if self.file.as_os_str() != "-" {
             return open_file(&self.file);
         }
-        let mut aside = tempfile::tempfile().context("cannot keep standard input aside")?;
+        let mut aside =
+            tempfile::tempfile().context("cannot buffer standard input in a temporary file")?;
         io::copy(&mut io::stdin().lock(), &mut aside).context("cannot read standard input")?;
         aside.rewind().context("cannot read standard input")?;
         Ok(aside)
@@ -142,7 +145,8 @@ async fn warn_of_old(
     let ids = imported.iter().map(|imported| &imported.session.id);
     for id in ids.filter(|id| idle.contains(*id)) {
         progress::warn(&format!(
-            "nothing has happened in {id} for as long as store.keep says: a server deletes it within the hour; to keep it, make store.keep longer, or leave it out, before one runs"
+            "{id} has been idle for longer than store.keep, so a server deletes it within the hour; to keep it, raise \
+             or remove store.keep before a server runs"
         ));
     }
     Ok(())

@@ -13,7 +13,7 @@ use crate::listing::{Format, Item, Listing, Paging};
 use crate::quantities::moment;
 
 /// The headings of the columns between the id and a session's text.
-const HEADINGS: &str = "MADE                 RUNS  LAST       ";
+const HEADINGS: &str = "CREATED              RUNS  LAST       ";
 
 /// The width of those columns.
 pub(in crate::command) const MIDDLE: usize = HEADINGS.len();

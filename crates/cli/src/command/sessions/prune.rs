@@ -39,7 +39,8 @@ pub(super) struct Prune {
 /// Parses an age with its unit, such as `90d`.
 pub(in crate::command) fn age(text: &str) -> Result<Span, String> {
     let wrong = || {
-        "it must be given in weeks, days, hours, minutes or seconds, such as 52w or 90d, and less than 19,998 years".to_owned()
+        "it must be in weeks, days, hours, minutes or seconds, such as 52w or 90d, and less than 19,998 \
+         years".to_owned()
     };
     let span: Span = text.parse().map_err(|_| wrong())?;
     let duration = span.to_duration(SpanRelativeTo::days_are_24_hours());
@@ -58,7 +59,7 @@ impl Prune {
             if self.dry_run {
                 for session in &idle {
                     let (id, made) = (&session.id, moment(session.created_at));
-                    output.line(&format!("{id}  made {made}"))?;
+                    output.line(&format!("{id}  created {made}"))?;
                 }
                 return Ok(output.line(&format!("{} would be deleted", in_words(idle.len())))?);
             }

@@ -78,7 +78,7 @@ fn in_text(overview: &SessionOverview) -> String {
     const BOLD: Style = Style::new().bold();
     let session = &overview.session;
     let mut text = format!("{BOLD}session {}{BOLD:#}\n", session.id);
-    text.push_str(&format!("  made    {}\n", moment(session.created_at)));
+    text.push_str(&format!("  created {}\n", moment(session.created_at)));
     if let Some(owner) = &session.owner {
         text.push_str(&format!("  owner   {}\n", one_line(owner)));
     }

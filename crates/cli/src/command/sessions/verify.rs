@@ -16,7 +16,7 @@ use crate::harmless::one_line;
 use crate::listing::{Format, Listing};
 use crate::progress;
 
-const HEADING: &str = "SESSION                               RECORDS  HEAD, OR WHAT IS WRONG";
+const HEADING: &str = "SESSION                               RECORDS  HEAD OR ERROR";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,7 +49,7 @@ pub(super) struct Verify {
 impl Verify {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
         if self.expect.is_some() && self.ids.len() > 1 {
-            let error = anyhow!("--expect is the head of one session");
+            let error = anyhow!("--expect applies to a single session");
             return Err(CommandError::usage(error).hint("verify one session at a time"));
         }
         let mut checked = Checked {
@@ -74,14 +74,14 @@ impl Verify {
             }
             0 => {
                 if self.format == Format::Text && checked.listing.count > 0 {
-                    progress::notice("nothing was altered");
+                    progress::notice("no session was altered");
                 }
                 Ok(())
             }
             damaged => {
                 let all = checked.listing.count;
                 let error =
-                    anyhow!("{damaged} of {all} sessions were altered since they were kept");
+                    anyhow!("{damaged} of {all} sessions were altered since they were stored");
                 Err(CommandError::failed(error))
             }
         }
@@ -104,7 +104,7 @@ impl Checked {
             Ok(head) => {
                 let (records, hash) = (head.records, head.hash);
                 if expect.is_some_and(|expected| expected != hash) {
-                    progress::notice(&format!("{id} went on since that head was noted"));
+                    progress::notice(&format!("{id} has continued since that head"));
                 }
                 (
                     format!("{id:<36}  {records:>7}  {hash}"),

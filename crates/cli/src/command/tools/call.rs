@@ -146,7 +146,7 @@ fn refused(error: ToolCallError, config: &Config) -> CommandError {
             })
         }
         _ => CommandError::usage(error)
-            .hint("`neuraxis tools list --format json` has the schema of the arguments"),
+            .hint("`neuraxis tools list --format json` shows the schema of the arguments"),
     }
 }
 
@@ -156,6 +156,6 @@ pub(crate) fn hints_of_unknown(name: &str, config: &Config) -> Vec<String> {
     let no_commands = || why_no_commands(config).filter(|_| name == "run_command");
     let why = config.why_no_project_tools();
     let why = why.filter(|_| is_project_tool(name)).or_else(no_commands);
-    let list = "`neuraxis tools list` says what each tool does".to_owned();
+    let list = "`neuraxis tools list` describes each tool".to_owned();
     why.into_iter().chain([list]).collect()
 }

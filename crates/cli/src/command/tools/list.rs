@@ -80,11 +80,7 @@ pub(crate) fn in_text(spec: &ToolSpec, policy: &Policy, mode: &Mode) -> String {
     );
     let becomes = match best == usual {
         true => in_words(best).to_owned(),
-        false => format!(
-            "{}; {} where a rule says so",
-            in_words(usual),
-            in_words(best)
-        ),
+        false => format!("{}; {} if a rule says so", in_words(usual), in_words(best)),
     };
     format!(
         "{} ({}) · {becomes}\n    {summary}\n",
@@ -98,7 +94,7 @@ fn known_mode(policy: &Policy, name: String) -> Result<Mode, CommandError> {
         return Ok(Mode::new(name));
     }
     let error = anyhow::anyhow!(
-        "there is no mode {:?}; known: {}",
+        "unknown mode {:?}; known: {}",
         one_line(&name),
         known.join(", ")
     );

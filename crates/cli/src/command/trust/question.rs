@@ -59,8 +59,8 @@ fn ask_once(loaded: &Loaded) -> Result<Remembered, CommandError> {
     };
     if is_too_much(found) {
         progress::warn(
-            "./neuraxis.toml would change too much to show all of it, or starts a program with what may be a secret, so you \
-             are not asked whether you trust it: read the file, then `neuraxis trust add --yes` trusts it",
+            "not asking whether you trust ./neuraxis.toml, because its changes are too long to show in full, or it starts \
+             a program with a possible secret: read the file, then trust it with `neuraxis trust add --yes`",
         );
         return Ok(Remembered::Nothing);
     }
@@ -98,7 +98,7 @@ pub(super) fn described(found: &FoundFile, columns: usize) -> String {
     let file = found.folder().join(found.path());
     let standing = match found.trust() {
         Trust::Trusted => "trusted",
-        Trust::Refused => "not trusted: you did not want it",
+        Trust::Refused => "not trusted: you chose not to trust it",
         Trust::Changed if found.covers_prices() => {
             "not trusted: it or its list of prices was changed since you trusted it"
         }
@@ -123,11 +123,11 @@ pub(super) fn described(found: &FoundFile, columns: usize) -> String {
     }
     let changes = found.changes();
     let title = match (changes.is_empty(), found.trust()) {
-        (true, _) => "it says nothing that needs trust: it only tightens what is allowed",
+        (true, _) => "it sets nothing that needs trust: it only restricts what is allowed",
         (false, Trust::Trusted) => {
-            "what it changes because you trust it, the most dangerous first:"
+            "changes it makes because you trust it, the most dangerous first:"
         }
-        (false, _) => "what it would change if you trusted it, the most dangerous first:",
+        (false, _) => "changes it would make if you trusted it, the most dangerous first:",
     };
     text.push_str(&ours(title, columns));
     for change in changes.iter().take(MAX_SHOWN) {
@@ -139,7 +139,7 @@ pub(super) fn described(found: &FoundFile, columns: usize) -> String {
         text.push_str(&ours(&line, columns));
     } else if changes.len() > AT_A_GLANCE {
         let all = changes.len();
-        let line = format!("these are {all} changes, the most dangerous first");
+        let line = format!("{all} changes in total, the most dangerous first");
         text.push_str(&ours(&line, columns));
     }
     text
@@ -149,11 +149,11 @@ pub(super) fn described(found: &FoundFile, columns: usize) -> String {
 pub(super) fn next_step(found: &FoundFile, columns: usize) -> String {
     let line = match found.trust() {
         _ if found.fault().is_some() || found.changes().is_empty() => return String::new(),
-        Trust::Trusted => "`neuraxis trust remove` takes the trust back",
+        Trust::Trusted => "`neuraxis trust remove` revokes the trust",
         _ if is_too_much(found) => {
-            "not all of it is shown: read the file, then `neuraxis trust add --yes` trusts it"
+            "not all of it is shown: read the file, then trust it with `neuraxis trust add --yes`"
         }
-        _ => "`neuraxis trust add` trusts it",
+        _ => "to trust it, run `neuraxis trust add`",
     };
     ours(line, columns)
 }
@@ -161,10 +161,7 @@ pub(super) fn next_step(found: &FoundFile, columns: usize) -> String {
 /// Formats a message that no command works because of a trusted file.
 pub(super) fn unusable(why: &str, columns: usize) -> String {
     let why = seen(why);
-    ours(
-        &format!("commands in this folder end with an error: {why}"),
-        columns,
-    )
+    ours(&format!("commands in this folder fail: {why}"), columns)
 }
 
 fn entry(change: &Change, columns: usize) -> String {

@@ -11,14 +11,14 @@ use toml_edit::{DocumentMut, Item};
 
 /// Returns the notes for the user who edits a case.
 pub(super) fn notes(run: RunId, view: &RunView) -> Vec<String> {
-    let mut notes = vec![format!("Made of run {run}.")];
+    let mut notes = vec![format!("Created from run {run}.")];
     if view.finish().is_none() {
         notes.push("It had not ended".to_owned());
     }
     if let Some(outcome) = view.outcome() {
         if outcome.finish_reason != FinishReason::Stop {
             let reason = &outcome.finish_reason;
-            notes.push(format!("It did not end as it should: {reason}"));
+            notes.push(format!("It did not end normally: {reason}"));
         }
         if !outcome.content.trim().is_empty() {
             notes.push(format!("It answered: {}", outcome.content));

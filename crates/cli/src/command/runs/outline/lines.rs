@@ -27,7 +27,7 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
             let mut asked = asked.filter(|it| matches!(it.as_ref(), Message::User { .. }));
             let forked = started.spec.forked_from.as_ref();
             let forked = forked
-                .map(|fork| format!("goes on from turn {} of run {}", fork.turn, fork.run_id));
+                .map(|fork| format!("continues from turn {} of run {}", fork.turn, fork.run_id));
             let asked = asked
                 .next()
                 .map(|message| format!("{NAME}user{NAME:#} {}", cut(&message.text())));
@@ -44,7 +44,7 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
         RecordBody::ApprovalDecided(decided) => Some(approval(decided)),
         RecordBody::Advised(advised_by) => advised(&advised_by.advice),
         RecordBody::Steered(steered) => Some(format!(
-            "{NAME}user{NAME:#} {} (while it was at work)",
+            "{NAME}user{NAME:#} {} (during the run)",
             cut(&steered.message.text())
         )),
         RecordBody::MaxTurnsReached(reached) => Some(odd("limit", &describe::max_turns(reached))),
@@ -61,7 +61,7 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
             let answers = describe::counted(count, "answer");
             Some(odd("waits", &format!("for {answers}")))
         }
-        RecordBody::Resumed(resumed) => Some(odd("taken up", &resumed.reason)),
+        RecordBody::Resumed(resumed) => Some(odd("resumed", &resumed.reason)),
         RecordBody::Cancelled(cancelled) => Some(odd("cancelled", &cancelled.reason)),
         RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) if !record.ends_the_run() => {
             Some(end_of_agent(outcome))
@@ -110,7 +110,7 @@ fn model_call(call: &LlmCall, cost: Option<Cost>) -> String {
 fn made_of_it(advice: &ReplyAdvice) -> Option<String> {
     Some(match advice {
         ReplyAdvice::Rewritten => "rewritten".to_owned(),
-        ReplyAdvice::AskAgain { reason } => format!("{BAD}turned down{BAD:#}: {}", cut(reason)),
+        ReplyAdvice::AskAgain { reason } => format!("{BAD}rejected{BAD:#}: {}", cut(reason)),
         ReplyAdvice::Refused { reason } => format!("{BAD}refused{BAD:#}: {}", cut(reason)),
         _ => return None,
     })
@@ -126,7 +126,7 @@ fn advised(advice: &Advice) -> Option<String> {
             Some(odd("the request was changed", &changes.join("; ")))
         }
         Advice::Refuse { reason, .. } => Some(odd("the request was refused", reason)),
-        Advice::TurnDown { message } => Some(odd("the answer was turned down", message)),
+        Advice::TurnDown { message } => Some(odd("the answer was rejected", message)),
         Advice::Stop { reason } => Some(odd("stopped", reason)),
         _ => None,
     }
@@ -226,7 +226,7 @@ fn approval(decided: &ApprovalDecided) -> String {
             let reason = reason.as_deref().unwrap_or("no reason given");
             format!("{BAD}denied{BAD:#}{by}: {}", cut(reason))
         }
-        ApprovalDecision::Expired => "nobody decided in time".to_owned(),
+        ApprovalDecision::Expired => "no decision was made in time".to_owned(),
     }
 }
 
