@@ -101,7 +101,7 @@ fn a_fork_has_the_plan_of_its_run() {
     assert!(
         unlimited
             .stderr
-            .contains("plan small, which the run had, is not configured"),
+            .contains("the run's plan small is not configured here"),
         "{unlimited:?}"
     );
 }

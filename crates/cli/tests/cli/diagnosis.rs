@@ -302,7 +302,7 @@ fn the_doctor_finds_a_store_that_is_damaged_and_no_hint_leads_in_a_circle() {
         assert!(told[0].contains("sessions.db: "), "{done:?}");
         assert!(
             told[1]
-                .contains("→ end all programs that use it, copy it before anything else, a file"),
+                .contains("→ stop all programs that use it; before anything else, copy it (a file"),
             "{done:?}"
         );
         assert!(!done.stdout.contains("doctor"), "{done:?}");
@@ -427,13 +427,18 @@ fn the_doctor_finds_what_is_wrong_with_the_key_of_approvals_and_makes_none() {
 
     let named = "store.approval_key_file=named.key";
     let faults = [
-        (&[][..], digits.as_str(), 0o644, "→ `chmod 600 "),
-        (&[][..], "no key", 0o600, "→ remove it: a new one is made"),
+        (&[][..], digits.as_str(), 0o644, "→ run `chmod 600 "),
+        (
+            &[][..],
+            "no key",
+            0o600,
+            "→ remove it: a new one is created",
+        ),
         (
             &["--set", named][..],
             "",
             0o600,
-            "→ make a key as `neuraxis help storage`",
+            "→ create a key (see `neuraxis help storage`)",
         ),
     ];
     for (settings, content, mode, fix) in faults {
@@ -474,7 +479,7 @@ fn the_doctor_says_why_a_key_cannot_be_read_from_its_file_and_advises_nothing_th
         let machine = Machine::new().with_file("neuraxis.toml", text);
         let done = machine.run(["doctor", "--offline"]);
         assert!(done.stdout.contains(said), "{done:?}");
-        let advised = "name that in models.reasoning.api_key_file";
+        let advised = "name that file in models.reasoning.api_key_file";
         assert!(done.stdout.contains(advised), "{done:?}");
         // It is refused in combination with a file.
         let refused = "models.reasoning.api_key_env";

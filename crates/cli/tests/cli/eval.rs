@@ -355,7 +355,10 @@ fn that_a_case_asks_without_a_word_that_is_a_key_is_told_and_no_key_is_needed_fo
     let add = ["eval", "add", "cases.toml", "last"];
     let added = with_word(&[&add[..], &["--cassette", "its.cassette"]].concat());
     assert_eq!(added.code, Some(0), "{added:?}");
-    assert!(added.stderr.contains("read what it asks"), "{added:?}");
+    assert!(
+        added.stderr.contains("read what the case asks"),
+        "{added:?}"
+    );
     assert!(!added.stderr.contains("answers only"), "{added:?}");
     machine.run(["eval", "cases.toml"]).stdout_of(0);
 }

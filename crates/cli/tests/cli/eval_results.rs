@@ -229,7 +229,7 @@ fn a_case_of_a_run_with_an_approved_call_says_so_and_wants_the_call_to_succeed()
     assert!(told.contains("write_file that succeeded"), "{told}");
     assert!(!machine.path("note.txt").exists());
     let added = run(&["eval", "add", "others.toml", &id]);
-    let expected = "the case has the agent that [defaults] of others.toml names";
+    let expected = "the case takes the one that [defaults] of others.toml names";
     assert!(added.stderr.contains(expected), "{added:?}");
 }
 

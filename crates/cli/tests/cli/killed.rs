@@ -295,7 +295,7 @@ fn a_message_for_a_run_reaches_it_whichever_process_drives_it_and_when_it_goes_o
     let machine = model.machine();
     let id = killed(&machine);
     let steered = run(&machine, &["runs", "steer", "last", "In German, please."]);
-    let untaken = format!("run {id} has not taken it yet; if its process has died, ");
+    let untaken = format!("run {id} has not received it yet; if its process has died, ");
     assert!(steered.stdout.starts_with(&untaken), "{steered:?}");
     let_leases_run_out(&machine);
     let steered = run(&machine, &["runs", "steer", &id, "And short."]);

@@ -365,7 +365,7 @@ fn arguments_that_do_not_fit_are_told_instead_of_judged() {
         call["reasons"][0]
             .as_str()
             .unwrap()
-            .contains("refused before it is judged")
+            .contains("refused before policy judges it")
     );
     // Without arguments the question is about the tool.
     let json = explain(&["--format", "json"]);

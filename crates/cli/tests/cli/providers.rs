@@ -246,7 +246,7 @@ fn a_key_found_in_its_usual_variable_serves_and_the_user_is_told() {
     let mut command = machine.command(["doctor", "--offline"]);
     command.env("OPENAI_API_KEY", CANARY);
     let told = Done::from(command.output().unwrap()).stdout_of(0);
-    let before_keys = "`neuraxis setup` writes it down as [models.reasoning]";
+    let before_keys = "`neuraxis setup` saves it as [models.reasoning]";
     assert!(told.contains(before_keys), "{told}");
 }
 

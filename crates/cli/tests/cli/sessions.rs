@@ -295,7 +295,7 @@ fn an_exported_session_comes_back_as_it_was() {
         .stdout_of(0);
     assert_eq!(after, before);
     let replayed = machine.run(["runs", "replay", "trip.jsonl"]).stdout_of(0);
-    assert_eq!(replayed.matches(": the same, ").count(), 2, "{replayed}");
+    assert_eq!(replayed.matches(": identical, ").count(), 2, "{replayed}");
     machine
         .run(["ask", "--session", "trip", "And now?"])
         .stdout_of(0);
@@ -530,7 +530,10 @@ fn a_session_that_went_on_since_its_head_was_noted_is_not_altered() {
         .run(["ask", "--session", "trip", QUESTION])
         .stdout_of(0);
     let checked = machine.run(["sessions", "verify", "trip", "--expect", &noted]);
-    assert!(checked.stderr.contains("trip went on since"), "{checked:?}");
+    assert!(
+        checked.stderr.contains("trip has continued since"),
+        "{checked:?}"
+    );
     checked.stdout_of(0);
 }
 

@@ -147,7 +147,7 @@ fn who_reads_does_not_wait_for_who_writes_and_who_writes_tries_again() {
     // It checks everything, and reports that nothing can be stored.
     let diagnosis = machine.run([["doctor", "--offline"], IMPATIENT].concat());
     assert_eq!(diagnosis.code, Some(1), "{diagnosis:?}");
-    let locked = "another program has it locked";
+    let locked = "another program has locked it";
     assert!(diagnosis.stdout.contains(locked), "{diagnosis:?}");
     runtime.block_on(holder.close()).unwrap();
 }
@@ -182,7 +182,7 @@ fn a_server_that_is_away_is_told_of_in_the_words_of_servers() {
     assert!(told.contains("the database cannot be opened\n"), "{told}");
     assert!(!told.contains("wrong configuration"), "{told}");
     let diagnosis = machine.run([["doctor", "--offline"], away].concat());
-    let fix = "see whether the server is up and can be reached";
+    let fix = "check that the server is running and reachable";
     assert!(diagnosis.stdout.contains(fix), "{diagnosis:?}");
     assert!(!diagnosis.stdout.contains("memory:"), "{diagnosis:?}");
 }

@@ -59,7 +59,7 @@ fn a_fork_of_an_imported_run_has_not_its_mode() {
         .stdout_of(0);
     let forked = machine.run(["runs", "fork", "last", "--message", WRITE]);
     assert!(
-        forked.stderr.contains("was imported: its mode"),
+        forked.stderr.contains("was imported, so its mode"),
         "{forked:?}"
     );
     assert!(!machine.path("new.txt").exists(), "{forked:?}");
