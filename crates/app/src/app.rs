@@ -41,10 +41,10 @@ pub fn hidden_store(config: &Config, environment: &Environment) -> Option<String
     let shown = file.display();
     match file.try_exists() {
         Ok(true) => Some(format!(
-            "{shown} is there and cannot be opened for writing: what it holds is not shown"
+            "{shown} exists but cannot be opened for writing, so its contents are not shown"
         )),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Some(format!(
-            "{shown} cannot be reached, if it is there: what it holds is not shown"
+            "{shown} may exist but cannot be accessed, so its contents are not shown"
         )),
         _ => None,
     }
@@ -63,16 +63,16 @@ pub fn nowhere_to_keep(config: &Config, environment: &Environment) -> Option<Str
     }
     if let Some(hidden) = hidden_store(config, environment) {
         return Some(format!(
-            "{hidden}, and sessions end with the program \
-             (--set store.url=sqlite://FILE names a copy of it in a folder that you may write to, or another file)"
+            "{hidden}, and sessions end with the program (--set store.url=sqlite://FILE names a copy of it in a \
+             folder that you can write to, or another file)"
         ));
     }
     let why = match environment.data_dir() {
-        Some(folder) => format!("{} cannot be written", folder.display()),
-        None => "there is no folder for your data".to_owned(),
+        Some(folder) => format!("{} is not writable", folder.display()),
+        None => "there is no data folder".to_owned(),
     };
     Some(format!(
-        "{why}: sessions end with the program (--set store.url=sqlite://FILE keeps them in a file)"
+        "{why}, so sessions end with the program (--set store.url=sqlite://FILE stores them in a file)"
     ))
 }
 
@@ -81,7 +81,7 @@ pub fn nowhere_to_keep(config: &Config, environment: &Environment) -> Option<Str
 pub fn locked_configuration(environment: &Environment) -> Option<String> {
     let folder = environment.locked_config_dir()?.display();
     Some(format!(
-        "{folder} cannot be read: no configuration there counts (--config FILE names another one)"
+        "{folder} cannot be read, so its configuration is ignored (--config FILE names another one)"
     ))
 }
 

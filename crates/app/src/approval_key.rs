@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 256;
 #[non_exhaustive]
 pub enum ApprovalKeyError {
     /// The file cannot be read or created.
-    #[error("{} cannot be read or made", path.display())]
+    #[error("{} cannot be read or created", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
@@ -30,7 +30,8 @@ pub enum ApprovalKeyError {
     },
     /// Other users can read or write the file.
     #[error(
-        "other users can read or change {}; make it yours alone (chmod 600), or remove it if they may know it by now",
+        "other users can read or change {}; restrict it to its owner (chmod 600), or remove it if they may already \
+         know the key",
         path.display()
     )]
     Exposed {
@@ -38,7 +39,7 @@ pub enum ApprovalKeyError {
         path: PathBuf,
     },
     /// The file contains no key.
-    #[error("{} holds no key: it must be {} hexadecimal digits", path.display(), 2 * ApprovalKey::BYTES)]
+    #[error("{} holds no key: it must contain {} hexadecimal digits", path.display(), 2 * ApprovalKey::BYTES)]
     NoKey {
         /// The file.
         path: PathBuf,

@@ -22,7 +22,7 @@ pub fn why_no_commands(config: &Config) -> Option<String> {
     let why = why_absent(config)?;
     Some(match sandbox_features() {
         Err(NoSandbox::Missing(_)) => format!(
-            "{why}; to run them all the same, as you and with all that you can do, set tools.commands = \"unconfined\""
+            "{why}; to run them anyway, as you and with all your permissions, set tools.commands = \"unconfined\""
         ),
         // The setting has no effect where a sandbox may exist.
         _ => why,
@@ -45,7 +45,7 @@ pub(crate) fn notice(config: &Config) -> Option<String> {
         CommandsHere::Unconfined { why } if config.offers_project_tools() => {
             let at = config.origin("tools.commands");
             Some(format!(
-                "{at}: commands run without a sandbox, as you and with all that you can do: {why}"
+                "{at}: commands run without a sandbox, as you and with all your permissions: {why}"
             ))
         }
         _ => None,

@@ -110,7 +110,7 @@ pub enum ModelError {
     },
     /// The variable for a secret header is not set.
     #[error(
-        "models.{role}: the environment variable {variable}, which is to hold the header {header}, is not set"
+        "models.{role}: the environment variable {variable} for the header {header} is not set"
     )]
     Header {
         /// The role.

@@ -81,7 +81,7 @@ pub fn instruction_files(environment: &Environment) -> Vec<InstructionFile> {
             Some(left) => room = left,
             None => {
                 file.text.clear();
-                let fault = format!("with it there are more than {MAX_BYTES_IN_ALL} bytes");
+                let fault = format!("it brings the total to more than {MAX_BYTES_IN_ALL} bytes");
                 file.fault.get_or_insert(fault);
             }
         }
@@ -133,7 +133,7 @@ fn in_folder(folder: &Path, root: &Path, environment: &Environment) -> Option<In
             }
             match String::from_utf8(bytes) {
                 Ok(text) => file.text = text,
-                Err(_) => file.fault = Some("it is not text in UTF-8".to_owned()),
+                Err(_) => file.fault = Some("it is not UTF-8 text".to_owned()),
             }
         }
     }

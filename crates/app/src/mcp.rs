@@ -143,7 +143,7 @@ impl McpServers {
                 }
                 Ok(Err(_)) => {}
                 Err(_) => notices.push(format!(
-                    "MCP server {} is not connected after {:?}: runs that begin before it is have none of its \
+                    "MCP server {} did not connect within {:?}: runs that start before it connects have none of its \
                      tools (mcp.servers.{}.start_timeout)",
                     it.name, it.patience, it.name
                 )),

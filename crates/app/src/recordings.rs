@@ -78,7 +78,7 @@ impl Recordings {
                     source,
                 })?;
                 let file = file.display();
-                notices.push(format!("no model was asked: {file} was not kept"));
+                notices.push(format!("no model was called: {file} was not kept"));
             }
             notices.extend(secrets_notice(&summary, file));
         }
@@ -88,13 +88,13 @@ impl Recordings {
             if let Some(first) = unused.first() {
                 let (unused, all) = (unused.len(), cassette.len());
                 notices.push(format!(
-                    "{unused} of {all} recordings were not played, the first of them {first}"
+                    "{unused} of {all} recordings were not played; the first is {first}"
                 ));
             }
             if cassette.played_again() > 0 {
                 let again = counted(cassette.played_again() as u64, "answer");
                 notices.push(format!(
-                    "the same was asked more often than it was recorded: {again} given again"
+                    "some requests were repeated more often than recorded: {again} played again"
                 ));
             }
         }
@@ -107,8 +107,8 @@ impl Recordings {
 pub fn secrets_notice(summary: &RecordingSummary, file: &Path) -> Option<String> {
     summary.depends_on_secrets.then(|| {
         format!(
-            "a key or another secret stands in what models were asked, as an ordinary word may, and was taken out: {} \
-             answers only where the same one is configured",
+            "the requests to models contained a key or another secret, possibly as an ordinary word, and it was \
+             removed: {} answers only where the same secret is configured",
             file.display()
         )
     })

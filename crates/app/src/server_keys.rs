@@ -44,9 +44,9 @@ pub enum ServerKeysError {
     },
     /// The configured file does not exist.
     #[error(
-        "there is no file {}, which [server] keys names: put it back first if it was there, since a server that has read it \
-         still takes its keys, and a new one holds none of them; if it was not, `neuraxis-server keys create --owner NAME` \
-         makes it, with a first key",
+        "there is no file {}, which [server] keys names: if it existed before, restore it first, because a server \
+         that has read it still accepts its keys and a new file holds none of them; otherwise `neuraxis-server keys \
+         create --owner NAME` creates it with a first key",
         path.display()
     )]
     Missing {
@@ -55,8 +55,8 @@ pub enum ServerKeysError {
     },
     /// The file does not exist, so no key in it can be revoked.
     #[error(
-        "there is no file {}, so that no key in it can be revoked: put it back first, since a server that has read it still \
-         takes its keys",
+        "there is no file {}, so no key in it can be revoked: restore it first, because a server that has read it \
+         still accepts its keys",
         path.display()
     )]
     Gone {
@@ -65,8 +65,8 @@ pub enum ServerKeysError {
     },
     /// Other users can change it.
     #[error(
-        "other users can change {}, and so could let themselves in: make it yours alone (chmod 600), and look through \
-         `neuraxis-server keys list`",
+        "other users can change {} and so could give themselves access: restrict it to its owner (chmod 600), and \
+         review `neuraxis-server keys list`",
         path.display()
     )]
     Exposed {
@@ -75,8 +75,8 @@ pub enum ServerKeysError {
     },
     /// It contains no keys, or keys of a later version.
     #[error(
-        "{} holds no keys that this version can read ({reason}): put a copy of it back, or delete it and make new keys with \
-         `neuraxis-server keys create --owner NAME`",
+        "{} holds no keys that this version can read ({reason}): restore it from a copy, or delete it and create new \
+         keys with `neuraxis-server keys create --owner NAME`",
         path.display()
     )]
     Malformed {
@@ -86,7 +86,7 @@ pub enum ServerKeysError {
         reason: String,
     },
     /// No key has this id.
-    #[error("no key has this id; `neuraxis-server keys list` shows those there are")]
+    #[error("no key has this id; `neuraxis-server keys list` shows all keys")]
     NoSuchKey,
 }
 
@@ -177,7 +177,7 @@ impl ServerKeyFile {
             serde_json::from_slice(&bytes).map_err(|error| self.malformed(error.to_string()))?;
         match written.version {
             VERSION => Ok(written.keys),
-            other => Err(self.malformed(format!("it is of version {other}, not {VERSION}"))),
+            other => Err(self.malformed(format!("it has version {other}, not {VERSION}"))),
         }
     }
 

@@ -32,7 +32,7 @@ pub enum ServerTokenError {
     #[error(transparent)]
     Key(#[from] ApprovalKeyError),
     /// The system provides no random bytes for it.
-    #[error("no random bytes can be had")]
+    #[error("cannot get random bytes")]
     Random(#[source] io::Error),
     /// Its file cannot be written.
     #[error("{} cannot be written", path.display())]

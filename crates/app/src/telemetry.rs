@@ -79,7 +79,7 @@ pub enum TelemetryError {
         what: String,
     },
     /// The file cannot be written.
-    #[error("{at:#}: telemetry.json_lines.path: traces cannot be written to {}; name another file", path.display())]
+    #[error("{at:#}: telemetry.json_lines.path: cannot write traces to {}; name another file", path.display())]
     JsonLines {
         /// Where it is configured.
         at: Origin,
@@ -206,7 +206,7 @@ impl Telemetry {
         let sent = async {
             let otlp = self.otlp.as_ref()?;
             let (spans, metrics) = otlp.otel.close(within).await;
-            let metrics = lost("batches of metrics", &otlp.metrics_place, metrics);
+            let metrics = lost("metric batches", &otlp.metrics_place, metrics);
             Some([lost("spans", &otlp.place, spans), metrics])
         };
         let written = async {

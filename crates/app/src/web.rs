@@ -26,7 +26,7 @@ pub enum SearchError {
     Config(#[from] SearchConfigError),
     /// The variable of the key is not set, or is empty.
     #[error(
-        "web.search: the environment variable {variable} that api_key_env names is not set, or empty; export it first"
+        "web.search: the environment variable {variable} that api_key_env names is not set or is empty; export it first"
     )]
     NoVariable {
         /// The variable.

@@ -155,7 +155,7 @@ async fn runs_are_handed_over_only_with_a_store_that_workers_share_and_an_addres
     let restate = ("driver.kind", "restate");
     let error = handed_over(&[restate, ("store.url", "memory:")]).await;
     assert!(
-        error.starts_with("--set: driver.kind: workers take runs up from a store that they share"),
+        error.starts_with("--set: driver.kind: workers resume runs from a shared store"),
         "{error}"
     );
     let folder = tempfile::tempdir().unwrap();
@@ -228,7 +228,7 @@ async fn older_sessions_in_a_data_folder_that_cannot_be_written_are_told_of() {
     let config = unnamed_store(&surroundings);
     let told = neuraxis_app::nowhere_to_keep(&config, &surroundings).unwrap();
     let expected = format!(
-        "{} is there and cannot be opened for writing: what it holds is not shown",
+        "{} exists but cannot be opened for writing, so its contents are not shown",
         file.display()
     );
     assert!(told.starts_with(&expected), "{told}");
@@ -246,7 +246,7 @@ async fn a_data_folder_that_cannot_be_made_is_named_with_what_to_do() {
         .build()
         .await
         .unwrap_err();
-    let expected = "default: store.url: the database cannot be opened; set store.url to another file, or to memory: to keep nothing";
+    let expected = "default: store.url: the database cannot be opened; set store.url to another file, or to memory: to store nothing";
     assert_eq!(error.to_string(), expected);
     let cause = error.source().unwrap().to_string();
     assert!(cause.contains(&file.display().to_string()), "{cause}");

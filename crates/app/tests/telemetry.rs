@@ -133,6 +133,6 @@ async fn what_is_told_of_lost_metrics_names_where_metrics_go() {
     app.orchestrator.shutdown().await;
     let told = app.close().await;
     assert_eq!(told.len(), 1, "{told:?}");
-    let expected = format!("batches of metrics were not delivered to {metrics} ");
+    let expected = format!("metric batches were not delivered to {metrics} ");
     assert!(told[0].contains(&expected), "{told:?}");
 }

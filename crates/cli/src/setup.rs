@@ -253,6 +253,6 @@ mod tests {
         loaded.store().await.unwrap();
         std::fs::write(folder.path().join("sessions.db"), "what was kept").unwrap();
         let error = loaded.store().await.unwrap_err().in_one_line();
-        assert!(error.contains("what it holds is not shown"), "{error}");
+        assert!(error.contains("its contents are not shown"), "{error}");
     }
 }

@@ -96,7 +96,8 @@ pub enum BuildError {
     },
     /// Other processes should drive the runs, but only this process knows them.
     #[error(
-        "{at:#}: driver.kind: workers take runs up from a store that they share, and memory: is this process's own; set store.url"
+        "{at:#}: driver.kind: workers resume runs from a shared store, but memory: is private to this process; set \
+         store.url"
     )]
     NothingShared {
         /// Where it is configured.
@@ -141,7 +142,7 @@ pub enum BuildError {
 const fn other_file(error: &OpenError) -> &'static str {
     match error {
         OpenError::File { .. } | OpenError::Foreign { .. } => {
-            "; set store.url to another file, or to memory: to keep nothing"
+            "; set store.url to another file, or to memory: to store nothing"
         }
         _ => "",
     }

@@ -52,7 +52,8 @@ pub(super) fn unprotected(models: &BTreeMap<Role, ModelConfig>, layers: &Layers)
             let at = layers.origin_around(&format!("models.{role}.base_url"));
             let url = without_secrets(url);
             notices.push(format!(
-                "{at}: the key that {key} names is sent to {url} unencrypted: whoever is on the way can read it; use https"
+                "{at}: the key that {key} names is sent to {url} unencrypted, so anyone on the network path can read \
+                 it; use https"
             ));
         }
     }

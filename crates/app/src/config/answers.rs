@@ -50,7 +50,7 @@ fn read_file(
         return Ok(());
     };
     if answer.schema.is_some() {
-        let why = "the schema is given, too: leave one of the two out".to_owned();
+        let why = "a schema is given as well; remove one of the two".to_owned();
         return Err(layers.invalid_at(key, why));
     }
     let path = layers.resolved(environment, key, Path::new(&file));

@@ -51,7 +51,7 @@ fn of_mcp_server(server: &str, names: &[&str], text: &str) -> (u8, String) {
         ),
         ["args" | "cwd"] => (
             0,
-            format!("says how the program of MCP server {server} is started"),
+            format!("changes how the program of MCP server {server} is started"),
         ),
         ["env", variable, ..] => (
             0,
@@ -65,15 +65,19 @@ fn of_mcp_server(server: &str, names: &[&str], text: &str) -> (u8, String) {
             (
                 1,
                 format!(
-                    "lets MCP server {server} hear of your conversations: {}",
+                    "lets MCP server {server} see parts of your conversations: {}",
                     cut(&url)
                 ),
             )
         }
-        ["pass_env", ..] => (1, format!("tells your variables to MCP server {server}")),
-        ["token_env" | "token_file" | "headers_env", ..] => {
-            (1, format!("tells a secret of yours to MCP server {server}"))
-        }
+        ["pass_env", ..] => (
+            1,
+            format!("passes your environment variables to MCP server {server}"),
+        ),
+        ["token_env" | "token_file" | "headers_env", ..] => (
+            1,
+            format!("sends one of your secrets to MCP server {server}"),
+        ),
         _ => (4, format!("changes how MCP server {server} is used")),
     }
 }
@@ -102,17 +106,17 @@ impl Change {
             ["tools", "root"] => (2, format!("lets tools read and write in {}", cut(text))),
             ["tools", "commands"] if text != "sandboxed" => (
                 0,
-                "lets commands run without a sandbox where there is none: as you, with all that you can do"
+                "lets commands run without a sandbox where none is available: as you and with all your permissions"
                     .to_owned(),
             ),
-            ["tools", "environment"] => (1, "tells these of your variables to commands".to_owned()),
+            ["tools", "environment"] => (1, "passes these environment variables of yours to commands".to_owned()),
             ["tools", ..] => (3, "changes the tools".to_owned()),
             ["web", "allow_hosts"] => (
                 1,
-                "lets web_fetch reach these hosts, also in your own network".to_owned(),
+                "lets web_fetch reach these hosts, including those in your own network".to_owned(),
             ),
             ["web", "search", rest @ ..] => of_search(rest, text),
-            ["web", ..] => (3, "changes how pages of the web are fetched".to_owned()),
+            ["web", ..] => (3, "changes how web pages are fetched".to_owned()),
             ["store", rest @ ..] => of_store(rest, text),
             ["driver", "restate", "ingress" | "admin"] => {
                 let url = cut(&secret::without_secrets(text));
@@ -125,7 +129,7 @@ impl Change {
                 (1, format!("sends traces of your runs to {url}"))
             }
             ["telemetry", "content"] => {
-                let meaning = "exports what is said with the traces of your runs";
+                let meaning = "exports the content of conversations with the traces of your runs";
                 (2, meaning.to_owned())
             }
             ["telemetry", "json_lines", "path"] => {
@@ -135,16 +139,16 @@ impl Change {
                 4,
                 "changes which traces of your runs are exported".to_owned(),
             ),
-            ["discovery", ..] => (6, "changes which model is looked for".to_owned()),
+            ["discovery", ..] => (6, "changes which model is discovered".to_owned()),
             ["prompts", name, ..] => (3, format!("adds the prompt {}", cut(name))),
             ["price_list", "file"] => (
                 2,
                 format!(
-                    "lets the prices in {}, as they are now, say what budgets count",
+                    "lets the prices in {}, as they are now, determine what counts against budgets",
                     cut(text)
                 ),
             ),
-            ["price_list", ..] => (4, "changes which public prices count".to_owned()),
+            ["price_list", ..] => (4, "changes which public prices are used".to_owned()),
             ["config", ..] => (7, "has no effect".to_owned()),
             _ => (4, "is unknown to this version".to_owned()),
         };
@@ -172,7 +176,7 @@ impl Change {
 
     /// Describes the wording of a rule, as opposed to what it asks or denies.
     pub(super) fn of_words(names: &[&str], value: &Value) -> Self {
-        let meaning = "has its say where a rule asks you, or stops a call".to_owned();
+        let meaning = "adds text that is shown when a rule asks you or stops a call".to_owned();
         Self::new(6, names, value, meaning)
     }
 
@@ -238,7 +242,7 @@ impl Keys<'_> {
             return format!(", and the key in {},", shown_variable(variable));
         }
         if let Some(file) = named("api_key_file") {
-            return format!(", and what is in {},", cut(file));
+            return format!(", and the contents of {},", cut(file));
         }
         String::new()
     }
@@ -249,7 +253,7 @@ impl Keys<'_> {
         let own = |key: &str| self.own.sets(&format!("models.{role}.{key}"));
         match own("api_key_env") || own("api_key_file") || own("headers_env") {
             true => {
-                "; where your own key would go along that is an error, since the file has to name it as well"
+                "; if your own key would be sent along, that is an error, because the file must name the key too"
             }
             false => "",
         }
@@ -271,7 +275,7 @@ fn of_model(role: &str, rest: &[&str], text: &str, keys: &Keys<'_>) -> (u8, Stri
             let proxy = cut(&secret::without_secrets(text));
             (
                 0,
-                format!("sends all that goes to this model through {proxy}"),
+                format!("sends all traffic to this model through {proxy}"),
             )
         }
         ["headers_env", header] => {
@@ -285,16 +289,19 @@ fn of_model(role: &str, rest: &[&str], text: &str, keys: &Keys<'_>) -> (u8, Stri
             1,
             format!("sends the key in {} to this model", shown_variable(text)),
         ),
-        ["api_key_file"] => (1, format!("sends what is in {} to this model", cut(text))),
+        ["api_key_file"] => (
+            1,
+            format!("sends the contents of {} to this model", cut(text)),
+        ),
         ["ca_file"] => {
             let file = cut(text);
             (
                 1,
-                format!("lets whoever has the certificates in {file} read along"),
+                format!("lets the owners of the certificates in {file} read the traffic"),
             )
         }
         ["provider"] if text == OfflineConfig::NAME => {
-            (6, "lets rules answer, without a model".to_owned())
+            (6, "lets rules answer instead of a model".to_owned())
         }
         ["provider"] => (1, format!("lets {} answer", cut(text))),
         _ => (5, format!("changes the model of {}", name(role))),
@@ -305,9 +312,9 @@ fn of_search(rest: &[&str], text: &str) -> (u8, String) {
     match rest {
         ["base_url"] => {
             let url = cut(&secret::without_secrets(text));
-            (0, format!("sends what is searched for to {url}"))
+            (0, format!("sends search queries to {url}"))
         }
-        ["provider"] => (1, format!("sends what is searched for to {}", cut(text))),
+        ["provider"] => (1, format!("sends search queries to {}", cut(text))),
         ["api_key_env"] => (
             1,
             format!(
@@ -323,7 +330,7 @@ fn of_store(rest: &[&str], text: &str) -> (u8, String) {
     match rest {
         ["url"] => {
             let url = secret::shown("store.url", text);
-            (2, format!("keeps your sessions in {}", cut(&url)))
+            (2, format!("stores your sessions in {}", cut(&url)))
         }
         ["log", "folder"] => (2, format!("copies your conversations to {}", cut(text))),
         ["archive"] => {
@@ -337,17 +344,17 @@ fn of_store(rest: &[&str], text: &str) -> (u8, String) {
             let age = cut(text);
             (
                 2,
-                format!("lets servers delete sessions in which nothing happens for {age}"),
+                format!("lets servers delete sessions that are idle for {age}"),
             )
         }
         ["approval_key_file"] => {
             let file = cut(text);
             (
                 2,
-                format!("lets whoever has the key in {file} approve calls"),
+                format!("lets anyone with the key in {file} approve calls"),
             )
         }
-        _ => (5, "changes how sessions are kept".to_owned()),
+        _ => (5, "changes how sessions are stored".to_owned()),
     }
 }
 
@@ -360,9 +367,15 @@ fn of_server(rest: &[&str], text: &str) -> (u8, String) {
                 format!("lets other machines reach the server: {address}"),
             )
         }
-        ["keys"] => (2, format!("lets in whoever has a key of {}", cut(text))),
+        ["keys"] => (
+            2,
+            format!("gives access to anyone with a key from {}", cut(text)),
+        ),
         ["modes"] => (2, "chooses the modes that clients may use".to_owned()),
-        ["origins"] => (2, "lets pages of these origins ask the server".to_owned()),
+        ["origins"] => (
+            2,
+            "lets web pages from these origins send requests to the server".to_owned(),
+        ),
         _ => (4, "changes how the server is reached and used".to_owned()),
     }
 }

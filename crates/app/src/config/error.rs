@@ -49,7 +49,7 @@ pub enum ConfigError {
     },
     /// A variable sets no key, but would set one with two underscores instead of one.
     #[error(
-        "{name}: there is no such key; did you mean {meant}? Two underscores separate the names of nested keys"
+        "{name}: unknown key; did you mean {meant}? Two underscores separate the names of nested keys"
     )]
     NoSeparator {
         /// The variable.
@@ -67,8 +67,8 @@ pub enum ConfigError {
     },
     /// A key would be sent to an address that a less trusted source names.
     #[error(
-        "{at:#}: {address} is named by the file of the working directory, and would receive the key that {key} names \
-         ({key_at}); name the key in that file too, or the address in your own configuration"
+        "{at:#}: {address} is set by the file in the working directory and would receive the key that {key} names \
+         ({key_at}); name the key in that file too, or set the address in your own configuration"
     )]
     KeyElsewhere {
         /// Where the address is set.
@@ -82,8 +82,8 @@ pub enum ConfigError {
     },
     /// Variables would be passed to a program that a more trusted source names, or passes something to.
     #[error(
-        "{at:#}: {variables} is set by the file of the working directory, and variables can make a program do anything, but \
-         {key} is set elsewhere ({key_at}); set both in that file, or both in your own configuration"
+        "{at:#}: {variables} is set by the file in the working directory, and variables can make a program do \
+         anything, but {key} is set elsewhere ({key_at}); set both in that file, or both in your own configuration"
     )]
     VariablesElsewhere {
         /// Where the variables are set.
@@ -96,7 +96,7 @@ pub enum ConfigError {
         key_at: Box<Origin>,
     },
     /// The file that `price_list.file` names cannot be read.
-    #[error("cannot read the list of prices {} that price_list.file names", path.display())]
+    #[error("cannot read the price list {} that price_list.file names", path.display())]
     PriceListUnread {
         /// The file.
         path: PathBuf,
@@ -105,7 +105,7 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// The file that `price_list.file` names is not a price list.
-    #[error("the list of prices {} cannot be used", path.display())]
+    #[error("cannot use the price list {}", path.display())]
     PriceList {
         /// The file.
         path: PathBuf,
@@ -132,7 +132,7 @@ pub enum Fault {
     #[error("{0}")]
     NotToml(String),
     /// The name of a variable or flag does not refer to a key.
-    #[error("\"{0}\" is not the path of a key, such as models.reasoning.provider")]
+    #[error("\"{0}\" is not a valid key, such as models.reasoning.provider")]
     NoKey(String),
     /// No such key exists.
     #[error("unknown key \"{given}\"{}{}", within(table), Choices { given, known })]
@@ -146,7 +146,7 @@ pub enum Fault {
     },
     /// A provider's key where only the location of the key is allowed.
     #[error(
-        "a key must not be written in the configuration: name the variable that holds it with api_key_env, or the file with \
+        "the configuration must not contain a key: name the variable that holds it in api_key_env, or its file in \
          api_key_file"
     )]
     SecretKey,
@@ -299,7 +299,7 @@ fn plainly(expected: &str) -> String {
 
 const fn kind(found: &Actual) -> &'static str {
     match found {
-        Actual::Bool(_) => "a truth value",
+        Actual::Bool(_) => "a boolean",
         Actual::Unsigned(_) | Actual::Signed(_) => "a whole number",
         Actual::Float(_) => "a number",
         Actual::Char(_) | Actual::Str(_) | Actual::UnitVariant => "a string",

@@ -17,8 +17,8 @@ use crate::private_file::{Links, read_regular};
 use crate::trust::Trust;
 
 /// Why a price list is only read from the folder of the file that names it.
-const LIST_ELSEWHERE: &str = "the file of the working directory can name a list in its own folder only: \
-                              copy the list there, or name it in your own configuration";
+const LIST_ELSEWHERE: &str = "the file in the working directory can only name a list in its own folder: copy the list \
+                              there, or name it in your own configuration";
 
 /// The maximum number of keys that a notice names.
 const MAX_NAMED: usize = 6;

@@ -53,9 +53,7 @@ impl Layers {
             }
             Err(error) => {
                 let (folder, why) = (root.display(), error.in_full());
-                here.notice = Some(format!(
-                    "what you allowed in {folder} does not count: {why}"
-                ));
+                here.notice = Some(format!("what you allowed in {folder} is ignored: {why}"));
             }
         }
         here.rules = Some(rules);

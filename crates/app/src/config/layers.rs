@@ -145,8 +145,8 @@ impl Layers {
         let at = self.origin(RETIRED_KEY);
         (at != Origin::Default).then(|| {
             format!(
-                "{at}: {RETIRED_KEY} has no effect any more and can be removed: a neuraxis.toml that is found may only \
-                 tighten until it is trusted"
+                "{at}: {RETIRED_KEY} no longer has any effect and can be removed: a neuraxis.toml in the working \
+                 directory can only restrict until it is trusted"
             )
         })
     }

@@ -284,7 +284,7 @@ impl McpServerSection {
                 is_set.then(|| {
                     fault(
                         "command",
-                        "env or pass_env for what a program is told",
+                        "env or pass_env for values passed to a program",
                         "a token or headers",
                     )
                 })
@@ -298,7 +298,7 @@ impl McpServerSection {
                 is_set.then(|| {
                     fault(
                         "url",
-                        "headers or a token for what a service is told",
+                        "headers or a token for values sent to a service",
                         "args, env or pass_env",
                     )
                 })

@@ -25,7 +25,8 @@ pub(super) fn check_roles(sections: &Sections, layers: &Layers) -> Result<(), Co
     match roles.find(|role| !is_name(role.as_str())) {
         None => Ok(()),
         Some(role) => {
-            let message = "a role's name is 1 to 64 of A-Z a-z 0-9 _ -".to_owned();
+            let message =
+                "a role's name must be 1 to 64 characters from A-Z a-z 0-9 _ -".to_owned();
             Err(layers.invalid_at(&format!("models.{role}"), message))
         }
     }
@@ -36,9 +37,7 @@ pub(super) fn check_prompts(sections: &Sections, layers: &Layers) -> Result<(), 
     match impossible_name(sections.prompts.keys()) {
         None => Ok(()),
         Some(name) => {
-            let message = format!(
-                "a prompt cannot be called \"{name}\": letters, digits, _ and - make a name"
-            );
+            let message = format!("invalid prompt name \"{name}\": use letters, digits, _ and -");
             Err(layers.invalid_at("prompts", message))
         }
     }
@@ -64,7 +63,8 @@ pub(super) fn check_use<'a>(
         }
         let at = layers.origin_around(&key);
         notices.push(format!(
-            "{at:#}: no mode, channel or agent names the role {role}: its model is asked at most by whoever chooses it, as with -m, and where no other role has a model or others fail"
+            "{at:#}: no mode, channel or agent names the role {role}: its model is used only if it is chosen \
+             explicitly, such as with -m, or if no other role has a model or others fail"
         ));
     }
     Ok(notices)
@@ -86,10 +86,10 @@ pub(super) fn check_plan(
     }
     let known = known.as_slice();
     let choices = match known.is_empty() {
-        true => "; [plans.NAME] makes one".to_owned(),
+        true => "; define one with [plans.NAME]".to_owned(),
         false => Choices { given, known }.to_string(),
     };
-    let message = format!("there is no plan \"{}\"{choices}", shown(given));
+    let message = format!("unknown plan \"{}\"{choices}", shown(given));
     Err(layers.invalid_at("server.plan", message))
 }
 
@@ -103,7 +103,7 @@ pub(super) fn check_modes(
         return Ok(());
     };
     if modes.is_empty() {
-        let message = "it must name a mode, or nobody could ask anything".to_owned();
+        let message = "it must name a mode, or no client could send a request".to_owned();
         return Err(layers.invalid_at("server.modes", message));
     }
     let known: Vec<&str> = policy.modes().map(Mode::as_str).collect();
@@ -112,7 +112,7 @@ pub(super) fn check_modes(
     };
     let (given, known) = (unknown.as_str(), known.as_slice());
     let choices = Choices { given, known };
-    let message = format!("there is no mode \"{}\"{choices}", shown(given));
+    let message = format!("unknown mode \"{}\"{choices}", shown(given));
     Err(layers.invalid_at("server.modes", message))
 }
 
@@ -159,14 +159,16 @@ pub(super) fn absent_tools(
                     let answered = tools.iter().any(|tool| tool.as_str().starts_with(&own));
                     match answered {
                         true => {
-                            format!("{key}: MCP server {server} offers no tool \"{pattern}\" now")
+                            format!(
+                                "{key}: MCP server {server} currently offers no tool \"{pattern}\""
+                            )
                         }
                         false => format!(
-                            "{key}: MCP server {server} has not said whether it offers \"{pattern}\""
+                            "{key}: MCP server {server} has not reported whether it offers \"{pattern}\""
                         ),
                     }
                 }
-                _ => format!("{key}: no server is configured that has \"{pattern}\""),
+                _ => format!("{key}: no configured server has \"{pattern}\""),
             }
         } else if !is_among(&without_search, &fault) {
             format!("{key}: there is no tool {pattern} unless [web.search] names a service")

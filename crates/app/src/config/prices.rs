@@ -57,8 +57,8 @@ pub(super) fn notices(
         if policy.cost(&Usage::default(), &asked, &asked).is_none() {
             let at = layers.origin_around(&format!("models.{role}"));
             notices.push(format!(
-                "{at}: money is limited, but no price is known of {name}, so that its calls count as nothing; \
-                 [prices.\"{name}\"] says one, of zeros if they cost nothing"
+                "{at}: costs are limited, but no price is known for {name}, so its calls count as free; set one in \
+                 [prices.\"{name}\"], with zeros if they are free"
             ));
         }
     }
@@ -75,7 +75,7 @@ fn unknown_providers(policy: &Policy, layers: &Layers) -> Vec<String> {
         }
         let at = layers.origin_around(&format!("prices.{}", as_key(name)));
         notices.push(format!(
-            "{at}: [prices.\"{}\"] is for no provider that there is{}",
+            "{at}: [prices.\"{}\"] is for an unknown provider{}",
             shown(name),
             Choices { given, known }
         ));

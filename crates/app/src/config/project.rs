@@ -48,10 +48,10 @@ impl Layers {
                     change.meaning = "cannot be used: it names no folder".to_owned();
                 } else if let Some(what) = too_wide(&root, environment) {
                     change.meaning =
-                        format!("offers no tools for files and commands: that is {what}");
+                        format!("turns off the file and command tools: that is {what}");
                 } else if canonicalize(root).is_ok_and(|real| is_protected(&real)) {
                     change.meaning =
-                        "cannot be used: nothing may be written to that folder".to_owned();
+                        "cannot be used: writing to that folder is not allowed".to_owned();
                 }
             }
             change
@@ -112,7 +112,11 @@ impl Layers {
         // Stop here: the author of this many contradictions does not get more attempts.
         for project in self.0.extract_if(.., |layer| layer.only_tightens()) {
             each_leaf(project.said().1, &mut Vec::new(), &mut |key, value| {
-                ignored.push(Change::unusable(key, value, "it makes no policy"));
+                ignored.push(Change::unusable(
+                    key,
+                    value,
+                    "it does not form a valid policy",
+                ));
             });
         }
         (policy, ignored)
@@ -288,8 +292,8 @@ fn drop_keys(table: &mut Table, above: &str, is_set: &impl Fn(&str) -> bool) {
 pub(super) fn not_offered(root: &Path, what: &str) -> String {
     let root = root.display();
     format!(
-        "the tools for files and commands are not offered: their folder {root} is {what}; to offer them all the same, name \
-         it by NEURAXIS_TOOLS__ROOT (or --set tools.root=… on the command line)"
+        "the file and command tools are off because their folder {root} is {what}; to offer them anyway, name it in \
+         NEURAXIS_TOOLS__ROOT (or --set tools.root=… on the command line)"
     )
 }
 

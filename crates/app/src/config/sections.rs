@@ -148,7 +148,8 @@ fn folder<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>,
     let folder = PathBuf::deserialize(deserializer)?;
     if folder.as_os_str().is_empty() {
         return Err(D::Error::custom(
-            "expected a folder, found an empty text: name one, such as \".\" for the working directory, or leave it out",
+            "expected a folder, found an empty string: name one, such as \".\" for the working directory, or leave it \
+             out",
         ));
     }
     Ok(Some(folder))
@@ -169,12 +170,13 @@ fn variable_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Stri
         // A potential key is not shown.
         if !is_name_of_variable(name) || may_be_key(name) {
             return Err(D::Error::custom(
-                "expected names of variables, such as \"HTTPS_PROXY\", without values",
+                "expected variable names, such as \"HTTPS_PROXY\", without values",
             ));
         }
         if sounds_secret(name) {
             return Err(D::Error::custom(format!(
-                "{name} sounds like a secret, and commands get none: name variables of a proxy, of certificates and the like"
+                "{name} looks like a secret, which commands never get: name variables for proxies, certificates and \
+                 the like"
             )));
         }
     }

@@ -145,14 +145,14 @@ fn endpoint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D
         return Err(malformed());
     }
     if !url.username().is_empty() || url.password().is_some() {
-        let misplaced = "a key has no place in an endpoint: name it in OTEL_EXPORTER_OTLP_HEADERS";
+        let misplaced = "an endpoint must not contain a key; set it in OTEL_EXPORTER_OTLP_HEADERS";
         return Err(D::Error::custom(misplaced));
     }
     Ok(Some(url))
 }
 
 fn malformed<E: Error>() -> E {
-    E::custom("expected a URL of http or https, such as http://127.0.0.1:4318")
+    E::custom("expected an http or https URL, such as http://127.0.0.1:4318")
 }
 
 /// Checks that credentials for spans are not sent to an endpoint that the file of the working directory names.

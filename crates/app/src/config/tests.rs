@@ -114,8 +114,8 @@ fn a_role_of_one_s_own_is_used_where_a_mode_or_channel_names_it() {
         panic!("not one notice: {notices:?}")
     };
     assert!(
-        notice.contains("names the role vision: its model is asked at most by whoever chooses it")
-            && notice.contains("where no other role has a model"),
+        notice.contains("names the role vision: its model is used only if it is chosen explicitly")
+            && notice.contains("if no other role has a model"),
         "{notice}"
     );
     assert!(notice.contains("neuraxis.toml:1"), "{notice}");

@@ -43,7 +43,8 @@ pub(super) fn unprotected(web: &WebConfig, layers: &Layers) -> Option<String> {
     is_open_to_others(url).then(|| {
         let url = without_secrets(url);
         format!(
-            "{at}: the key that {KEY} names is sent to {url} unencrypted: whoever is on the way can read it; use https"
+            "{at}: the key that {KEY} names is sent to {url} unencrypted, so anyone on the network path can read it; \
+             use https"
         )
     })
 }

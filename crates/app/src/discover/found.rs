@@ -208,7 +208,8 @@ mod tests {
             notices,
             [
                 "no model configured: answering offline, by rules (export OPENAI_API_KEY or DEEPSEEK_API_KEY or ANTHROPIC_API_KEY, or run `neuraxis setup`)",
-                "127.0.0.1:8080 answers, but asks for a key: set provider, base_url and api_key_env in [models.reasoning]",
+                "127.0.0.1:8080 answers, but requires a key: set provider, base_url and api_key_env in \
+                 [models.reasoning]",
             ]
         );
     }

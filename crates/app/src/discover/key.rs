@@ -23,7 +23,7 @@ pub enum KeyError {
     TwoPlaces,
     /// The variable is not set, or contains nothing that could be a key.
     #[error(
-        "the environment variable {variable} that api_key_env names is not set, or empty; export it first"
+        "the environment variable {variable} that api_key_env names is not set or is empty; export it first"
     )]
     NoVariable {
         /// The variable.
@@ -44,19 +44,19 @@ pub enum KeyError {
         path: PathBuf,
     },
     /// The file is larger than any key.
-    #[error("{} has more than {MAX_BYTES} bytes, which no key has", path.display())]
+    #[error("{} has more than {MAX_BYTES} bytes, too many for a key", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
     },
     /// The path leads to a folder, a pipe or something else that is not a regular file.
-    #[error("{} is no file", path.display())]
+    #[error("{} is not a file", path.display())]
     NoFile {
         /// The folder, pipe or other thing.
         path: PathBuf,
     },
     /// Other users of this machine can read or modify the file.
-    #[error("other users can read or change {}; make it yours alone: chmod 600", path.display())]
+    #[error("other users can read or change {}; restrict it to its owner: chmod 600", path.display())]
     Exposed {
         /// The file.
         path: PathBuf,

@@ -19,7 +19,7 @@ const CONNECT_WITHIN: Duration = Duration::from_millis(200);
 const PROBE_WITHIN: Duration = Duration::from_millis(1_500);
 
 /// Advice if it is not certain that it is a model server.
-const LOOK_AT_LOG: &str = "if it is your model server, look at its log";
+const LOOK_AT_LOG: &str = "if it is your model server, check its log";
 
 /// A model server that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,21 +107,21 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (found, what_to_do) = match self {
             Self::OtherUser => (
-                "belongs to another user of this machine, and is not asked",
-                "if it is meant, set provider and base_url in [models.reasoning]",
+                "belongs to another user of this machine and is not used",
+                "to use it, set provider and base_url in [models.reasoning]",
             ),
             Self::WantsKey => (
-                "answers, but asks for a key",
+                "answers, but requires a key",
                 "set provider, base_url and api_key_env in [models.reasoning]",
             ),
             Self::NoModel => (
                 "is a model server, but has no model",
-                "load one there, then try again",
+                "load one, then try again",
             ),
-            Self::Busy => ("answers, but has too much to do", "try again in a moment"),
+            Self::Busy => ("answers, but is too busy", "try again in a moment"),
             Self::Fails { .. } => ("answers, but fails", LOOK_AT_LOG),
-            Self::Silent => ("takes connections, but does not answer", LOOK_AT_LOG),
-            Self::HangsUp => ("takes connections, but closes them", LOOK_AT_LOG),
+            Self::Silent => ("accepts connections, but does not answer", LOOK_AT_LOG),
+            Self::HangsUp => ("accepts connections, but closes them", LOOK_AT_LOG),
             Self::Foreign => (
                 "answers, but is not a model server",
                 "if yours is elsewhere, set provider and base_url in [models.reasoning]",
@@ -326,15 +326,15 @@ mod tests {
         assert_eq!(
             told(&search, &places),
             [
-                "place 1 answers, but asks for a key: set provider, base_url and api_key_env in [models.reasoning]",
-                "place 2 answers, but fails with status 500: if it is your model server, look at its log",
+                "place 1 answers, but requires a key: set provider, base_url and api_key_env in [models.reasoning]",
+                "place 2 answers, but fails with status 500: if it is your model server, check its log",
                 &foreign(3),
                 &foreign(4),
                 &foreign(5),
-                "place 6 takes connections, but closes them: if it is your model server, look at its log",
-                "place 7 takes connections, but does not answer: if it is your model server, look at its log",
-                "place 8 is a model server, but has no model: load one there, then try again",
-                "place 9 answers, but has too much to do: try again in a moment",
+                "place 6 accepts connections, but closes them: if it is your model server, check its log",
+                "place 7 accepts connections, but does not answer: if it is your model server, check its log",
+                "place 8 is a model server, but has no model: load one, then try again",
+                "place 9 answers, but is too busy: try again in a moment",
             ]
         );
     }

@@ -64,7 +64,7 @@ impl fmt::Display for Scope {
 
 /// A string that is not the name of a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is not a scope; the scopes are turns, read, approve, metrics and admin")]
+#[error("unknown scope; the scopes are turns, read, approve, metrics and admin")]
 #[non_exhaustive]
 pub struct UnknownScope;
 

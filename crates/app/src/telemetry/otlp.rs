@@ -38,7 +38,7 @@ impl Variables<'_> {
         };
         let url: Option<Url> = value.parse().ok();
         let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
-        let malformed = || wrong(name, "expected a URL of http or https".to_owned());
+        let malformed = || wrong(name, "expected an http or https URL".to_owned());
         url.ok_or_else(malformed).map(Some)
     }
 
@@ -58,7 +58,7 @@ impl Variables<'_> {
             true => Ok(()),
             false => Err(wrong(
                 PROPAGATORS,
-                "traces are passed on as tracecontext alone, which it does not name".to_owned(),
+                "trace context is propagated only as tracecontext, which this list does not include".to_owned(),
             )),
         }
     }

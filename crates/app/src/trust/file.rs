@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 #[non_exhaustive]
 pub enum TrustError {
     /// There is no folder to store them in.
-    #[error("there is no folder for your data, so that nothing can be remembered; set HOME")]
+    #[error("there is no data folder, so nothing can be remembered; set HOME")]
     NoDataFolder,
     /// The path of the folder cannot be written as text.
     #[error("{}: the name of the folder is not Unicode; name its file with --config", folder.display())]
@@ -42,13 +42,13 @@ pub enum TrustError {
         source: io::Error,
     },
     /// Another user may have written the file.
-    #[error("{} is a link, no file, or can be written by others; remove it", file.display())]
+    #[error("{} is a link, not a regular file, or writable by other users; remove it", file.display())]
     Foreign {
         /// The file.
         file: PathBuf,
     },
     /// The file contains something else.
-    #[error("{} does not hold what you trust; remove it", file.display())]
+    #[error("{} is not a list of what you trust; remove it", file.display())]
     Damaged {
         /// The file.
         file: PathBuf,
@@ -149,7 +149,7 @@ impl FileLock {
                     std::thread::sleep(PAUSE);
                 }
                 Err(TryLockError::WouldBlock) => {
-                    let held = "another program has it for too long";
+                    let held = "another program has held it for too long";
                     return Err(failed(io::Error::new(io::ErrorKind::TimedOut, held)));
                 }
             }

@@ -136,7 +136,8 @@ impl FolderRules {
             .filter(|letter| !letter.is_control())
             .collect();
         format!(
-            "# What you allowed in {folder}.\n# Change or remove what should be asked about again; `neuraxis trust remove` takes all of it back.\n"
+            "# What you allowed in {folder}.\n# Change or remove rules to be asked again; `neuraxis trust remove` \
+             removes all of them.\n"
         )
     }
 }

@@ -473,7 +473,7 @@ fn the_doctor_does_not_deny_a_file_that_it_cannot_read() {
 fn the_doctor_says_why_a_key_cannot_be_read_from_its_file_and_advises_nothing_that_is_refused() {
     for (file, said) in [
         ("no-such-key", "no-such-key: No such file or directory"),
-        (".", " is no file"),
+        (".", " is not a file"),
     ] {
         let text = format!("[models.reasoning]\nprovider = 'deepseek'\napi_key_file = '{file}'\n");
         let machine = Machine::new().with_file("neuraxis.toml", text);

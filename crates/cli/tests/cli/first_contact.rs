@@ -17,7 +17,7 @@ fn where_nothing_can_be_kept_it_answers_all_the_same_and_says_so() {
     let done = machine.run(["ask", "What time is it?"]);
     assert!(
         done.stderr
-            .contains("cannot be written: sessions end with the program"),
+            .contains("is not writable, so sessions end with the program"),
         "{done:?}"
     );
     assert!(done.stdout_of(0).contains("It is"));

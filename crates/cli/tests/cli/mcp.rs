@@ -154,7 +154,7 @@ fn an_answer_uses_a_server_and_one_that_does_not_come_up_costs_its_tools_alone()
     );
     assert!(
         done.stderr
-            .contains("MCP server silent is not connected after 200ms"),
+            .contains("MCP server silent did not connect within 200ms"),
         "{done:?}"
     );
 }
@@ -214,7 +214,7 @@ fn whoever_looks_at_a_server_that_says_nothing_is_told_that_it_is_waited_for() {
 
     let asked = machine.run(["ask", "What time is it?"]);
     assert_eq!(asked.code, Some(0), "{asked:?}");
-    let absent = "MCP server silent has not said whether it offers \"silent__*\"";
+    let absent = "MCP server silent has not reported whether it offers \"silent__*\"";
     assert!(asked.stderr.contains(absent), "{asked:?}");
 }
 

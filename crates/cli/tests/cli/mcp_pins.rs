@@ -77,7 +77,7 @@ fn where_it_is_not_known_what_was_accepted_a_server_is_not_said_to_have_no_tools
     let machine = machine().with_private("data/neuraxis/mcp-tools.toml", "servers = 1\n");
     for command in ["test", "trust"] {
         let complaint = machine.run(["mcp", command, "shop0"]).complaint(1);
-        let why = "mcp-tools.toml does not hold what you trust; remove it";
+        let why = "mcp-tools.toml is not a list of what you trust; remove it";
         assert!(complaint.contains(why), "{complaint}");
     }
 }

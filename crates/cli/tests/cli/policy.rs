@@ -228,8 +228,8 @@ fn tools_that_are_not_there_now_are_a_warning_in_every_command() {
     let machine = Machine::new().with_file("later.toml", text);
     let said = machine.run(["policy", "check", "later.toml"]).stdout_of(0);
     for expected in [
-        "later.toml:3: warning: rules.r.tools: no server is configured that has \"shop__query\"",
-        "later.toml:3: warning: rules.r.tools: no server is configured that has \"github__list_*\"",
+        "later.toml:3: warning: rules.r.tools: no configured server has \"shop__query\"",
+        "later.toml:3: warning: rules.r.tools: no configured server has \"github__list_*\"",
         "later.toml:3: warning: rules.r.tools: there is no tool web_search unless [web.search] names a service",
         "later.toml:3: warning: rules.r.tools: there is no tool web_s* unless [web.search] names a service",
         "later.toml: a policy with 3 rules",

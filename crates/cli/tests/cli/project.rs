@@ -64,7 +64,7 @@ fn a_user_who_forbade_it_in_an_earlier_version_is_told_that_it_is_the_rule_now()
         "What time is it?",
     ]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    let told = "note: --set: config.project_policy has no effect any more and can be removed: ";
+    let told = "note: --set: config.project_policy no longer has any effect and can be removed: ";
     assert!(
         done.stderr.contains(told) && done.stderr.contains(NOTE),
         "{done:?}"

@@ -196,7 +196,7 @@ fn a_configuration_that_cannot_serve_is_refused_with_exit_code_2_before_anything
         ),
         (
             "provider = 'openai'\nmodel = 'm'\nheaders_env = { x-token = 'NO_TOKEN' }".to_owned(),
-            "neuraxis.toml:4:1: models.reasoning: the environment variable NO_TOKEN, which is to hold the header x-token",
+            "neuraxis.toml:4:1: models.reasoning: the environment variable NO_TOKEN for the header x-token",
         ),
         (
             "provider = 'openai'\nmodel = 'm'\napi = 'chat'\nstore = true".to_owned(),

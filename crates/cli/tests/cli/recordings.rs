@@ -160,7 +160,7 @@ fn what_was_not_replayed_is_a_warning_and_with_strict_an_error() {
 
     let done = machine.run(["ask", "--replay", "both.cassette", QUESTION]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    let expected = "warning: 2 of 4 recordings were not played, the first of them exchange ";
+    let expected = "warning: 2 of 4 recordings were not played; the first is exchange ";
     assert!(done.stderr.contains(expected), "{}", done.stderr);
     let done = machine.run(["ask", "--replay", "both.cassette", "--strict", QUESTION]);
     assert_eq!(done.code, Some(1), "{done:?}");
@@ -183,7 +183,7 @@ fn that_a_key_is_a_word_of_the_request_is_told_where_it_is_recorded() {
         let mut ask = machine.command(["ask", "--record", file, "All or nothing?"]);
         let done: Done = ask.env("MY_KEY", key).output().unwrap().into();
         assert_eq!(done.code, Some(0), "{done:?}");
-        let told = "answers only where the same one is configured";
+        let told = "answers only where the same secret is configured";
         assert_eq!(done.stderr.contains(told), is_told, "{done:?}");
     }
 }

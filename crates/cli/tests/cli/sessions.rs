@@ -568,7 +568,7 @@ fn a_data_folder_that_cannot_be_written_is_named_with_what_to_do() {
         command.env("XDG_DATA_HOME", machine.path("file"));
         let done = Done::from(command.output().unwrap());
         assert_eq!(done.code, Some(code), "{done:?}");
-        let told = "work/file/neuraxis cannot be written";
+        let told = "work/file/neuraxis is not writable";
         assert!(done.stderr.contains(told), "{done:?}");
         let what_to_do = "--set store.url=sqlite://FILE";
         assert!(done.stderr.contains(what_to_do), "{done:?}");

@@ -76,7 +76,7 @@ fn variables_go_nowhere_until_this_very_content_is_trusted() {
 #[test]
 fn whoever_trusts_a_list_of_prices_that_cannot_be_used_is_told_of_it() {
     let machine = Machine::new().with_untrusted("[price_list]\nfile = 'prices.toml'\n");
-    let said = "cannot read the list of prices ";
+    let said = "cannot read the price list ";
     let shown = run(&machine, &["trust", "show"]).stdout_of(0);
     assert!(shown.contains(said), "{shown}");
     let added = run(&machine, &["trust", "add", "--yes"]);
@@ -432,7 +432,7 @@ fn what_is_trusted_is_kept_for_the_owner_alone_and_never_in_the_project() {
             .contains("is not trusted; ignored: modes.moderate.max_turns"),
         "{done:?}"
     );
-    assert!(done.stderr.contains("can be written by others"), "{done:?}");
+    assert!(done.stderr.contains("writable by other users"), "{done:?}");
 }
 
 #[test]
@@ -453,8 +453,7 @@ fn the_home_folder_is_no_project_unless_a_flag_says_so() {
     let mut command = machine.command(["ask", "What time is it?"]);
     let done = Done::from(command.current_dir(machine.home()).output().unwrap());
     assert!(
-        done.stderr
-            .contains("the tools for files and commands are not offered"),
+        done.stderr.contains("the file and command tools are off"),
         "{done:?}"
     );
     assert!(done.stderr.contains("is your home folder"), "{done:?}");
@@ -467,7 +466,7 @@ fn where_no_tools_of_a_project_are_offered_every_command_says_why() {
         let mut command = machine.command(arguments);
         Done::from(command.current_dir(machine.home()).output().unwrap())
     };
-    let why = "the tools for files and commands are not offered";
+    let why = "the file and command tools are off";
     for arguments in [
         &["tools", "call", "read_file", r#"{"path":"x"}"#][..],
         &["policy", "explain", "--tool", "read_file", "x"],
@@ -533,7 +532,7 @@ fn a_tool_that_may_come_later_is_told_and_so_is_a_slip_of_an_untrusted_file() {
     let done = machine.run(["ask", "What time is it?"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     for told in [
-        "rules.a.tools: no server is configured that has \"github__*\"",
+        "rules.a.tools: no configured server has \"github__*\"",
         "rules.a.tools: there is no tool web_search unless [web.search] names a service",
     ] {
         assert!(done.stderr.contains(told), "{done:?}");
@@ -585,7 +584,7 @@ fn a_line_of_a_projects_instructions_is_shown_whole_and_as_it_stands() {
     let machine = machine.with_file("AGENTS.md", b"caf\xe9\n");
     let shown = machine.run(["trust", "show"]).stdout_of(0);
     assert!(
-        shown.contains("AGENTS.md is ignored: it is not text in UTF-8\n"),
+        shown.contains("AGENTS.md is ignored: it is not UTF-8 text\n"),
         "{shown}"
     );
     assert!(!shown.contains("tells agents"), "{shown}");

@@ -160,14 +160,14 @@ async fn a_server_whose_named_file_is_missing_does_not_start_and_one_without_key
     for expected in [
         "the keys of clients cannot be read",
         "keys.json, which [server] keys names",
-        "`neuraxis-server keys create --owner NAME` makes it",
+        "`neuraxis-server keys create --owner NAME` creates it",
     ] {
         assert!(said.contains(expected), "{said}");
     }
     assert!(!file.exists());
     let (code, _, said) = keys(folder.path(), &["list"]).await;
     assert_eq!(code, 1, "{said}");
-    let expected = "keys.json, which [server] keys names: put it back first";
+    let expected = "keys.json, which [server] keys names: if it existed before, restore it first";
     assert!(said.contains(expected), "{said}");
     let (code, _, said) = keys(folder.path(), &["create", "--owner", "ada"]).await;
     assert_eq!(code, 0, "{said}");
@@ -215,7 +215,7 @@ async fn a_file_that_is_damaged_leaves_the_keys_and_the_log_says_so_once() {
         "{said}"
     );
     assert!(
-        said.contains("put a copy of it back, or delete it and make new keys"),
+        said.contains("restore it from a copy, or delete it and create new keys"),
         "{said}"
     );
 }
@@ -414,7 +414,7 @@ async fn a_key_that_would_make_no_sense_is_not_made() {
     let (code, _, said) = keys(folder.path(), &["revoke", "0123"]).await;
     assert_eq!(code, 1);
     assert!(
-        said.contains("server-keys.json, so that no key in it can be revoked"),
+        said.contains("server-keys.json, so no key in it can be revoked"),
         "{said}"
     );
     fs::rename(away, file).unwrap();

@@ -177,7 +177,7 @@ fn a_variable_with_one_underscore_in_place_of_two_is_told_which_was_meant() {
         ),
     ] {
         let said = complaint_about_variable(name, value);
-        let expected = format!("{name}: there is no such key; did you mean {meant}?");
+        let expected = format!("{name}: unknown key; did you mean {meant}?");
         assert!(said.starts_with(&expected), "{said}");
     }
     for name in ["NEURAXIS_MODELS_DIR", "NEURAXIS_HOME_DIR"] {

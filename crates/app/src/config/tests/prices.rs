@@ -59,7 +59,7 @@ fn a_list_that_cannot_be_used_is_named_with_its_file_and_its_fault() {
     let complaint = machine.complaint();
     assert!(complaint.contains("none.toml"), "{complaint}");
     assert!(
-        complaint.contains("cannot read the list of prices"),
+        complaint.contains("cannot read the price list"),
         "{complaint}"
     );
 }
@@ -110,7 +110,7 @@ fn a_list_that_was_not_there_when_its_project_was_trusted_is_not_trusted() {
     let machine = Machine::new().with_file(FOUND, "[price_list]\nfile = 'prices.toml'\n");
     let complaint = machine.complaint();
     assert!(
-        complaint.contains("cannot read the list of prices"),
+        complaint.contains("cannot read the price list"),
         "{complaint}"
     );
     let machine = machine.with_file("work/prices.toml", LIST);

@@ -267,8 +267,8 @@ fn all_other_sections_are_ignored_known_or_not_the_most_dangerous_first() {
     for meaning in [
         "sends what you type, and the key in OPENAI_API_KEY, to http://evil.example/v1",
         "sends the variable AWS_SECRET_ACCESS_KEY as the header x-a",
-        "offers no tools for files and commands: that is the root of the file system",
-        "keeps your sessions in postgres://***@evil.example/x",
+        "turns off the file and command tools: that is the root of the file system",
+        "stores your sessions in postgres://***@evil.example/x",
         "copies your conversations to log",
     ] {
         assert!(said.contains(meaning), "{meaning} is not in {said}");
@@ -312,12 +312,12 @@ fn what_takes_sessions_or_decides_on_money_is_said_before_what_is_harmless() {
     assert_eq!(
         said,
         [
-            "lets the prices in prices.toml, as they are now, say what budgets count",
-            "lets pages of these origins ask the server",
+            "lets the prices in prices.toml, as they are now, determine what counts against budgets",
+            "lets web pages from these origins send requests to the server",
             "writes conversations to /shared before servers delete them",
-            "lets servers delete sessions in which nothing happens for 1h",
+            "lets servers delete sessions that are idle for 1h",
             "changes how the server is reached and used",
-            "changes how sessions are kept",
+            "changes how sessions are stored",
         ]
     );
 }
@@ -363,7 +363,8 @@ fn of_an_address_that_would_get_a_key_of_the_user_it_is_said_that_this_is_an_err
     let config = machine.load().unwrap();
     assert_eq!(
         config.found().unwrap().changes()[0].meaning,
-        "sends what you type to http://evil.example/v1; where your own key would go along that is an error, since the file has to name it as well"
+        "sends what you type to http://evil.example/v1; if your own key would be sent along, that is an error, \
+         because the file must name the key too"
     );
 }
 
@@ -456,7 +457,7 @@ fn its_tools_are_never_moved_into_what_is_protected() {
         assert_eq!(tools, work.canonicalize().unwrap(), "{root}");
         let changes = config.found().unwrap().changes();
         let said: Vec<&str> = changes.iter().map(|it| it.meaning.as_str()).collect();
-        let expected = "cannot be used: nothing may be written to that folder";
+        let expected = "cannot be used: writing to that folder is not allowed";
         assert_eq!(said, [expected], "{root}");
     }
 }

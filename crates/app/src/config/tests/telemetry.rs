@@ -140,7 +140,7 @@ fn a_slip_is_named_with_its_place_and_what_can_stand_there() {
         ),
         (
             "[telemetry.otlp]\nendpoint = 'otel:4317'\n",
-            "expected a URL of http or https",
+            "expected an http or https URL",
         ),
         (
             "[telemetry.otlp]\nendpoint = 'https://me:sk-canary@otel.example'\n",

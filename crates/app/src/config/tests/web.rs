@@ -75,17 +75,14 @@ fn a_file_of_a_stranger_opens_no_host_and_asks_no_service() {
         [
             (
                 "web.search.base_url",
-                "sends what is searched for to https://elsewhere.example"
+                "sends search queries to https://elsewhere.example"
             ),
             (
                 "web.allow_hosts",
-                "lets web_fetch reach these hosts, also in your own network"
+                "lets web_fetch reach these hosts, including those in your own network"
             ),
-            (
-                "web.search.provider",
-                "sends what is searched for to searxng"
-            ),
-            ("web.robots", "changes how pages of the web are fetched"),
+            ("web.search.provider", "sends search queries to searxng"),
+            ("web.robots", "changes how web pages are fetched"),
         ]
     );
 }
