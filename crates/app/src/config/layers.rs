@@ -146,7 +146,7 @@ impl Layers {
         (at != Origin::Default).then(|| {
             format!(
                 "{at}: {RETIRED_KEY} no longer has any effect and can be removed: a neuraxis.toml in the working \
-                 directory can only restrict until it is trusted"
+                 directory can only restrict what is allowed until it is trusted"
             )
         })
     }

@@ -22,8 +22,8 @@ use crate::quantities::brief;
 const RECORDING: &str = "cassette";
 
 /// How to fix a model whose thinking used up the limit of a small reply.
-const THINK_LESS: &str = "nothing, if runs get answers: they allow more tokens; otherwise let the model think less, \
-                          or raise the mode's max_output_tokens";
+const THINK_LESS: &str = "no action needed if runs get answers, since they allow more tokens; otherwise let the model \
+     think less, or raise the mode's max_output_tokens";
 
 /// How to fix a model that answers only if it is not offered a tool.
 const NO_TOOLS: &str = "choose a model that supports tools, enable them on its server (vLLM: \
