@@ -256,7 +256,7 @@ fn a_server_is_not_added_under_the_name_of_one_that_the_folder_has() {
     let add = ["mcp", "add", "shop", "--url", "https://shop.example/mcp"];
     let refused = machine.run(add).complaint(2);
     assert!(
-        refused.contains("a server named shop stands in neuraxis.toml:"),
+        refused.contains("a server named shop already exists in neuraxis.toml:"),
         "{refused}"
     );
     machine.run(["mcp", "list"]).stdout_of(0);
