@@ -41,8 +41,7 @@ impl Trust {
         // An acceptance would be lost with this process, and other processes would not see it.
         PinFile::of(&loaded.environment).map_err(|why| {
             CommandError::from(why).hint(
-                "a running neuraxis-server offers the accepted tools after a restart or a configuration reload \
-                 (SIGHUP)",
+                "a running neuraxis-server accepts the tools as they are when it restarts or reloads its configuration (SIGHUP)",
             )
         })?;
         let server = connected(&loaded, &self.name).await?;
