@@ -14,18 +14,18 @@ pub struct ListenAddress(SocketAddr);
 #[non_exhaustive]
 pub enum ListenAddressError {
     /// The text is not a socket address.
-    #[error("it must be an IP address and a port, such as 127.0.0.1:8787 or [::1]:8787")]
+    #[error("expected an IP address and a port, such as 127.0.0.1:8787 or [::1]:8787")]
     Malformed,
     /// Other machines could reach it, and clients need no key.
     #[error(
-        "{0} is not a loopback address: without keys, anybody who can reach it could use the models and tools of this \
-         machine; make one with `neuraxis-server keys create --owner NAME`, or listen on 127.0.0.1 or [::1]"
+        "{0} is not a loopback address: without keys, anyone who can reach it could use this machine's models and \
+         tools; create a key with `neuraxis-server keys create --owner NAME`, or listen on 127.0.0.1 or [::1]"
     )]
     NotLoopback(SocketAddr),
     /// Keys would be sent unencrypted.
     #[error(
-        "{0} is not a loopback address: without encryption, anybody on the way to it could read the keys of its clients; set \
-         `[server] behind_proxy = true` where a proxy that encrypts stands before it, or a certificate and a key in \
+        "{0} is not a loopback address: without encryption, keys could be read on the network; set `[server] \
+         behind_proxy = true` if an encrypting proxy is in front of the server, configure a certificate and a key in \
          `[server.tls]`, or listen on 127.0.0.1 or [::1]"
     )]
     Unencrypted(SocketAddr),

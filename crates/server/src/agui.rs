@@ -51,10 +51,10 @@ pub(crate) fn described() -> Operation {
     operation(
         "run_agui",
         Tag::Protocols,
-        "Begins a run for a front end of AG-UI, or lets one go on.",
+        "Starts or resumes a run for an AG-UI front end.",
     )
     .description(
-        "docs.ag-ui.com: what fails once the run was taken is an event of its own, `RUN_ERROR`.",
+        "docs.ag-ui.com: failures after the run was accepted are sent as an event, `RUN_ERROR`.",
     )
     .body::<Wire>(example)
     .answers_their_events("The events of the run, each with its `type`.")
@@ -209,7 +209,7 @@ async fn asked(
     }
     let open: Vec<String> = open.iter().map(WaitingApproval::question).collect();
     let detail = format!(
-        "interrupts of this thread are open: answer them by resume first: {}",
+        "this thread has open interrupts; answer them with resume first: {}",
         open.join(", ")
     );
     Ok(Some(Problem::new(&SESSION_BUSY, detail)))

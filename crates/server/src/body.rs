@@ -36,13 +36,13 @@ pub(crate) async fn json_of(
     if !headers.get(header::CONTENT_TYPE).is_some_and(is_json) {
         return Err(Problem::new(
             &NOT_JSON,
-            "the body must be JSON, sent with the header Content-Type: application/json",
+            "the body must be JSON, with the header Content-Type: application/json",
         ));
     }
     if is_encoded(headers) {
         return Err(Problem::new(
             &ENCODED_BODY,
-            "the body must be sent as it is, neither compressed nor with another Content-Encoding than identity",
+            "the body must not be compressed or have any Content-Encoding except identity",
         ));
     }
     // The body is not read, so a client that sent `Expect: 100-continue` gets this answer without sending it.
@@ -51,8 +51,9 @@ pub(crate) async fn json_of(
     }
     let bytes = read(body, most).await?;
     if most > MAX_BYTES && values(&bytes) > MAX_VALUES {
-        let detail =
-            format!("the body may hold {MAX_VALUES} texts, numbers, lists and objects at most");
+        let detail = format!(
+            "the body may contain at most {MAX_VALUES} strings, numbers, lists and objects"
+        );
         return Err(Problem::new(&BODY_TOO_LARGE, detail));
     }
     Ok(bytes)
@@ -124,7 +125,7 @@ async fn read(body: Body, most: usize) -> Result<Vec<u8>, Problem> {
         let chunk = chunk.map_err(|_| {
             Problem::new(
                 &INVALID_BODY,
-                "the body ended early, or its chunks are not framed as HTTP demands",
+                "the body ended early, or its chunked encoding is invalid",
             )
         })?;
         if bytes.len() + chunk.len() > most {
@@ -143,7 +144,7 @@ fn allowed(bytes: usize) -> Duration {
 fn too_slow(bytes: usize) -> Problem {
     let seconds = allowed(bytes).as_secs();
     let detail =
-        format!("the body did not arrive within {seconds} seconds: {bytes} bytes of it came");
+        format!("the body did not arrive within {seconds} seconds; received {bytes} bytes");
     Problem::new(&BODY_TIMEOUT, detail)
 }
 
@@ -155,7 +156,7 @@ fn length(headers: &HeaderMap) -> Option<usize> {
 
 fn too_large(most: usize) -> Problem {
     let mebibytes = most / MAX_BYTES;
-    let detail = format!("the body may have {most} bytes ({mebibytes} MiB) at most");
+    let detail = format!("the body exceeds the limit of {most} bytes ({mebibytes} MiB)");
     Problem::new(&BODY_TOO_LARGE, detail).with("max_bytes", most)
 }
 

@@ -56,7 +56,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let caller = parts.extensions.get().cloned();
-        caller.ok_or_else(|| internal(&"nobody decided who asks"))
+        caller.ok_or_else(|| internal(&"the caller was not identified"))
     }
 }
 
@@ -90,7 +90,7 @@ impl Caller {
         }
         let names: Vec<&str> = scopes.into_iter().map(Scope::as_str).collect();
         let detail = format!(
-            "this needs a key with the scope {scope}; this one has {}",
+            "this request needs a key with the scope {scope}; this key has {}",
             names.join(", ")
         );
         Err(Problem::new(&SCOPE_NEEDED, detail).with("scope", scope.as_str()))
@@ -113,7 +113,7 @@ impl Caller {
     pub(crate) fn by(&self) -> Option<String> {
         match self {
             Self::Anyone => None,
-            Self::Local => Some("the user of this machine, over HTTP".to_owned()),
+            Self::Local => Some("the local user, over HTTP".to_owned()),
             Self::Key(key) => {
                 let (owner, id) = (&key.said.owner, &key.said.id);
                 Some(format!("{owner}, over HTTP with key {id}"))
@@ -139,8 +139,9 @@ impl Caller {
             return Ok(());
         }
         let session = run.session.as_str();
-        let detail =
-            format!("the session {session} is another owner's, who alone says something in it");
+        let detail = format!(
+            "the session {session} belongs to another owner; only its owner can add messages to it"
+        );
         Err(Problem::new(&NO_SUCH_SESSION, detail).with("session_id", session))
     }
 
@@ -187,11 +188,11 @@ impl Caller {
         };
         // Not every store supports a search for this character.
         if owner.contains('\0') {
-            let detail = "owner must not hold the character U+0000, as no owner does";
+            let detail = "owner must not contain the character U+0000, because no owner does";
             return Err(Problem::new(&INVALID_QUERY, detail));
         }
         if self.sees().is_some_and(|own| own != owner) {
-            let detail = "owner: a key without the scope admin sees what is its own owner's alone";
+            let detail = "owner: without the scope admin, a key sees only its own owner's data";
             return Err(Problem::new(&INVALID_QUERY, detail));
         }
         Ok(Some(owner))
@@ -331,7 +332,7 @@ impl Caller {
         let records = limited.orchestrator().sessions().records(run).await?;
         let view = RunView::of(&records);
         let (Some(session), Some(decision)) = (view.session(), view.decision()) else {
-            let detail = "nothing on record says in which mode the run is";
+            let detail = "the run's records do not state its mode";
             return Err(Problem::new(&MODE_NOT_ALLOWED, detail));
         };
         let mut request = UserRequest::new(session.clone(), "");
@@ -432,9 +433,9 @@ fn not_allowed<'a>(
 ) -> Problem {
     let names: Vec<&str> = allowed.collect();
     let detail = match names.is_empty() {
-        true => format!("this key may use no {field}"),
+        true => format!("this key cannot use any {field}"),
         false => format!(
-            "this key may not use {field} {asked}; allowed: {}",
+            "this key cannot use {field} {asked}; allowed: {}",
             names.join(", ")
         ),
     };

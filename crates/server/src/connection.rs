@@ -103,8 +103,8 @@ impl Accepted {
         let agreed = Box::pin(timeout(TLS_TIMEOUT, tls.acceptor().accept(stream))).await;
         match agreed.map(|agreed| agreed.map(Box::pin)) {
             Ok(Ok(stream)) => self.converse(stream).await,
-            Ok(Err(error)) => tracing::debug!(%error, "a client and the server agree on no TLS"),
-            Err(_) => tracing::debug!("a client took too long to begin TLS"),
+            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+            Err(_) => tracing::debug!("TLS handshake timed out"),
         }
     }
 
@@ -134,7 +134,7 @@ impl Accepted {
         });
         let talk = protocol.serve_connection(stream, watched);
         if let Err(error) = watcher.watch(talk).await {
-            tracing::debug!(%error, "a connection broke");
+            tracing::debug!(%error, "connection failed");
         }
         drop(permit);
     }

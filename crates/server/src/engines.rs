@@ -134,7 +134,7 @@ impl Engines {
         drop(list);
         tokio::spawn(async move {
             for run in former.suspend(GRACE).await {
-                tracing::info!(%run, "a run did not end in time: the new engine goes on with it");
+                tracing::info!(%run, "a run did not end in time; the new engine resumes it");
             }
             clients.end_streams();
             let mut list = all.lock().unwrap_or_else(PoisonError::into_inner);

@@ -81,11 +81,13 @@ impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Untaken(waited) => {
-                write!(f, "nothing was taken for {} seconds", waited.as_secs())
+                write!(
+                    f,
+                    "the client read nothing for {} seconds",
+                    waited.as_secs()
+                )
             }
-            Self::NoKey => {
-                f.write_str("the key that was shown was revoked or changed, or has expired")
-            }
+            Self::NoKey => f.write_str("the key was revoked or changed, or has expired"),
         }
     }
 }
@@ -129,7 +131,7 @@ pub(crate) fn last_of(headers: &HeaderMap) -> Result<Seq, Problem> {
         is_number && ids.next().is_none()
     });
     digits.and_then(|id| id.parse().ok()).map(Seq).ok_or_else(|| {
-        let detail = "the header Last-Event-ID must be the id of the last record that was received, a number, once";
+        let detail = "the header Last-Event-ID must be sent once, with the id (a number) of the last record received";
         Problem::new(&INVALID_LAST_EVENT_ID, detail).with("header", LAST.as_str())
     })
 }
@@ -141,7 +143,7 @@ pub(crate) fn check_last(last: Seq, newest: Seq) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = format!(
-        "the run has no record {last}, its last one is {newest}: leave the header Last-Event-ID out to hear everything"
+        "the run has no record {last}; its last record is {newest}; omit the header Last-Event-ID to receive all events"
     );
     let problem = Problem::new(&NO_SUCH_EVENT, detail);
     Err(problem

@@ -56,7 +56,7 @@ fn check(limited: &Limited, request: &Request) -> Result<(), Problem> {
     if !takes_any_host && !is_this_machine(host.host()) {
         return Err(Problem::new(
             &FOREIGN_HOST,
-            "the header Host names another machine; this server answers to localhost, 127.0.0.1 and [::1]",
+            "the header Host names another machine; this server accepts localhost, 127.0.0.1 and [::1]",
         ));
     }
     match all(request.headers(), &header::ORIGIN).as_slice() {
@@ -84,13 +84,13 @@ fn is_bare_probe(request: &Request) -> bool {
 /// Returns the host that the request is meant for.
 fn host(request: &Request) -> Result<Authority, Problem> {
     let [host] = all(request.headers(), &header::HOST)[..] else {
-        return Err(invalid_host("a request must have the header Host, once"));
+        return Err(invalid_host("a request must have exactly one Host header"));
     };
     let host: Authority = authority(host)
-        .ok_or_else(|| invalid_host("the header Host is not a host with or without a port"))?;
+        .ok_or_else(|| invalid_host("the header Host is not a host with an optional port"))?;
     match request.uri().authority() {
         Some(other) if *other != host => Err(invalid_host(
-            "the address of the request and the header Host name different hosts",
+            "the request's address and its Host header name different hosts",
         )),
         _ => Ok(host),
     }

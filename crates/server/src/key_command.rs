@@ -18,7 +18,7 @@ use serde_json::Value;
 use self::checks::{expiry, known, line};
 
 const CREATE_EXAMPLES: &str = "\
-The key is printed on standard output, once: only its hash is kept.
+The key is printed on standard output once; only its hash is stored.
 
 Examples:
   neuraxis-server keys create --owner ada
@@ -115,10 +115,10 @@ pub enum KeyCommandError {
         reason: String,
     },
     /// No location for the file of keys exists.
-    #[error("there is no data folder to keep keys in: name a file as [server] keys")]
+    #[error("no data folder for keys; set `[server] keys` to a file")]
     NoPlace,
     /// No key has been created yet.
-    #[error("there are no keys yet: {} was never made", path.display())]
+    #[error("no keys have been created yet: {} does not exist", path.display())]
     NoKeys {
         /// The file that would hold them.
         path: PathBuf,
@@ -127,10 +127,10 @@ pub enum KeyCommandError {
     #[error(transparent)]
     File(#[from] ServerKeysError),
     /// The reader of the list closed the output.
-    #[error("nobody reads the list of keys any more")]
+    #[error("the output was closed before all keys were listed")]
     Unread,
     /// No random bytes are available, or the output could not be written.
-    #[error("the key cannot be made or printed")]
+    #[error("cannot create or print the key")]
     System(#[from] io::Error),
 }
 
@@ -149,7 +149,8 @@ pub(crate) fn run(
             make(create, &file, config.policy(), now)?;
             match is_missing {
                 true => tell(&format!(
-                    "{} was not there, and holds this key alone: if it held others, no server takes them now until it has them back",
+                    "{} did not exist and now contains only this key; if it held other keys, servers reject them \
+                     until they are restored",
                     file.path().display()
                 )),
                 false => Ok(()),
@@ -188,7 +189,7 @@ fn revoke(file: &ServerKeyFile, ids: &[String], now: Timestamp) -> Result<(), Ke
             Err(error @ ServerKeysError::NoSuchKey) => {
                 if ids.len() > 1 {
                     tell(&format!(
-                        "of these ids, number {} is that of no key",
+                        "number {} of the given ids does not exist",
                         at + 1
                     ))?;
                 }
@@ -198,8 +199,8 @@ fn revoke(file: &ServerKeyFile, ids: &[String], now: Timestamp) -> Result<(), Ke
             before => before?,
         };
         tell(&match before.revoked_at {
-            Some(at) => format!("the key {id} was revoked at {at:.0} before"),
-            None => format!("the key {id} of {} is revoked", before.owner.escape_debug()),
+            Some(at) => format!("the key {id} was already revoked at {at:.0}"),
+            None => format!("revoked the key {id} of {}", before.owner.escape_debug()),
         })?;
     }
     missing.map_or(Ok(()), |error| Err(error.into()))
@@ -215,7 +216,7 @@ fn make(
     let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
     let until = key.expires_at.map(|at| format!(" until {at:.0}"));
     let said = format!(
-        "the key {} of {}, for {}{}; this is the only time it is shown",
+        "created the key {} of {}, for {}{}; it is shown only this once",
         key.id,
         key.owner,
         scopes.join(", "),

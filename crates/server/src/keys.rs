@@ -86,7 +86,8 @@ impl Keys {
         let read = file.read_present()?;
         if read.is_empty() {
             let file = file.path().display();
-            tracing::warn!(%file, "there are no keys yet, so that nobody is let in; `neuraxis-server keys create` makes one");
+            tracing::warn!(%file, "no keys exist yet, so every request is refused; create one with `neuraxis-server \
+                                   keys create`");
         }
         Ok(Self::new(file, stamp, read, true))
     }
@@ -136,12 +137,12 @@ impl Keys {
         };
         match shared.wrong.count() {
             Ok(()) => {
-                tracing::info!(key = id, why, "a request with a key that is not taken");
+                tracing::info!(key = id, why, "a request had a key that is not accepted");
                 Err(needed())
             }
             Err(seconds) => {
                 let detail = format!(
-                    "too many requests came with a key that is not taken; try again {}",
+                    "too many requests with keys that are not accepted; try again {}",
                     in_seconds(seconds)
                 );
                 Err(Problem::new(&TOO_MANY_REQUESTS, detail).retry_after(seconds))
@@ -162,8 +163,8 @@ impl Keys {
             {
                 tracing::warn!(
                     key = key.id.as_str(), owner = key.owner.as_str(), %plan,
-                    "a key has a plan that there is not: what is asked with it is refused until [plans] has it again, or its owner \
-                     has a new key"
+                    "a key names a plan that does not exist: its requests are refused until the plan is restored in \
+                     [plans] or its owner gets a new key"
                 );
             }
         }
@@ -201,7 +202,7 @@ impl Key {
         rate.count().map_err(|seconds| {
             let most = self.said.requests_per_minute.map_or(0, NonZeroU32::get);
             let detail = format!(
-                "this key may be used {most} times a minute; try again {}",
+                "this key is limited to {most} requests per minute; try again {}",
                 in_seconds(seconds)
             );
             Problem::new(&TOO_MANY_REQUESTS, detail).retry_after(seconds)
@@ -240,7 +241,7 @@ impl Shared {
             Err(error) => {
                 if !state.has_complained {
                     let file = self.file.path().display();
-                    tracing::error!(%file, %error, "the keys cannot be read: those that were known still count");
+                    tracing::error!(%file, %error, "cannot read the keys; the previous ones remain in force");
                 }
                 state.has_complained = true;
                 // Once the file can be read, its stamp may be the same as before.
@@ -254,7 +255,7 @@ impl Shared {
         let keys = read.len();
         let read = known(read, &state.known);
         let (changed, gone) = (other_than(&read, &state.known), gone(&read, &state.known));
-        tracing::info!(keys, changed, gone, "the keys were read anew");
+        tracing::info!(keys, changed, gone, "reloaded the keys");
         state.known = Arc::new(read);
     }
 }
@@ -305,8 +306,8 @@ fn ids<'a>(keys: impl Iterator<Item = &'a Arc<Key>>) -> Option<String> {
 
 /// The answer to a request without a key, or with one that is not accepted.
 fn needed() -> Problem {
-    let detail = "this server takes requests with a key alone, one that it knows and that is neither expired nor revoked: \
-                  send the header Authorization: Bearer KEY";
+    let detail = "this server requires a valid key that is neither expired nor revoked; send the header \
+                  Authorization: Bearer KEY";
     Problem::new(&KEY_NEEDED, detail)
 }
 

@@ -154,11 +154,11 @@ impl Limited {
         let listed = names.join(", ");
         let (field, detail) = if names.is_empty() {
             let detail =
-                format!("channel {channel} is not open to clients of this server ([server] modes)");
+                format!("clients of this server cannot use channel {channel} ([server] modes)");
             ("channel", detail)
         } else if takes(&mode) {
             let detail =
-                format!("clients of this server may not use mode {mode}; allowed: {listed}");
+                format!("clients of this server cannot use mode {mode}; allowed: {listed}");
             ("mode", detail)
         } else {
             let detail =

@@ -97,7 +97,7 @@ impl<W: Write> CleanLog<W> {
         // Without the time, the line is still useful.
         let _ = SystemTime.format_time(&mut Writer::new(&mut line));
         line += &format!(
-            "  WARN neuraxis_server: lines of the log were lost, since nobody read standard error in time lost={untold}\n"
+            "  WARN neuraxis_server: log lines were lost because standard error was not read in time lost={untold}\n"
         );
         self.target.write_all(line.as_bytes())?;
         self.told = lost;

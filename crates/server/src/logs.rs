@@ -30,7 +30,7 @@ const PROTOCOL: &str = "rmcp";
 /// A variable's log filter cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{variable} must say what is logged, such as \"debug\" or \"warn,neuraxis_engine=debug\": {reason}"
+    "{variable} must be a log filter, such as \"debug\" or \"warn,neuraxis_engine=debug\": {reason}"
 )]
 #[non_exhaustive]
 pub struct LogFilterError {
@@ -109,7 +109,7 @@ fn filter(environment: &Environment) -> Result<EnvFilter, LogFilterError> {
     let refused = |reason| LogFilterError { variable, reason };
     let text = value
         .to_str()
-        .ok_or_else(|| refused("it is not Unicode".to_owned()))?;
+        .ok_or_else(|| refused("not valid Unicode".to_owned()))?;
     let filter = EnvFilter::builder().parse(text);
     filter.map_err(|error| refused(error.to_string()))
 }
@@ -149,7 +149,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("NEURAXIS_LOG must say what is logged"),
+                .starts_with("NEURAXIS_LOG must be a log filter"),
             "{error}"
         );
     }

@@ -81,7 +81,7 @@ pub(crate) fn routes(clients: &McpClients) -> Described<Limited> {
 }
 
 /// Refusals by the protocol itself.
-const REFUSED: (&str, &str) = ("4XX", "What the protocol refuses, in its own words.");
+const REFUSED: (&str, &str) = ("4XX", "An error as defined by the protocol.");
 
 /// Describes one method of the route. The protocol describes the contents of requests and answers.
 fn described(id: &'static str, summary: &'static str) -> Operation {
@@ -93,23 +93,23 @@ fn described(id: &'static str, summary: &'static str) -> Operation {
 }
 
 fn sending() -> Operation {
-    described("send_mcp", "Takes a message of an MCP client.")
+    described("send_mcp", "Receives a message from an MCP client.")
         .body::<Map<String, Value>>(r#"{ "jsonrpc": "2.0", "id": 1, "method": "ping" }"#)
         .answers::<Map<String, Value>>("The answer.")
-        .answers_their_events("The answer, or a stream of events with it.")
-        .or("202", "It was taken, and needs no answer.")
+        .answers_their_events("The answer, or a stream of events that contains it.")
+        .or("202", "The message was accepted and needs no answer.")
 }
 
 fn following() -> Operation {
     described(
         "follow_mcp",
-        "Follows what the server has to say to an MCP client.",
+        "Streams the server's messages to an MCP client.",
     )
     .answers_their_events("A stream of events.")
 }
 
 fn ending() -> Operation {
-    described("end_mcp", "Ends a session of an MCP client.")
+    described("end_mcp", "Ends an MCP client's session.")
 }
 
 impl McpClients {

@@ -71,23 +71,23 @@ impl Metrics {
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix(PREFIX);
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("build", "The version that runs", build);
+        registry.register("build", "The running version", build);
         let http = HttpMetrics::register(&mut registry);
         let runs = Arc::new(RunMetrics::register(&mut registry));
         let runs_allowed = counted(
             &mut registry,
             "runs_allowed",
-            "The most turns at work at a time, by server.max_runs",
+            "The maximum number of concurrent turns (server.max_runs)",
         );
         let approvals_waiting = counted(
             &mut registry,
             "approvals_waiting",
-            "Calls in the store that wait for a person, counted every 30 seconds",
+            "Calls in the store that wait for approval, counted every 30 seconds",
         );
         let certificate_expires = counted(
             &mut registry,
             "tls_certificate_expires_timestamp_seconds",
-            "When the certificate that the server shows expires, in seconds since 1970",
+            "When the server's TLS certificate expires, in seconds since 1970",
         );
         let telemetry = TelemetryMetrics::register(&mut registry);
         Self(Arc::new(Figures {
@@ -194,9 +194,9 @@ pub(crate) fn described() -> Operation {
     operation(
         "read_metrics",
         Tag::Server,
-        "Returns the figures of this process, for Prometheus.",
+        "Returns the metrics of this process, for Prometheus.",
     )
-    .answers_text(CONTENT_TYPE, "The figures, as OpenMetrics.")
+    .answers_text(CONTENT_TYPE, "The metrics, as OpenMetrics.")
     .problems(&[&NOT_LOCAL])
 }
 
@@ -219,7 +219,7 @@ fn check_reader(connection: Option<Connection>) -> Result<(), Problem> {
     if connection.is_some_and(Connection::is_local) {
         return Ok(());
     }
-    let detail = "the figures are for programs on the server's own machine";
+    let detail = "metrics are available only to programs on the server's own machine";
     Err(Problem::new(&NOT_LOCAL, detail))
 }
 

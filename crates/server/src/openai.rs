@@ -39,8 +39,8 @@ use crate::said;
 pub(crate) use error::{ErrorBody, SHOULD_RETRY, in_their_shape};
 
 /// Lists the routes beneath `/v1`, for clients that request another one there.
-pub(crate) const NOTHING_HERE: &str = "there is nothing at this address: beneath /v1 there are /v1/chat/completions, /v1/responses and \
-     /v1/models";
+pub(crate) const NOTHING_HERE: &str = "not found; the routes under /v1 are /v1/chat/completions, /v1/responses and \
+                                       /v1/models";
 
 /// The maximum length of an error message about an unreadable body, in characters.
 const MAX_COMPLAINT_CHARS: usize = 300;
@@ -64,28 +64,31 @@ pub(crate) fn routes() -> Described<Limited> {
         .description(CHAT_ABOUT)
         .body::<chat::ChatRequest>(CHAT)
         .answers::<chat::Completion>("The answer.")
-        .answers_their_events("The answer, or its pieces as they come.")
+        .answers_their_events("The answer, or its pieces as they arrive.")
         .problems(OF_POLICY)
         .problems(OF_RUNS);
     let respond = described("openai_respond", "Responses: answers an input.")
         .description(RESPONSE_ABOUT)
         .body::<responses::ResponseRequest>(RESPONSE)
         .answers::<responses::ResponseOut>("The response.")
-        .answers_their_events("The response, or its events as they come.")
+        .answers_their_events("The response, or its events as they happen.")
         .leads_to("openai_response", &[("id", "/id")])
         .problems(OF_POLICY)
         .problems(OF_RUNS);
-    let response = described("openai_response", "Returns a response again.")
-        .path::<String>("id", "Its id: `resp_` and that of the run.")
+    let response = described("openai_response", "Retrieves a response.")
+        .path::<String>(
+            "id",
+            "The id of the response: `resp_` and the id of its run.",
+        )
         .query::<responses::Again>()
-        .answers::<responses::ResponseOut>("The response, as far as it is known.")
+        .answers::<responses::ResponseOut>("The response as far as it is known.")
         .problems(&[&INVALID_FIELD, &NO_SUCH_RESPONSE]);
     let models = described(
         "openai_models",
-        "Lists the agents and roles that may answer.",
+        "Lists the agents and roles that can answer.",
     )
     .answers::<models::Models>("The models.");
-    let model = described("openai_model", "Tells whether an agent or role may answer.")
+    let model = described("openai_model", "Shows whether an agent or role can answer.")
         .path::<String>("id", "The name of an agent or role.")
         .answers::<models::Model>("The model.")
         .problems(&[&NO_SUCH_MODEL]);
@@ -98,12 +101,12 @@ pub(crate) fn routes() -> Described<Limited> {
 }
 
 /// The description of the route for chats.
-const CHAT_ABOUT: &str = "platform.openai.com/docs/api-reference/chat. A run that failed is 500, and 429 with the code \
-    `insufficient_quota` where nothing is left of a budget, both with `X-Should-Retry: false`.";
+const CHAT_ABOUT: &str = "platform.openai.com/docs/api-reference/chat. A failed run is a 500, or a 429 with the code \
+                          `insufficient_quota` if a budget is used up; both have `X-Should-Retry: false`.";
 
 /// The description of the route for responses.
-const RESPONSE_ABOUT: &str = "platform.openai.com/docs/api-reference/responses. A run that failed is 500, and 429 with the \
-    code `insufficient_quota` where nothing is left of a budget, both with `X-Should-Retry: false`.";
+const RESPONSE_ABOUT: &str = "platform.openai.com/docs/api-reference/responses. A failed run is a 500, or a 429 with \
+                              the code `insufficient_quota` if a budget is used up; both have `X-Should-Retry: false`.";
 
 /// An example of a chat.
 const CHAT: &str =
@@ -141,7 +144,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         if error.inner().classify() != serde_json::error::Category::Data {
             return Problem::new(
                 &INVALID_JSON,
-                format!("the body cannot be read as JSON: {text}"),
+                format!("cannot parse the body as JSON: {text}"),
             );
         }
         match error.path().to_string().as_str() {
@@ -181,10 +184,10 @@ fn asking(field: &str, messages: Vec<Message>) -> Result<Vec<Message>, Problem> 
     let why = match messages.last() {
         Some(Message::User { .. } | Message::Tool(_)) => return Ok(messages),
         Some(Message::Assistant(_)) => {
-            "the last one is an answer, which leaves nothing to answer: leave that out to have it given anew, give the results \
-             of its calls, or add a message of the user, such as \"Go on.\""
+            "nothing to answer: the last message is an answer; omit it to have it generated again, or \
+             add the results of its calls or a user message such as \"Continue.\""
         }
-        _ => "expected a message of the user or the result of a call as the last one",
+        _ => "the last one must be a user message or the result of a call",
     };
     Err(Problem::invalid(field, why))
 }

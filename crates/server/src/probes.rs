@@ -31,10 +31,10 @@ pub(crate) fn alive() -> Operation {
     operation(
         "is_alive",
         Tag::Server,
-        "Tells whether the process can answer.",
+        "Shows whether the process can answer.",
     )
     .needs_no_key()
-    .answers::<Health>("It can.")
+    .answers::<Health>("The process can answer.")
     .example(r#"{ "status": "ok" }"#)
 }
 
@@ -43,10 +43,10 @@ pub(crate) fn ready() -> Operation {
     operation(
         "is_ready",
         Tag::Server,
-        "Tells whether the server takes turns.",
+        "Shows whether the server accepts turns.",
     )
     .needs_no_key()
-    .answers::<Health>("It does.")
+    .answers::<Health>("The server accepts turns.")
     .example(r#"{ "status": "ok" }"#)
     .problems(&[&SHUTTING_DOWN, &STORE_UNAVAILABLE])
 }
@@ -81,13 +81,14 @@ impl Readiness {
     /// a lock is held, or a database server is unavailable.
     pub(crate) async fn is_ready(self: Arc<Self>) -> Result<Json<Health>, Problem> {
         if self.orchestrator.is_shutting_down() {
-            let detail = "the server is shutting down and takes no new messages";
+            let detail = "the server is shutting down and accepts no new messages";
             return Err(Problem::new(&SHUTTING_DOWN, detail));
         }
         match self.store().await? {
             Store::Writes => Ok(OK),
             Store::Fails => {
-                let detail = "the store takes no records now, so that no turn can be taken; the server's log says why";
+                let detail = "the store accepts no records at the moment, so the server takes no turns; see the \
+                              server's log";
                 Err(Problem::new(&STORE_UNAVAILABLE, detail))
             }
         }
@@ -116,13 +117,13 @@ impl Readiness {
             Err(error) => {
                 // Logged once, not with each probe.
                 if before != Some(Store::Fails) {
-                    tracing::error!(%error, "not ready: the store takes no records");
+                    tracing::error!(%error, "not ready: the store accepts no records");
                 }
                 Store::Fails
             }
         };
         if (before, store) == (Some(Store::Fails), Store::Writes) {
-            tracing::info!("ready: the store takes records again");
+            tracing::info!("ready: the store accepts records again");
         }
         store
     }

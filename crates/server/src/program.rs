@@ -56,11 +56,11 @@ const PASSING: [io::ErrorKind; 12] = [
 
 const AFTER_HELP: &str = "\
 Once it listens, it prints one line on standard output, such as: listening on http://127.0.0.1:8787
-At a terminal it also prints the address of the page with the token by which one decides there: keep it to yourself.
-Logs go to standard error; NEURAXIS_LOG (or RUST_LOG) says how much, such as debug or neuraxis_engine=debug.
-SIGTERM lets turns at work end for 5 seconds and leaves the others for the next server to go on with; \
-SIGINT cancels them. Where sessions are in memory alone, both cancel. SIGHUP reads the configuration again, for new turns.
-GET /healthz answers 200 as long as the process lives, GET /readyz while it takes turns.
+On a terminal, it also prints the address of the page with the token that authorizes decisions: keep it secret.
+Logs go to standard error. NEURAXIS_LOG (or RUST_LOG) sets the log level, such as debug or neuraxis_engine=debug.
+SIGTERM gives turns in progress 5 seconds to end, and leaves the others for the next server to resume. \
+SIGINT cancels them. If sessions are only in memory, both cancel. SIGHUP reloads the configuration for new turns.
+GET /healthz answers 200 while the process runs, GET /readyz while the server accepts turns.
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage or configuration.";
 
@@ -207,13 +207,13 @@ fn decision_token(
     match ServerToken::write(config, environment) {
         Ok(token) => {
             if let Some(token) = &token {
-                tracing::info!(file = %token.path.display(), "decisions about calls need the token of this file");
+                tracing::info!(file = %token.path.display(), "decisions about calls need the token in this file");
             }
             Ok(token)
         }
         // Clients whose key has the scope for decisions can still decide.
         Err(error) if keys.are_needed() => {
-            tracing::warn!(error = %with_causes(&error), "only keys decide about calls: the token for decisions cannot be kept");
+            tracing::warn!(error = %with_causes(&error), "only keys can authorize decisions: the decision token cannot be written");
             Ok(None)
         }
         Err(error) => Err(Failure::Token(error)),
@@ -265,7 +265,7 @@ fn announce(url: &str, token: Option<&ServerToken>) {
     let mut stdout = io::stdout().lock();
     let mut lines = format!("listening on {url}\n");
     if let Some(token) = token.filter(|_| stdout.is_terminal()) {
-        lines += &format!("the page: {}\n", page(url, token));
+        lines += &format!("page: {}\n", page(url, token));
     }
     // Standard output may be closed.
     let _ = stdout
@@ -295,7 +295,7 @@ pub enum Failure {
         reason: ListenAddressError,
     },
     /// The certificate and the key cannot be used.
-    #[error("{at:#}: server.tls: the server cannot speak TLS")]
+    #[error("{at:#}: server.tls: cannot set up TLS")]
     Tls {
         /// Where they are configured.
         at: Origin,
@@ -313,14 +313,15 @@ pub enum Failure {
     #[error(transparent)]
     Unfinished(#[from] Unfinished),
     /// The keys of clients cannot be used.
-    #[error("the keys of clients cannot be read")]
+    #[error("cannot read the clients' keys")]
     Keys(#[source] ServerKeysError),
     /// A command on keys failed.
     #[error(transparent)]
     KeyCommand(#[from] KeyCommandError),
     /// The token that authorizes decisions cannot be stored.
     #[error(
-        "the token for decisions cannot be kept; let the server write to its data folder, name another by XDG_DATA_HOME, or give clients keys"
+        "cannot write the decision token; make the server's data folder writable, choose another with XDG_DATA_HOME, \
+         or give clients keys"
     )]
     Token(#[source] ServerTokenError),
     /// A worker drove no runs.

@@ -34,8 +34,8 @@ impl From<RequestError> for Problem {
             RequestError::Busy { session, run } => Self::new(
                 &SESSION_BUSY,
                 format!(
-                    "{text}; send the message once that run has ended: where it waits for somebody, /api/v1/runs/{run} says \
-                     for what, and POST /api/v1/runs/{run}/cancel ends it"
+                    "{text}; send the message once that run has ended: /api/v1/runs/{run} says what it is waiting \
+                     for, if anything, and POST /api/v1/runs/{run}/cancel cancels it"
                 ),
             )
             .with("session_id", session.as_str())
@@ -46,7 +46,7 @@ impl From<RequestError> for Problem {
                 Self::new(
                     &IDEMPOTENCY_KEY_REUSED,
                     format!(
-                        "{text}; send what was sent first to get its answer, or choose a new key for a new request"
+                        "{text}; resend the original request to get its answer, or use a new key for a new request"
                     ),
                 )
                 .with("differs", names.collect::<Vec<Value>>())
@@ -56,7 +56,7 @@ impl From<RequestError> for Problem {
                     .map(|run| format!(", or follow it at /api/v1/runs/{run}/events"))
                     .unwrap_or_default();
                 let detail = format!(
-                    "the run of this request belongs to another server, or to one that has just died; send the same \
+                    "the run of this request belongs to another server, or to one that just died; send the same \
                      request again in {RETRY_AFTER} seconds{follow}"
                 );
                 let problem = Self::new(&AT_WORK_ELSEWHERE, detail)
@@ -75,7 +75,7 @@ impl From<RequestError> for Problem {
             RequestError::Store(error) => error.into(),
             RequestError::ShuttingDown => Self::new(
                 &SHUTTING_DOWN,
-                "the server is shutting down and takes no new messages",
+                "the server is shutting down and accepts no new messages",
             ),
             other => internal(&with_causes(&other)),
         }
@@ -127,7 +127,8 @@ impl From<ResumeError> for Problem {
             // The command line shows this to a user who can run it there.
             ResumeError::Elsewhere { folder, .. } => {
                 let detail = format!(
-                    "the run works in {folder}, and this server elsewhere: one whose tools.root is that folder can go on with it"
+                    "the run works in {folder}, but this server works elsewhere; only \
+                     a server whose tools.root is that folder can resume it"
                 );
                 Self::new(&CANNOT_GO_ON, detail)
             }
@@ -171,8 +172,8 @@ pub(crate) fn refused_in(
         // There, a turn creates the session that it names, so this refusal discloses that the session exists.
         RequestError::OtherOwner { session } => {
             let detail = format!(
-                "the id {session} is taken by a session that is not yours: choose another, such as one with your name in \
-                 front"
+                "the id {session} is taken by another owner's session; choose another, such as one that starts with \
+                 your name"
             );
             Problem::new(&NO_SUCH_SESSION, detail).with("session_id", session.as_str())
         }
@@ -218,8 +219,8 @@ fn refused(refusal: Refusal) -> Problem {
         // No client names a plan: it comes from its key or from the server, and other plans do not concern the client.
         Refusal::UnknownPlan { given, .. } => {
             let detail = format!(
-                "the plan {given:?} that these requests have is not there any more: whoever runs the server has to put it back, or \
-                 to give out a key with another"
+                "the plan {given:?} for these requests no longer exists; the server's operator must restore it or \
+                 issue a key with another plan"
             );
             Problem::new(&REFUSED, detail)
         }
@@ -235,8 +236,8 @@ fn names(names: &[impl ToString]) -> Vec<Value> {
 
 /// What does not match concerns the server's operator, so it is only logged.
 fn altered(session: &SessionId, why: &str) -> Problem {
-    tracing::error!(%session, %why, "a session was altered since it was kept: nothing goes on from it");
-    let detail = "the session was altered since it was kept, so nothing goes on from it; use another session, and look into \
+    tracing::error!(%session, %why, "a session was altered after it was stored; nothing can continue it");
+    let detail = "the session was altered after it was stored and cannot be continued; use another session, and see \
                   the server's log";
     Problem::new(&SESSION_ALTERED, detail).with("session_id", session.as_str())
 }
@@ -244,30 +245,29 @@ fn altered(session: &SessionId, why: &str) -> Problem {
 /// Reports that a request failed, whether it read, wrote or deleted something. The store's own message may name hosts
 /// and files, so it is only logged.
 fn not_stored(error: &StoreError) -> Problem {
-    tracing::error!(%error, "the store did not do what a request needs");
+    tracing::error!(%error, "a store operation for a request failed");
     if error.is_retryable() {
-        let detail = "the request could not be carried out: the store cannot be used now; try again later, the server's log says why";
+        let detail = "the request failed: the store is currently unavailable; try again later, and see the server's \
+                      log";
         return Problem::new(&STORE_UNAVAILABLE, detail).retry_after(RETRY_AFTER);
     }
     if let StoreError::Refused(_) = error {
-        let detail =
-            "the request could not be carried out: the store refuses it; the server's log says why";
+        let detail = "the request failed: the store refused it; see the server's log";
         return Problem::new(&STORE_UNAVAILABLE, detail);
     }
-    let detail =
-        "the request could not be carried out: the store failed; the server's log says why";
+    let detail = "the request failed: the store failed; see the server's log";
     Problem::new(&STORE_FAILED, detail)
 }
 
 /// The answer for a run that does not exist or that this client may not see.
 pub(crate) fn no_such_run() -> Problem {
-    Problem::new(&NO_SUCH_RUN, "there is no such run")
+    Problem::new(&NO_SUCH_RUN, "no such run")
 }
 
 /// Reports a defect. Its details are only logged.
 pub(crate) fn internal(error: &dyn std::fmt::Display) -> Problem {
     tracing::error!(%error, "a request failed");
-    Problem::new(&INTERNAL, "an internal error; the server's log says more")
+    Problem::new(&INTERNAL, "internal error; see the server's log")
 }
 
 #[cfg(test)]
@@ -312,7 +312,7 @@ mod tests {
         let problem = Problem::from(ResumeError::Elsewhere { run, folder });
         assert!(problem.is(&CANNOT_GO_ON), "{problem:?}");
         let told = problem.told().detail;
-        let expected = "one whose tools.root is that folder can go on with it";
+        let expected = "only a server whose tools.root is that folder can resume it";
         assert!(told.contains(expected), "{told}");
     }
 
@@ -349,10 +349,7 @@ mod tests {
             assert!(problem.contains(name), "{problem}");
             assert!(!problem.contains("db.internal"), "{problem}");
             // The failed request may have been for a list.
-            assert!(
-                problem.contains("the request could not be carried out"),
-                "{problem}"
-            );
+            assert!(problem.contains("the request failed"), "{problem}");
         }
     }
 }

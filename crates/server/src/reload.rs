@@ -83,7 +83,8 @@ impl Wiring {
         if !takes_decisions {
             // The engine warns about each tool too, but in terms meant for programmers.
             tracing::warn!(
-                "nobody can approve calls here: that takes a folder for the server's data (HOME, XDG_DATA_HOME) or clients with keys"
+                "calls cannot be approved on this server: that needs a data folder (HOME, XDG_DATA_HOME), or clients \
+                 with keys"
             );
         }
         let (sink, plan) = (self.metrics.trace_sink(), config.server().plan.clone());
@@ -184,13 +185,13 @@ impl Wiring {
                     });
                     tracing::info!(
                         %policy_hash, models = now.changed_since(&recipients),
-                        "the configuration was read again: new turns follow it"
+                        "reloaded the configuration; it applies to new turns"
                     );
                     recipients = now;
                 }
                 Err(error) => {
                     let error = with_causes(&error);
-                    tracing::error!(%error, "the configuration is not taken: the former one stays in force");
+                    tracing::error!(%error, "cannot load the new configuration; the previous one remains in force");
                 }
             }
         }
@@ -216,9 +217,7 @@ impl Wiring {
             ("telemetry", started.telemetry() != now.telemetry()),
         ] {
             if is_changed {
-                tracing::warn!(
-                    "{key} has changed, which takes effect once the server is started anew"
-                );
+                tracing::warn!("{key} has changed; the change takes effect after a restart");
             }
         }
     }
@@ -257,14 +256,14 @@ async fn recover(runs: &Runs) {
     match runs.recover().await {
         Ok(recovered) => {
             for run in &recovered.resumed {
-                tracing::info!(run = %run.run_id(), "an interrupted run goes on");
+                tracing::info!(run = %run.run_id(), "resumed an interrupted run");
             }
             for (run, error) in &recovered.left {
-                tracing::warn!(%run, error = %with_causes(error), "an interrupted run cannot go on");
+                tracing::warn!(%run, error = %with_causes(error), "cannot resume an interrupted run");
             }
         }
         Err(error) => {
-            tracing::warn!(error = %with_causes(&error), "nobody knows which runs were interrupted");
+            tracing::warn!(error = %with_causes(&error), "cannot determine which runs were interrupted");
         }
     }
 }

@@ -46,15 +46,15 @@ pub(crate) struct Retention(JoinHandle<()>);
 /// Why an old session is not deleted.
 #[derive(Debug, thiserror::Error)]
 enum Stays {
-    #[error("the store does not tell or delete it")]
+    #[error("the store cannot read or delete it")]
     Store(#[from] StoreError),
-    #[error("it is not archived in {}", folder.display())]
+    #[error("cannot archive it in {}", folder.display())]
     Archive {
         folder: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("it cannot be read whole")]
+    #[error("cannot read it completely")]
     Export(#[from] ExportError),
 }
 
@@ -78,8 +78,8 @@ impl Retention {
         let keep = config.keep?;
         if gives_days_back(keep, policy) {
             tracing::warn!(
-                "[store] keep is shorter than a day, and plans have a budget for the day: what runs used is given back once their \
-                 sessions are deleted for their age"
+                "[store] keep is shorter than a day, but plans have a daily budget: deleting expired sessions gives \
+                 back what their runs used"
             );
         }
         let archive = config.archive.clone();
@@ -95,7 +95,8 @@ impl Retention {
                 let terms = (keep, archive.as_deref());
                 let looked = look(&sessions, terms, SystemClock.now(), &mut clock).await;
                 if let Err(error) = looked {
-                    tracing::warn!(error = %with_causes(&error), "old sessions stay for now");
+                    tracing::warn!(error = %with_causes(&error), "deleting expired sessions failed; trying again \
+                                                                  later");
                 }
             }
         })))
@@ -129,16 +130,16 @@ async fn look(
     if which == Look::First && is_all_old(sessions, before).await? {
         tracing::warn!(
             %before,
-            "nothing in the store is younger than [store] keep, as if the clock of this machine were ahead: no session is deleted \
-             for its age before the next look, in an hour"
+            "everything in the store is older than [store] keep, as if this machine's clock were ahead; no expired \
+             sessions are deleted before the next check, in an hour"
         );
         return Ok(0);
     }
     if which == Look::AfterJump {
         tracing::warn!(
             %before,
-            "since the last look the clock was set, or this machine slept: no session is deleted for its age before the next look, \
-             in an hour"
+            "the clock was set or this machine slept since the last check; no expired sessions are deleted before the \
+             next check, in an hour"
         );
         return Ok(0);
     }
@@ -201,9 +202,11 @@ async fn retire(
                     // A problem of the folder affects all sessions.
                     match (&failed, &error) {
                         (Some(Stays::Archive { .. }), Stays::Archive { .. }) => {
-                            tracing::debug!(%session, error = %why, "an old session stays as well");
+                            tracing::debug!(%session, error = %why, "another expired session was not deleted");
                         }
-                        _ => tracing::warn!(%session, error = %why, "an old session stays"),
+                        _ => {
+                            tracing::warn!(%session, error = %why, "an expired session was not deleted")
+                        }
                     }
                     // A damaged session says nothing about others.
                     is_stuck |= !matches!(

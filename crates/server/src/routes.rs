@@ -44,7 +44,7 @@ pub(crate) fn routes(limited: Limited, clients: &McpClients, access: Access) -> 
 
 /// Reports that the requested address does not exist.
 pub(crate) fn nothing_here() -> Problem {
-    Problem::new(&NOT_FOUND, "there is nothing at this address")
+    Problem::new(&NOT_FOUND, "no such address")
 }
 
 /// Like [`nothing_here`], but beneath `/v1` lists the existing routes: a client that calls another of OpenAI's routes
@@ -60,6 +60,6 @@ async fn wrong_method(method: Method) -> Problem {
     let method: String = method.as_str().chars().take(16).collect();
     Problem::new(
         &METHOD_NOT_ALLOWED,
-        format!("{method} cannot be used at this address; the header Allow says what can"),
+        format!("{method} is not supported at this address; see the header Allow"),
     )
 }

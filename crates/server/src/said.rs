@@ -97,10 +97,10 @@ pub(crate) fn without_nul(field: &'static str, text: &str) -> Result<(), Problem
 /// The error for a field whose string contains U+0000, which some stores cannot hold.
 pub(crate) fn holds_nul(field: &str) -> Problem {
     if field.is_empty() {
-        let detail = "the body must not hold the character U+0000";
+        let detail = "the body must not contain the character U+0000";
         return Problem::new(&INVALID_FIELD, detail);
     }
-    Problem::invalid(field, "it must not hold the character U+0000")
+    Problem::invalid(field, "must not contain the character U+0000")
 }
 
 /// Returns the path of the first string within a value that contains U+0000, such as `messages[0].content`. The path is
@@ -162,7 +162,7 @@ fn complaint(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> 
         }
         _ => Problem::new(
             &INVALID_JSON,
-            format!("the body cannot be read as JSON: {text}{place}"),
+            format!("cannot parse the body as JSON: {text}{place}"),
         ),
     };
     problem.with("line", line).with("column", column)

@@ -68,7 +68,7 @@ pub struct BindError {
 
 /// Some runs neither ended nor were left in time when the server stopped, so their last actions may not be on record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("some runs neither ended in time nor could be left in order, and were given up")]
+#[error("some runs neither ended nor were suspended in time, and were abandoned")]
 #[non_exhaustive]
 pub struct Unfinished;
 
@@ -217,7 +217,7 @@ async fn end(orchestrator: &Orchestrator, how: Stop) -> Result<(), Unfinished> {
             let left = timeout(GRACE + LEAVING, orchestrator.suspend(GRACE)).await;
             left.map(|left| {
                 for run in left {
-                    tracing::info!(%run, "a run did not end in time: the next server goes on with it");
+                    tracing::info!(%run, "a run did not end in time; the next server resumes it");
                 }
             })
         }
@@ -235,7 +235,7 @@ async fn let_go(graceful: GracefulShutdown, is_over: oneshot::Receiver<()>) {
     tokio::select! {
         () = graceful.shutdown() => {}
         () = patience => {
-            tracing::warn!("some clients did not take what was left for them in time");
+            tracing::warn!("some clients did not read the rest of their answers in time");
         }
     }
 }

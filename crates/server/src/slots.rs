@@ -97,9 +97,9 @@ impl Slots {
         let of_owner = of_owner.transpose()?;
         let beginning = self
             .begin()
-            .ok_or_else(|| again("more turns come than the store of this server keeps up with"))?;
+            .ok_or_else(|| again("turns arrive faster than the server's store can handle"))?;
         let of_all = Place::take(&self.all)
-            .ok_or_else(|| again("as many turns are at work as this server takes"))?;
+            .ok_or_else(|| again("the server has reached its limit of concurrent turns"))?;
         Ok(BeginningSlot {
             beginning,
             held: HeldSlot {
@@ -129,8 +129,7 @@ impl Slots {
         let taken = owners.get(owner).copied().unwrap_or_default();
         if taken >= most.get() {
             drop(owners);
-            let detail =
-                format!("as many turns of this owner are at work as may be at a time, {most}");
+            let detail = format!("this owner has reached its limit of concurrent turns ({most})");
             let problem = self.again(&TOO_MANY_OWN_RUNS, &detail);
             return Err(problem.with("allowed", most.get()));
         }

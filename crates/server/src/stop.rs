@@ -33,7 +33,7 @@ pub(crate) fn signal() -> io::Result<impl Future<Output = Stop>> {
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {
-                tracing::info!("SIGTERM: stopping, once turns at work have had their time");
+                tracing::info!("SIGTERM: stopping after giving turns in progress time to end");
                 Stop::Drain
             }
             _ = interrupt.recv() => {
@@ -63,7 +63,7 @@ pub(crate) async fn close(app: &App, asked: &OnceLock<Instant>) {
     let (have_ended, notices) =
         tokio::join!(app.stop_servers_within(left), telemetry.close_within(left));
     if !have_ended {
-        tracing::warn!("some MCP servers did not end in time: they were stopped");
+        tracing::warn!("some MCP servers did not end in time and were stopped");
     }
     for notice in notices {
         tracing::warn!("{notice}");

@@ -42,14 +42,14 @@ async fn sweep(orchestrator: &Orchestrator, metrics: &Metrics) {
             metrics.note_waiting(swept.waiting);
             for waiting in &swept.expired {
                 let call = &waiting.request.tool_call_id;
-                tracing::info!(run = %waiting.run_id, %call, "nobody approved a call in time");
+                tracing::info!(run = %waiting.run_id, %call, "a call was not approved in time");
             }
             for (run, error) in &swept.left {
-                tracing::warn!(%run, error = %with_causes(error), "a question that expired stays open for now");
+                tracing::warn!(%run, error = %with_causes(error), "cannot close an expired question yet");
             }
         }
         Err(error) => {
-            tracing::warn!(error = %with_causes(&error), "nobody knows which questions have expired");
+            tracing::warn!(error = %with_causes(&error), "cannot determine which questions have expired");
         }
     }
 }

@@ -53,7 +53,7 @@ impl State {
         };
         if !std::mem::replace(&mut self.has_complained, true) {
             let certificate = certificate.display();
-            tracing::error!(%certificate, "the certificate expired on {at}, and clients refuse it: renew it");
+            tracing::error!(%certificate, "the certificate expired on {at}, so clients reject it; renew it");
         }
     }
 }
@@ -76,7 +76,7 @@ type Stamps = [Option<FileStamp>; 2];
 #[non_exhaustive]
 pub enum TlsError {
     /// A file cannot be read, or holds no PEM of the expected kind.
-    #[error("{what} {path} cannot be read; it must be a PEM file")]
+    #[error("cannot read {what} {path} as a PEM file")]
     Unreadable {
         /// The certificate or the key.
         what: &'static str,
@@ -88,15 +88,15 @@ pub enum TlsError {
     },
     /// The key is encrypted.
     #[error(
-        "the key {path} is encrypted, and the server takes no key that is: write it without a passphrase, as `openssl pkey` does, \
-         for its owner alone"
+        "the key {path} is encrypted, which is not supported; store it without a passphrase (for example, with \
+         `openssl pkey`), readable only by its owner"
     )]
     Encrypted {
         /// The file.
         path: PathBuf,
     },
     /// Users outside the owner and its group can read the key.
-    #[error("everybody can read the key {path}; make it readable for its owner alone: chmod 600")]
+    #[error("all users can read the key {path}; restrict it to its owner with chmod 600")]
     Exposed {
         /// The file.
         path: PathBuf,
@@ -181,11 +181,11 @@ impl Tls {
             Ok(pair) => {
                 state.acceptor = pair.acceptor;
                 (state.expires_at, state.has_complained) = (pair.expires_at, false);
-                tracing::info!(certificate = %certificate.display(), "the certificate was read again");
+                tracing::info!(certificate = %certificate.display(), "reloaded the certificate");
             }
             Err(error) => {
                 let error = with_causes(&error);
-                tracing::error!(%error, "the certificate is not renewed: the former one goes on being used");
+                tracing::error!(%error, "cannot reload the certificate; the previous one remains in use");
             }
         }
     }

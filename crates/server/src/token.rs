@@ -39,12 +39,13 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
 /// Reports that a decision needs the token, or that there is no token to present.
 pub(crate) fn needed(token: Option<DecisionToken>) -> Problem {
     if token.is_none() {
-        let detail = "this server takes no decisions: use `neuraxis approvals` on its machine, with its configuration";
+        let detail = "this server accepts no decisions; use `neuraxis approvals` on its machine, with its \
+                      configuration";
         return Problem::new(&NO_DECISIONS, detail);
     }
     // No word may follow "Bearer ": it would be masked as if it were a token.
-    let detail = "a decision needs the token of this server, in the header Authorization with the scheme Bearer; the \
-                  server's log names the file that holds it";
+    let detail = "a decision needs this server's token, in the header Authorization with the scheme Bearer; the \
+                  server's log names the file that contains it";
     Problem::new(&TOKEN_NEEDED, detail)
 }
 

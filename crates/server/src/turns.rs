@@ -123,7 +123,7 @@ impl Later {
         match self {
             Self::UnderItsKey => "send the same request again under the same Idempotency-Key",
             Self::InTheSession => {
-                "what it comes to stands in its session, and the same request sent again begins another run"
+                "the result will be in the session; sending the same request again starts another run"
             }
         }
     }
@@ -141,7 +141,7 @@ pub(crate) fn no_result(
         _ if orchestrator.is_shutting_down() => {
             let advice = later.advice();
             let detail = format!(
-                "the server stopped before the run ended, and the next one goes on with it: {advice}"
+                "the server stopped before the run ended; the next one resumes it: {advice}"
             );
             Problem::new(&SHUTTING_DOWN, detail)
         }
@@ -156,8 +156,8 @@ pub(crate) fn no_result(
 fn unrecorded(later: Later) -> Problem {
     let advice = later.advice();
     let detail = format!(
-        "the run began, and what it did next could not be recorded; it has not ended, and goes on once the store takes records \
-         again: {advice}"
+        "the run started, but its next step could not be recorded; it has not ended, and continues once the store \
+         accepts records again: {advice}"
     );
     let problem = Problem::new(&RUN_UNRECORDED, detail);
     match later {
@@ -170,7 +170,7 @@ fn unrecorded(later: Later) -> Problem {
 /// Returns the idempotency key of the request, if it has one.
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Problem> {
     let invalid = |why: &str| {
-        let detail = format!("{why}; a random UUID is a good key");
+        let detail = format!("{why}; use a random UUID, for example");
         Problem::new(&INVALID_IDEMPOTENCY_KEY, detail).with("header", KEY.as_str())
     };
     let mut keys = headers.get_all(KEY).iter();

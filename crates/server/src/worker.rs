@@ -25,7 +25,7 @@ use crate::stop::{self, Hangups};
 pub enum WorkFailure {
     /// The configuration has runs driven where they start.
     #[error(
-        "{at:#}: driver.kind is local, so that servers drive their runs themselves and hand over none; set it to restate"
+        "{at:#}: driver.kind is local, so servers drive their own runs and hand over none; set it to restate"
     )]
     Local {
         /// Where this is configured.
@@ -33,7 +33,8 @@ pub enum WorkFailure {
     },
     /// Sessions are in the memory of another process.
     #[error(
-        "{at:#}: store.url: a worker takes runs up from the store of those that begin them, and memory: is a process's own"
+        "{at:#}: store.url: a worker must share the store of the servers that start runs, but memory: is private to \
+         one process"
     )]
     NothingShared {
         /// Where this is configured.
@@ -41,7 +42,8 @@ pub enum WorkFailure {
     },
     /// Restate would abandon tool calls that take as long as they are allowed to.
     #[error(
-        "{at:#}: driver.restate: Restate gives a step up after {longest_step:?} (inactivity_ms and abort_ms), and {tool} may take {may_take:?}: make abort_ms longer"
+        "{at:#}: driver.restate: Restate abandons a step after {longest_step:?} (inactivity_ms and abort_ms), but \
+         {tool} may take {may_take:?}; increase abort_ms"
     )]
     TooShort {
         /// Where this is configured.
@@ -122,7 +124,8 @@ pub(crate) async fn run(
     let address = worker.address();
     if !address.ip().is_loopback() && restate.identity_key.is_none() {
         tracing::warn!(
-            "whoever reaches {address} can have runs driven: keep it in a private network, or set driver.restate.identity_key"
+            "any client that can reach {address} can have runs driven; keep it in a private network, or set \
+             driver.restate.identity_key"
         );
     }
     tracing::info!("listening on http://{address}");
@@ -149,7 +152,7 @@ pub(crate) async fn run(
 /// returns.
 async fn outlive(mut hangups: Hangups) {
     while hangups.next().await {
-        tracing::warn!("a worker follows a changed configuration once it is started anew");
+        tracing::warn!("a worker applies a changed configuration only after a restart");
     }
     pending::<()>().await;
 }

@@ -71,7 +71,7 @@ impl Telling {
             }
             None => Err(Problem::new(
                 &crate::problem::SHUTTING_DOWN,
-                "the server stopped before the run ended; the next one goes on with it",
+                "the server stopped before the run ended; the next one resumes it",
             )),
         };
         match ended {
@@ -145,7 +145,7 @@ impl Source for Left {
             Cut::NoKey => "key-needed",
         };
         let failed = Body::RunError {
-            message: format!("{why}, and the run ends unless another connection is told it"),
+            message: format!("{why}; the run ends unless another connection follows it"),
             code: code.to_owned(),
             usage: Vec::new(),
         };

@@ -8,7 +8,7 @@ use neuraxis::core::RunId;
 use tokio::runtime::Handle;
 
 /// Why a run is ended whose clients have left.
-const LEFT: &str = "the AG-UI client went away";
+const LEFT: &str = "the AG-UI client disconnected";
 
 /// The clients that follow runs. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -101,7 +101,7 @@ impl Drop for EndIfLeft {
         let (runs, run) = (self.runs.clone(), self.run);
         runtime.spawn(async move {
             if let Err(error) = runs.cancel(run, LEFT).await {
-                tracing::debug!(%run, %error, "a client left, and its run was not ended");
+                tracing::debug!(%run, %error, "a client disconnected, but its run was not cancelled");
             }
         });
     }

@@ -136,7 +136,7 @@ impl Input {
     /// Parses the body of a request.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         let body: Value = serde_json::from_slice(bytes).map_err(|error| {
-            let detail = format!("the body cannot be read as JSON: {error}");
+            let detail = format!("cannot parse the body as JSON: {error}");
             let (line, column) = (error.line(), error.column());
             Problem::new(&INVALID_JSON, detail)
                 .with("line", line)
@@ -154,7 +154,7 @@ impl Input {
                 .with("field", "threadId")
         })?;
         if wire.run_id.is_empty() || wire.run_id.chars().nth(MAX_RUN_ID_CHARS).is_some() {
-            let rule = format!("it must have 1 to {MAX_RUN_ID_CHARS} characters");
+            let rule = format!("expected 1 to {MAX_RUN_ID_CHARS} characters");
             return Err(invalid("runId", &rule));
         }
         let messages = wire.messages.unwrap_or_default();

@@ -105,7 +105,7 @@ impl Conversation {
             "tool" => {
                 let Some(id) = wire.tool_call_id else {
                     let field = format!("messages[{at}].toolCallId");
-                    return Err(invalid(&field, "it must name the call"));
+                    return Err(invalid(&field, "missing call id"));
                 };
                 let value = match wire.error.filter(|error| !error.is_empty()) {
                     Some(error) => JsonText::error(&error),
@@ -161,8 +161,8 @@ impl Conversation {
                 (String::new(), Vec::new())
             }
             _ => {
-                let complaint = "they end with nothing that is new to the session: neither with a message of the user nor \
-                                 with the result of a call that waits for one";
+                let complaint = "the list must end with something new to the session: a user message, or the result \
+                                 of a call that is waiting for one";
                 return Err(invalid("messages", complaint));
             }
         };
@@ -281,7 +281,7 @@ fn check_none_missing(kept: &[Arc<Message>], new: &[Arc<Message>]) -> Result<(),
         return Ok(());
     }
     let complaint = format!(
-        "the results of all calls of a reply are taken at once, and those of these are missing: {}",
+        "the results of all calls of a reply must be sent together; missing: {}",
         missing.join(", ")
     );
     Err(invalid("messages", &complaint))

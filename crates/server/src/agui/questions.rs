@@ -64,13 +64,13 @@ impl<'a> Questions<'a> {
         match self.decided.get(call).copied() {
             Some((seq, taken)) if answer.gives_up() || taken == decision => Ok(seq),
             Some((_, ApprovalDecision::Expired)) => {
-                let detail = "nobody answered the interrupt in time: the run went on without the call; send it with the \
-                              status cancelled to be told how";
+                let detail = "the interrupt was not answered in time, and the run continued without the call; send it \
+                              with status cancelled to see how";
                 Err(Problem::new(&QUESTION_EXPIRED, detail))
             }
             Some(_) => {
-                let detail = "resume: the interrupt was answered in another way before; send it with the status cancelled \
-                              to be told what came of it";
+                let detail = "resume: the interrupt already has a different answer; send it with status cancelled to \
+                              see the outcome";
                 Err(Problem::new(&NOT_ASKED, detail))
             }
             // The run ended while the question was open.
@@ -81,6 +81,6 @@ impl<'a> Questions<'a> {
 }
 
 pub(super) fn not_asked() -> Problem {
-    let detail = "resume: no such interrupt of this thread waits for an answer";
+    let detail = "resume: this thread has no such open interrupt";
     Problem::new(&NOT_ASKED, detail)
 }

@@ -22,7 +22,7 @@ use crate::limits::Limited;
 use crate::problem::{NOT_ASKED, Problem, QUESTION_ALTERED, RUN_ENDED};
 
 /// The reason that the model receives if the user left the question unanswered.
-const LEFT: &str = "the person left the question without an answer";
+const LEFT: &str = "the user left the question unanswered";
 
 /// The code of the warning that a run has not used the user's message.
 const NOT_TAKEN: &str = "message_not_taken";
@@ -89,7 +89,7 @@ async fn answer(
     let questions = Questions::of(run, &records);
     let is_new = is_new(input.conversation.said_last(), &records);
     if is_new && !gives_up {
-        let complaint = "a run that goes on takes no new message: send it once the run has ended";
+        let complaint = "a resumed run accepts no new message; send it once the run has ended";
         return Err(invalid("messages", complaint));
     }
     let (decided, earlier) = sort(orchestrator, answers, &open, &questions)?;
@@ -129,7 +129,7 @@ async fn answer(
     if is_new {
         mapping.warn(
             NOT_TAKEN,
-            "a run that goes on takes no new message: send it once more",
+            "a resumed run accepts no new message; send it again",
         );
     }
     Ok(Some(Telling {
@@ -228,7 +228,7 @@ fn named(answers: &[Resume]) -> Result<BTreeSet<&str>, Problem> {
     for (at, answer) in answers.iter().enumerate() {
         if !named.insert(answer.interrupt_id.as_str()) {
             let field = format!("resume[{at}].interruptId");
-            return Err(invalid(&field, "the interrupt is answered twice"));
+            return Err(invalid(&field, "duplicate answer for this interrupt"));
         }
     }
     Ok(named)
@@ -302,7 +302,7 @@ fn check_all(open: &Open, named: &BTreeSet<&str>) -> Result<(), Problem> {
         return Ok(());
     }
     let left = left.join(", ");
-    let why = format!("it has to answer all that is open; missing: {left}");
+    let why = format!("every open interrupt must be answered; missing: {left}");
     Err(Problem::invalid("resume", why))
 }
 
@@ -314,7 +314,7 @@ fn decision(answer: &Resume, at: usize) -> Result<ApprovalDecision, Problem> {
     }
     let within = format!("resume[{at}].payload");
     let Some(payload) = answer.payload.clone() else {
-        let complaint = "it must be an object with the field approved";
+        let complaint = "expected an object with the field approved";
         return Err(invalid(&within, complaint));
     };
     let payload: Payload = typed(payload, &format!("{within}."))?;
@@ -340,8 +340,7 @@ fn check(
         return Ok(());
     };
     if waiting.altered.is_some() {
-        let detail =
-            "what stands in the store is not what was asked, so that it cannot be approved";
+        let detail = "the stored question is not the one that was asked, so it cannot be approved";
         return Err(Problem::new(&QUESTION_ALTERED, detail));
     }
     let Some(arguments) = arguments else {

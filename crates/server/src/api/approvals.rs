@@ -157,18 +157,16 @@ pub(crate) async fn decide(
     let open = orchestrator.approvals().of_run(&summary).await?;
     let is_it = |waiting: &WaitingApproval| waiting.request.tool_call_id == call;
     let Some(waiting) = open.into_iter().find(is_it) else {
-        let detail = "no such call of this run waits for a decision";
+        let detail = "this run has no such call waiting for a decision";
         return Err(Problem::new(&NOT_ASKED, detail));
     };
     let question = waiting.question();
     if said.question != question {
-        let detail =
-            "the call waits with another question by now; look at what it asks before deciding";
+        let detail = "the call now waits with a different question; review it before deciding";
         return Err(Problem::new(&OTHER_QUESTION, detail).with("question", question));
     }
     if waiting.altered.is_some() && said.decision == Verb::Approve {
-        let detail =
-            "what stands in the store is not what was asked, so that it cannot be approved";
+        let detail = "the stored question is not the one that was asked, so it cannot be approved";
         return Err(Problem::new(&QUESTION_ALTERED, detail));
     }
     let decision = said.decision(&waiting)?;
@@ -190,8 +188,7 @@ impl DecisionBody {
     fn decision(self, waiting: &WaitingApproval) -> Result<ApprovalDecision, Problem> {
         if self.decision == Verb::Deny {
             if self.arguments.is_some() || self.remember.is_some() {
-                let why =
-                    "a call that is denied neither runs with other arguments nor is remembered";
+                let why = "arguments and remember cannot be combined with deny";
                 return Err(Problem::invalid("decision", why));
             }
             return Ok(ApprovalDecision::Deny {
@@ -199,14 +196,14 @@ impl DecisionBody {
             });
         }
         if self.reason.is_some_and(|reason| !reason.trim().is_empty()) {
-            let why = "a reason is one for denying: that of an approval would be on no record";
+            let why = "a reason can only be given with deny; approvals do not record one";
             return Err(Problem::invalid("reason", why));
         }
         let choices = &waiting.request.choices;
         let remember = match self.remember {
             None => None,
             Some(_) if self.arguments.is_some() => {
-                let why = "a call with other arguments is approved once";
+                let why = "an approval with edited arguments cannot be remembered";
                 return Err(Problem::invalid("remember", why));
             }
             Some(at) => Some(
@@ -216,7 +213,7 @@ impl DecisionBody {
                     .cloned()
                     .ok_or_else(|| {
                         let count = choices.len();
-                        let why = format!("the question offers {count} choices, counted from 0");
+                        let why = format!("expected the index, from 0, of one of the {count} choices of the question");
                         Problem::invalid("remember", why)
                     })?,
             ),

@@ -77,7 +77,7 @@ impl Fork {
             Ok(turn) if turn <= last => Ok(Turn(turn)),
             _ => {
                 let why = format!(
-                    "the run has no turn {asked}, its last is {last}; leave turn out to go on from its end"
+                    "the run has no turn {asked}; its last turn is {last}; omit turn to continue from the end"
                 );
                 Err(Problem::invalid("turn", why))
             }

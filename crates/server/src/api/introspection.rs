@@ -190,5 +190,5 @@ pub(crate) async fn explain(
 }
 
 fn unnamed() -> Problem {
-    crate::refusal::internal(&"the session of what is explained has no name")
+    crate::refusal::internal(&"the placeholder session id is invalid")
 }

@@ -79,7 +79,7 @@ impl Answer {
                 Ok(QuestionReply::Answered(JsonText::from_text(content)))
             }
             (_, Some(_)) => {
-                let why = "only an answer has one, whose action is accept";
+                let why = "allowed only if action is accept";
                 Err(Problem::invalid("content", why))
             }
             (Action::Decline, None) => Ok(QuestionReply::Declined),
@@ -122,7 +122,7 @@ pub(crate) async fn answer(
     let by = caller.by();
     tracing::info!(
         run = %run_id, question = question_id.as_str(), action, by,
-        "a question of a tool was answered"
+        "a tool's question was answered"
     );
     let answered = Answered {
         run_id,
@@ -149,7 +149,7 @@ fn question_of(
 
 fn not_taken(error: &AnswerQuestionError, run: &RunSummary) -> Problem {
     let not_open = || {
-        let detail = "no such question of this run is open: it never was, or it is settled";
+        let detail = "this run has no such open question";
         Problem::new(&NO_SUCH_QUESTION, detail)
     };
     match error {
@@ -158,7 +158,8 @@ fn not_taken(error: &AnswerQuestionError, run: &RunSummary) -> Problem {
         // If no process drives the run, no tool waits for an answer.
         AnswerQuestionError::NotHere(_) if run.leased_until.is_none() => not_open(),
         AnswerQuestionError::NotHere(_) => {
-            let detail = "another server drives this run, or one did that is gone: the questions of its tools are known there alone; if it is gone, they are too, and the run is taken up again before long";
+            let detail = "another server drives this run, or drove it until it died, and only that server knows the \
+                          questions of its tools; if it died, the questions are gone, and the run is resumed soon";
             Problem::new(&AT_WORK_ELSEWHERE, detail)
                 .with("run_id", run.run_id.to_string())
                 .retry_after(RETRY_AFTER)

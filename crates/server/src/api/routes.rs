@@ -69,19 +69,19 @@ fn of_sessions() -> Described<Limited> {
     let list = operation(
         "list_sessions",
         Tag::Sessions,
-        "Lists sessions, the newest first, in pages.",
+        "Lists sessions, newest first, in pages.",
     )
     .query::<sessions::Shown>()
     .answers::<sessions::Page>("A page of sessions.")
     .problems(&[&NO_SUCH_SESSION])
     .stores();
-    let create = operation("create_session", Tag::Sessions, "Makes a session.")
-        .description("A turn makes the session that it names, too, if there is none.")
+    let create = operation("create_session", Tag::Sessions, "Creates a session.")
+        .description("A turn also creates its session if the session does not exist.")
         .body_if_any::<sessions::New>(r#"{ "id": "support:42" }"#)
         .answers::<Session>("The session.")
         .status(StatusCode::CREATED)
         .example(include_str!("../openapi/examples/session.json"))
-        .sends::<String>("Location", "Where the session is.")
+        .sends::<String>("Location", "The address of the session.")
         .leads_to("show_session", &[("id", "/id")])
         .leads_to("take_turn", &[("id", "/id")])
         .leads_to("delete_session", &[("id", "/id")])
@@ -89,11 +89,11 @@ fn of_sessions() -> Described<Limited> {
         .stores();
     let show = of_session(
         "show_session",
-        "Shows a session with its runs, messages, plan and what it used.",
+        "Shows a session with its runs, messages, plan and usage.",
     )
     .answers::<SessionOverview>("The session.")
     .problems(&[&NO_SUCH_SESSION]);
-    let delete = of_session("delete_session", "Removes a session with its runs.")
+    let delete = of_session("delete_session", "Deletes a session with its runs.")
         .problems(&[&NO_SUCH_SESSION, &SESSION_BUSY]);
     Described::new()
         .get("/api/v1/sessions", sessions::list, list)
@@ -104,20 +104,20 @@ fn of_sessions() -> Described<Limited> {
 }
 
 fn turn() -> Operation {
-    let key = "Makes the request safe to be repeated: 1 to 255 visible ASCII characters, such as a random UUID. Sent again \
-        with the same key, the same request gets the run that the first one began.";
-    of_session("take_turn", "Takes a turn: a user message in, the run's result or its events out.")
+    let key = "Makes the request safe to repeat: 1 to 255 visible ASCII characters, such as a random UUID. Sent again \
+               with the same key, the same request returns the run that the first one started.";
+    of_session("take_turn", "Takes a turn: sends a user message and returns the run's result or its events.")
         .description(
-            "The result comes as JSON, or the events of the run with the header `Accept: text/event-stream`. A client that \
-             leaves does not end the run.",
+            "The result is JSON or, with the header `Accept: text/event-stream`, the events of the run. The run \
+             continues if the client disconnects.",
         )
         .header::<IdempotencyKey>("Idempotency-Key", key)
         .header::<u64>("Last-Event-ID", LAST_OF_REPEAT)
         .body::<Turn>(TURN)
-        .answers::<OrchestratorResult>("What the run came to, or what it waits for.")
-        .answers_events("What the run came to, or what it waits for; or its events, as they come.")
+        .answers::<OrchestratorResult>("The run's result, or what it waits for.")
+        .answers_events("The run's result, or what it waits for; or its events as they happen.")
         .example(include_str!("../openapi/examples/result.json"))
-        .sends::<bool>("Idempotency-Replayed", "That the request had been sent before.")
+        .sends::<bool>("Idempotency-Replayed", "Whether the request had already been sent.")
         .leads_to("show_run", &[("id", "/run_id")])
         .leads_to("follow_run", &[("id", "/run_id")])
         .leads_to("cancel_run", &[("id", "/run_id")])
@@ -142,17 +142,16 @@ fn turn() -> Operation {
 
 /// The description of `Last-Event-ID` for a turn.
 const LAST_OF_REPEAT: &str =
-    "Of a request that is repeated: the last record that was received; events come after it.";
+    "When repeating a request: the last record received. Later events are sent.";
 
 /// The description of `Last-Event-ID` for a run.
-const LAST: &str =
-    "The last record that was received; events come after it. From the first if left out.";
+const LAST: &str = "The last record received. Later events are sent; all of them by default.";
 
 fn of_runs() -> Described<Limited> {
     let list = operation(
         "list_runs",
         Tag::Runs,
-        "Lists runs, the newest first, in pages.",
+        "Lists runs, newest first, in pages.",
     )
     .query::<runs::Shown>()
     .answers::<runs::Page>("A page of runs.")
@@ -160,40 +159,44 @@ fn of_runs() -> Described<Limited> {
     let stats = operation(
         "show_stats",
         Tag::Runs,
-        "Adds runs up: in all, and by day, model, role, tool and agent.",
+        "Sums up runs: in total, and by day, model, role, tool and agent.",
     )
     .description(
-        "Each run counts with all of it for the day, in UTC, on which it began. Money is in millionths of a US dollar.",
+        "A run is counted entirely on the day (UTC) on which it started. Money is in millionths of a US dollar.",
     )
     .query::<runs::Counted>()
-    .answers::<Stats>("What the runs add up to.")
+    .answers::<Stats>("The totals of the runs.")
     .stores();
     let show = of_run(
         "show_run",
-        "Shows a run, with its result once it has ended or while it waits, and with what its tools ask.",
+        "Shows a run, with its tools' open questions and, if it has ended or waits, its result.",
     )
     .answers::<runs::Run>("The run.")
     .problems(&[&SHUTTING_DOWN]);
     let follow = of_run(
         "follow_run",
-        "Follows a run: its events from any record on, to its last.",
+        "Streams the events of a run, after any record, until the run ends.",
     )
-    .description("During the run, after it, and after the server was started anew.")
+    .description("Works during the run, after it, and after a restart of the server.")
     .header::<u64>("Last-Event-ID", LAST)
-    .answers_events("The events of the run, as they come. The stream ends with the run.")
+    .answers_events("The events of the run as they happen. The stream ends with the run.")
     .or(
         "204",
-        "The run has ended, and the record that `Last-Event-ID` names was its last.",
+        "The run has ended, and `Last-Event-ID` names its last record.",
     )
     .problems(&[&INVALID_LAST_EVENT_ID, &NO_SUCH_EVENT]);
-    let cancel = of_run("cancel_run", "Ends a run.")
-        .body_if_any::<runs::Cancel>(r#"{ "reason": "not needed any more" }"#)
-        .answers::<runs::Taken>("It is kept, and the run ends with one of its next steps.")
+    let cancel = of_run("cancel_run", "Cancels a run.")
+        .body_if_any::<runs::Cancel>(r#"{ "reason": "no longer needed" }"#)
+        .answers::<runs::Taken>(
+            "The cancellation is stored; the run ends with one of its next steps.",
+        )
         .status(StatusCode::ACCEPTED)
         .problems(&[&RUN_ENDED, &SESSION_ALTERED, &TOO_MANY_RUNS]);
-    let steer = of_run("steer_run", "Adds a message to a run at work.")
+    let steer = of_run("steer_run", "Adds a message to a run in progress.")
         .body::<runs::Steer>(r#"{ "message": "In UTC, please." }"#)
-        .answers::<runs::Taken>("It is kept, and joins after the current batch of tool calls.")
+        .answers::<runs::Taken>(
+            "The message is stored; it joins the run after the current batch of tool calls.",
+        )
         .status(StatusCode::ACCEPTED)
         .problems(OF_JOINING)
         .problems(&[
@@ -205,10 +208,10 @@ fn of_runs() -> Described<Limited> {
     let bring = of_call(
         "bring_tool_result",
         Tag::Runs,
-        "Brings the result of a tool that the client runs.",
+        "Submits the result of a tool that the client runs.",
     )
     .body::<runs::Brought>(r#"{ "result": { "celsius": 21 }, "duration_ms": 40 }"#)
-    .answers::<runs::Taken>("It is kept, and the run goes on.")
+    .answers::<runs::Taken>("The result is stored, and the run continues.")
     .status(StatusCode::ACCEPTED)
     .problems(OF_JOINING)
     .problems(OF_RESUMING);
@@ -226,10 +229,10 @@ fn of_runs() -> Described<Limited> {
 fn of_fork() -> Operation {
     of_run(
         "fork_run",
-        "Begins a session with the conversation up to a turn of a run, which goes on differently.",
+        "Starts a session that continues a conversation from a turn of a run.",
     )
     .body_if_any::<fork::Fork>(r#"{ "message": "Say it shorter.", "turn": 1 }"#)
-    .answers::<fork::Forked>("The run that goes on in the new session.")
+    .answers::<fork::Forked>("The run in the new session.")
     .status(StatusCode::ACCEPTED)
     .leads_to("show_run", &[("id", "/run_id")])
     .problems(OF_POLICY)
@@ -255,11 +258,11 @@ fn of_approvals() -> Described<Limited> {
     let list = operation(
         "list_approvals",
         Tag::Approvals,
-        "Lists the calls that wait for a person, in pages.",
+        "Lists the calls that wait for approval, in pages.",
     )
     .description(
-        "A page may be empty and have a `next`: questions whose time is over are left out. Whether the session of a call is \
-         what was kept is looked at where `session` names it, and with a decision.",
+        "A page may be empty and still have a `next`, because expired questions are omitted. The integrity of the \
+         session is checked if `session` is given, and when a decision is made.",
     )
     .query::<approvals::Shown>()
     .answers::<approvals::Waiting>("A page of calls, those of the oldest run first.")
@@ -267,13 +270,13 @@ fn of_approvals() -> Described<Limited> {
     .leads_to("decide", OF_FIRST)
     .leads_to("bring_tool_result", OF_FIRST)
     .stores();
-    let decide = of_call("decide", Tag::Approvals, "Decides about a call that waits.")
+    let decide = of_call("decide", Tag::Approvals, "Decides about a waiting call.")
         .description(
-            "`question` names exactly what was asked, arguments included: if that changed meanwhile, the decision is \
-             refused.",
+            "`question` identifies exactly what was asked, including the arguments. If that has changed, the decision \
+             is refused.",
         )
         .body::<approvals::DecisionBody>(r#"{ "decision": "approve", "question": "9f86d081884c7d65" }"#)
-        .answers::<approvals::Kept>("The decision is kept, and the run goes on.")
+        .answers::<approvals::Kept>("The decision is stored, and the run continues.")
         .status(StatusCode::ACCEPTED)
         .decides()
         .problems(OF_RESUMING)
@@ -281,17 +284,17 @@ fn of_approvals() -> Described<Limited> {
     let answer = operation(
         "answer_question",
         Tag::Approvals,
-        "Answers what a tool asks in the middle of its call.",
+        "Answers a question that a tool asks during its call.",
     )
     .description(
-        "The question is in the run's events and in `questions` of the run. It lives in the process that drives the run, and \
-         no longer than the call: another server knows nothing of it. An answer that does not fit its fields is refused, and \
-         the question stays open.",
+        "The question appears in the run's events and in `questions` of the run. Only the process that drives the run \
+         knows it, and only during the call. An answer that does not match the question's fields is refused, and the \
+         question stays open.",
     )
     .path::<RunId>("id", "The run.")
     .path::<QuestionId>("question_id", "The question.")
     .body::<questions::Answer>(r#"{ "action": "accept", "content": { "size": "l" } }"#)
-    .answers::<questions::Answered>("The tool has the answer, and goes on.")
+    .answers::<questions::Answered>("The tool has the answer and continues.")
     .status(StatusCode::ACCEPTED)
     .decides()
     .problems(&[
@@ -320,13 +323,13 @@ fn of_introspection() -> Described<Limited> {
     let tools = of("list_tools", "Lists the tools.").answers::<introspection::Tools>("The tools.");
     let models = of(
         "list_models",
-        "Lists the models, by the roles that they serve.",
+        "Lists the models by the roles that they serve.",
     )
     .answers::<introspection::Models>("The models.")
     .example(include_str!("../openapi/examples/models.json"));
-    let agents = of("list_agents", "Lists the agents, as they are configured.")
+    let agents = of("list_agents", "Lists the configured agents.")
         .answers::<introspection::Agents>("The agents.");
-    let policy = of("show_policy", "Shows what clients may choose among.")
+    let policy = of("show_policy", "Lists what clients may choose from.")
         .answers::<introspection::Choices>("The modes, channels and agents.")
         .example(include_str!("../openapi/examples/policy.json"));
     let explain = of(

@@ -40,7 +40,7 @@ const READING: Duration = Duration::from_secs(5);
 const PUTTING_ASIDE: Duration = Duration::from_millis(600);
 
 /// The reason recorded for a run that a client cancelled without giving one.
-const CANCELLED: &str = "a client cancelled it";
+const CANCELLED: &str = "cancelled by a client";
 
 /// The page of a list to return.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -286,7 +286,7 @@ pub(crate) async fn steer(
     let said: Steer = said::parse(&body::json(&headers, body).await?)?;
     said::without_nul("message", &said.message)?;
     if said.message.trim().is_empty() {
-        return Err(Problem::invalid("message", "it must not be empty"));
+        return Err(Problem::invalid("message", "must not be empty"));
     }
     let run = at_work(&orchestrator, &caller, id).await?;
     caller.speaks_to(&limited, &run)?;
@@ -333,7 +333,7 @@ impl Brought {
             }
             (None, Some(error)) => ToolOutcome::failed(ToolFailure::Error, &error),
             _ => {
-                let detail = "the body must have one of the fields result and error";
+                let detail = "the body must have either result or error";
                 return Err(Problem::new(&INVALID_FIELD, detail).with("field", "result"));
             }
         };

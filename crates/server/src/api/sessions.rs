@@ -73,7 +73,7 @@ impl TryFrom<String> for After {
         let made = made.and_then(|made| Timestamp::from_microsecond(made).ok());
         match (made, id.parse::<SessionId>()) {
             (Some(made), Ok(id)) => Ok(Self::Place(Session::new(id, made))),
-            _ => Err("expected the next of a page, or the id of a session".to_owned()),
+            _ => Err("expected the `next` of a page, or a session id".to_owned()),
         }
     }
 }
@@ -103,7 +103,7 @@ pub(crate) async fn list(
     if let Some(prefix) = shown.prefix {
         // Not every store supports a search for this character.
         if prefix.contains('\0') {
-            let detail = "prefix must not hold the character U+0000, as no id does";
+            let detail = "prefix must not contain the character U+0000, because no id does";
             return Err(Problem::new(&INVALID_QUERY, detail));
         }
         filter = filter.beginning_with(prefix);
@@ -135,7 +135,7 @@ pub(super) fn page_size(limit: Option<usize>, most: usize) -> Result<usize, Prob
     if (1..most).contains(&limit) {
         return Ok(limit);
     }
-    let detail = format!("limit must be from 1 to {}", most - 1);
+    let detail = format!("limit must be between 1 and {}", most - 1);
     Err(Problem::new(&INVALID_QUERY, detail))
 }
 

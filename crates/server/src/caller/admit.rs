@@ -109,7 +109,7 @@ fn while_taken(response: Response, keys: Keys, key: Arc<Key>) -> Response {
         }
         tracing::info!(
             key = key.said.id,
-            "a stream ends: its key is not taken any more"
+            "a stream ends: its key is no longer accepted"
         );
     };
     let mut over = Box::pin(over.fuse());

@@ -62,7 +62,7 @@ impl<S: Stream<Item = Event> + Unpin + Send + 'static> Source for RunEvents<S> {
             return Ok(());
         }
         let Seq(last) = self.last;
-        let detail = format!("{why}; go on from here with the header Last-Event-ID: {last}");
+        let detail = format!("{why}; to resume from here, send the header Last-Event-ID: {last}");
         let data = json!({ "type": "dropped", "last_event_id": last, "detail": detail });
         write_event(piece, Some("dropped"), &data)
     }

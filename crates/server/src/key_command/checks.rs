@@ -13,7 +13,7 @@ pub(super) fn line(option: &'static str, text: &str) -> Result<(), KeyCommandErr
     if is_line && text.len() <= MAX_OWNER_BYTES {
         return Ok(());
     }
-    let reason = format!("it must be a line of 1 to {MAX_OWNER_BYTES} bytes");
+    let reason = format!("expected a single line of 1 to {MAX_OWNER_BYTES} bytes");
     Err(KeyCommandError::Wrong { option, reason })
 }
 
@@ -28,11 +28,8 @@ pub(super) fn known<'a>(
     };
     let unknown = unknown.escape_debug();
     let reason = match known.is_empty() {
-        true => format!("there is none named \"{unknown}\", nor any other"),
-        false => format!(
-            "there is none named \"{unknown}\"; known: {}",
-            known.join(", ")
-        ),
+        true => format!("unknown name \"{unknown}\"; none are configured"),
+        false => format!("unknown name \"{unknown}\"; known: {}", known.join(", ")),
     };
     Err(KeyCommandError::Wrong { option, reason })
 }
@@ -55,11 +52,13 @@ pub(super) fn expiry(text: &str, now: Timestamp) -> Result<Timestamp, KeyCommand
         })
     };
     let at = at.ok_or_else(|| {
-        wrong("it must be a time such as 30d, 2w or 12h, or a day such as 2030-01-31")
+        wrong("expected a duration such as 30d, 2w or 12h, or a day such as 2030-01-31")
     })?;
     match at > now {
         true => Ok(at),
-        false => Err(wrong("it is over: the key would never be taken")),
+        false => Err(wrong(
+            "this time has passed, so the key would never be accepted",
+        )),
     }
 }
 

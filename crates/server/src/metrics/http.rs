@@ -49,27 +49,23 @@ impl HttpMetrics {
             requests: counted(
                 registry,
                 "http_requests",
-                "Answered requests, and those whose client left before there was an answer, which have status 499",
+                "Answered requests; status 499 if the client disconnected before the answer",
             ),
             seconds: timed(
                 registry,
                 "http_request_duration",
-                "Time to the head of the answer, with which a stream only begins, or until the client left before",
+                "Time until the head of the answer (for a stream, until it starts), or until the client disconnected",
             ),
             problems: counted(
                 registry,
                 "http_problems",
-                "Problem documents by their type, such as too-many-runs (turns refused), store-failed and store-unavailable",
+                "Problem documents by type, such as too-many-runs (refused turns), store-failed and store-unavailable",
             ),
-            streams: counted(
-                registry,
-                "streams_open",
-                "Streams of events that clients listen to",
-            ),
+            streams: counted(registry, "streams_open", "Open event streams"),
             dropped: counted(
                 registry,
                 "listeners_dropped",
-                "Streams that were ended because their client took nothing for too long",
+                "Streams ended because the client read nothing for too long",
             ),
         };
         // A counter that first appears with a burst of problems has no rate, so an alert would miss that burst.

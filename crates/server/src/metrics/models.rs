@@ -51,17 +51,17 @@ impl ModelMetrics {
             calls: counted(
                 registry,
                 "model_calls",
-                "Attempts of model calls, by the role that served them",
+                "Model call attempts, by the role that served them",
             ),
             retries: counted(
                 registry,
                 "model_retries",
-                "Attempts of model calls that failed and that another was to follow, also where their run ended before",
+                "Failed model call attempts that were to be retried, even if the run ended first",
             ),
             seconds: timed(
                 registry,
                 "model_call_duration",
-                "Time of attempts of model calls",
+                "Duration of model call attempts",
             ),
             first_chunk: timed(
                 registry,
@@ -71,12 +71,14 @@ impl ModelMetrics {
             tokens: counted(
                 registry,
                 "tokens",
-                "Tokens of replies and of what was sent for them; cached ones and those written to the cache are part of the prompt, and reasoning is part of the completion",
+                "Tokens sent to and received from models; cached tokens and cache writes are included in prompt \
+                 tokens, reasoning in completion tokens",
             ),
             cost: counted(
                 registry,
                 "cost_micro_usd",
-                "What model calls cost in millionths of a dollar, attempts that failed included; nothing of a model without a price",
+                "Cost of model calls in millionths of a dollar, including failed attempts; excludes models without a \
+                 price",
             ),
         }
     }

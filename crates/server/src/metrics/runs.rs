@@ -70,15 +70,15 @@ impl RunMetrics {
         let metrics = Self {
             models: ModelMetrics::register(registry),
             at_work: counted(registry, "runs_at_work", "Runs that this process drives"),
-            begun: counted(registry, "runs_begun", "Runs that began"),
-            ended: counted(registry, "runs_ended", "Runs that ended, by the reason"),
+            begun: counted(registry, "runs_begun", "Started runs"),
+            ended: counted(registry, "runs_ended", "Ended runs, by reason"),
             trims: counted(
                 registry,
                 "context_trims",
-                "Times that messages were left out to make a conversation fit",
+                "How often messages were dropped to make a conversation fit",
             ),
-            tool_calls: counted(registry, "tool_calls", "Tool calls that have their result"),
-            tool_seconds: timed(registry, "tool_call_duration", "Time that tools took"),
+            tool_calls: counted(registry, "tool_calls", "Tool calls with a result"),
+            tool_seconds: timed(registry, "tool_call_duration", "Duration of tool calls"),
             state: Mutex::default(),
         };
         // As for problems: an alert must not miss the first ones.

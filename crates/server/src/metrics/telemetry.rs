@@ -29,12 +29,12 @@ impl TelemetryMetrics {
             delivered: counted(
                 registry,
                 "telemetry_delivered",
-                "Spans, batches of metrics and lines that were delivered, by where they go",
+                "Delivered spans, metric batches and log lines, by destination",
             ),
             dropped: counted(
                 registry,
                 "telemetry_dropped",
-                "Spans, batches of metrics and lines that were lost, by where they were to go",
+                "Lost spans, metric batches and log lines, by destination",
             ),
             telemetry: OnceLock::new(),
         }

@@ -87,13 +87,13 @@ impl Asked {
             return Err(Problem::invalid(said_in, incomplete(&missing)));
         }
         if session.is_none() && !has_its_calls(&self.messages) {
-            let why = "the call of a result stands nowhere in it, and is none that waits here: send the conversation whole";
+            let why = "contains a result whose call is neither in it nor waiting here; send the whole conversation";
             return Err(Problem::invalid(said_in, why));
         }
         if let (Some(named), Some(found)) = (&self.own.session, &session)
             && named != found
         {
-            let why = "it is no response of the session that neuraxis names";
+            let why = "it does not belong to the session named in neuraxis";
             return Err(Problem::invalid("previous_response_id", why));
         }
         let messages = match (&session, self.previous) {
@@ -202,11 +202,11 @@ impl Asked {
                 Some(Since::NoAnswer { session, .. }) => return Ok(Some(session)),
                 Some(Since::Answer(last)) => {
                     format!(
-                        "its conversation went on: the last response there is {ID}{last}; name that one, or leave \
-                         previous_response_id out and send the conversation"
+                        "its conversation has continued; name its last response, {ID}{last}, or omit \
+                         previous_response_id and send the conversation"
                     )
                 }
-                None => "there is no such response".to_owned(),
+                None => "no such response".to_owned(),
             };
             return Err(Problem::invalid("previous_response_id", why));
         }
@@ -345,9 +345,7 @@ fn results(messages: &[Message]) -> BTreeSet<&ToolCallId> {
 fn incomplete(missing: &[ToolCallId]) -> String {
     let missing: Vec<&str> = missing.iter().map(ToolCallId::as_str).collect();
     let named: String = missing.join(", ").chars().take(MAX_NAMED_CHARS).collect();
-    format!(
-        "the results of all calls of an answer are taken together, and those of these are missing: {named}"
-    )
+    format!("the results of all calls of an answer must be sent together; missing: {named}")
 }
 
 /// Returns the run whose calls the last messages answer, if they answer calls of a run on this server.

@@ -34,8 +34,8 @@ impl Calls {
         let is_kept_here = id.run().is_some();
         if named.is_none() && (!is_kept_here || self.answered.contains(&id)) {
             let why = match self.answered.contains(&id) {
-                true => "the call has a result already",
-                false => "there is no such call before its result",
+                true => "the call already has a result",
+                false => "no such call precedes this result",
             };
             return Err(Problem::invalid(field, why));
         }

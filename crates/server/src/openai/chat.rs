@@ -159,14 +159,11 @@ async fn completed(held: &Held, model: String) -> Result<Response, Problem> {
 impl ChatRequest {
     fn asked(self) -> Result<Asked, Problem> {
         if self.n.is_some_and(|n| n != 1) {
-            return Err(Problem::invalid(
-                "n",
-                "one choice is made of a request: expected 1",
-            ));
+            return Err(Problem::invalid("n", "only 1 is supported"));
         }
         let functions = self.functions.as_array();
         if functions.is_some_and(|functions| !functions.is_empty()) {
-            let why = "functions are taken as tools alone: send them as tools, and tool_choice in the place of function_call";
+            let why = "not supported; use tools, and tool_choice instead of function_call";
             return Err(Problem::invalid("functions", why));
         }
         let most = at_least_one("max_completion_tokens", self.max_completion_tokens)?;
@@ -211,7 +208,8 @@ fn conversation(said: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Pro
         match message.role.as_str() {
             "system" | "developer" => system.push(lines(content)?),
             "user" => {
-                let missing = || Problem::invalid(&field("content"), "a user message has content");
+                let missing =
+                    || Problem::invalid(&field("content"), "a user message needs content");
                 let parts = content.ok_or_else(missing)?.parts(&field("content"))?;
                 messages.push(Message::User { parts });
             }
@@ -232,7 +230,7 @@ fn conversation(said: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Pro
                 messages.push(Message::Assistant(AssistantMessage { parts, model: None }));
             }
             "tool" => {
-                let why = "the result of a call names the call";
+                let why = "the result of a call must name the call";
                 let place = field("tool_call_id");
                 let id = message
                     .tool_call_id

@@ -58,7 +58,7 @@ impl<'de, T: Deserialize<'de>, Whole> Visitor<'de> for TextOrList<T, Whole> {
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(TextOrList {
-            expected: "a text or a list of parts",
+            expected: "a string or a list of parts",
             text: Self::Text,
             list: Self::Parts,
         })
@@ -109,7 +109,7 @@ impl Content {
             text.ok_or_else(|| {
                 let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
                 let kind: String = kind.chars().take(MAX_REPEATED_CHARS).collect();
-                let why = format!("only text is taken here, and no part of type {kind:?}");
+                let why = format!("only text parts are accepted here, not {kind:?}");
                 Problem::invalid(&format!("{field}[{at}]"), why)
             })
         });
@@ -156,7 +156,7 @@ fn read(part: &Value, field: &str, files: &mut Files) -> Result<Part, Problem> {
     let text_of = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
     let within = |name: &str, inner: &str| text_of(part.get(name).and_then(|it| it.get(inner)));
     let missing =
-        |name: &str| Problem::invalid(&format!("{field}.{name}"), "it is missing, or no text");
+        |name: &str| Problem::invalid(&format!("{field}.{name}"), "missing, or not a string");
     let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
     let file = match kind {
         "text" | "input_text" | "output_text" => {
@@ -175,7 +175,7 @@ fn read(part: &Value, field: &str, files: &mut Files) -> Result<Part, Problem> {
         }
         "file" | "input_file" => {
             let data = within("file", "file_data").or_else(|| text_of(part.get("file_data")));
-            let why = "only files that are sent along are taken, as a data: URL in file_data";
+            let why = "only inline files are supported, as a data: URL in file_data";
             let data = data.ok_or_else(|| Problem::invalid(field, why))?;
             let name = within("file", "filename").or_else(|| text_of(part.get("filename")));
             media(name.as_deref().unwrap_or("file"), &data, field)?
@@ -201,7 +201,7 @@ fn media(name: &str, url: &str, field: &str) -> Result<Part, Problem> {
         }
         return Err(Problem::invalid(
             field,
-            "expected a data: URL, or one with http or https",
+            "expected a data:, http: or https: URL",
         ));
     };
     // A type with parameters, the last of which says how the data is encoded (RFC 2397, 3).

@@ -78,7 +78,7 @@ impl ErrorBody {
         let field = told.members.get("field").and_then(Value::as_str);
         let here = field.and_then(chosen_by);
         let message = match here {
-            Some(here) => format!("{}; name another in the field {here}", told.detail),
+            Some(here) => format!("{}; set another in the field {here}", told.detail),
             None => told.detail.clone(),
         };
         Self {

@@ -156,6 +156,6 @@ pub(super) fn choose(
 
 fn no_such(name: &str) -> Problem {
     let name: String = name.chars().take(64).collect();
-    let detail = format!("there is no model {name:?} here; GET /v1/models lists those there are");
+    let detail = format!("no such model: {name:?}; GET /v1/models lists the available ones");
     Problem::new(&NO_SUCH_MODEL, detail).with("field", "model")
 }

@@ -199,7 +199,7 @@ pub(super) async fn retrieve(
     again: Result<Query<Again>, QueryRejection>,
 ) -> Result<Json<ResponseOut>, Problem> {
     if said::query(again)?.stream == Some(true) {
-        let why = "a response is not streamed again: ask for it whole, once its run has ended";
+        let why = "a stored response cannot be streamed; retrieve it whole once its run has ended";
         return Err(Problem::invalid("stream", why));
     }
     let run = id.ok().and_then(|Path(id)| run_of(&id));
@@ -238,25 +238,25 @@ fn run_of(id: &str) -> Option<RunId> {
 }
 
 fn no_such() -> Problem {
-    Problem::new(&NO_SUCH_RESPONSE, "there is no such response").with("field", "response_id")
+    Problem::new(&NO_SUCH_RESPONSE, "no such response").with("field", "response_id")
 }
 
 impl ResponseRequest {
     fn asked(self) -> Result<Asked, Problem> {
         if self.background == Some(true) {
-            let why = "responses are not made in the background: stream, or wait";
+            let why = "background responses are not supported; stream, or wait for the response";
             return Err(Problem::invalid("background", why));
         }
         if self.conversation.is_some() {
-            let why = "there are no conversations by id: name previous_response_id, or session in neuraxis";
+            let why = "conversation ids are not supported; use previous_response_id, or session in neuraxis";
             return Err(Problem::invalid("conversation", why));
         }
         if self.prompt.is_some() {
-            let why = "no prompts are kept here: send what they say as instructions and input";
+            let why = "stored prompts are not supported; send their text as instructions and input";
             return Err(Problem::invalid("prompt", why));
         }
         let previous = self.previous_response_id.as_deref().map(|id| {
-            let why = "there is no such response";
+            let why = "no such response";
             run_of(id).ok_or_else(|| Problem::invalid("previous_response_id", why))
         });
         let (messages, system) = match self.input {

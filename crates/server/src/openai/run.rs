@@ -23,7 +23,7 @@ use crate::refusal::refused_in;
 use crate::turns::{Later, no_result, start};
 
 /// Why a run is ended whose client has left.
-const LEFT: &str = "the client went away";
+const LEFT: &str = "the client disconnected";
 
 /// A run that is cancelled if this is dropped before the run ends.
 #[derive(Debug)]
@@ -184,7 +184,7 @@ impl Ended {
         if gave_up_on_the_form(&result)
             && let Some(fault) = &result.answer_fault
         {
-            let why = format!("This is not the answer that was asked for: {fault}");
+            let why = format!("This answer does not have the requested form: {fault}");
             if !result.reply.is_empty() {
                 result.reply.push_str(BREAK);
             }

@@ -100,7 +100,7 @@ impl<W: Writer> Source for Answer<W> {
         if matches!(self.stage, Stage::Nothing) {
             return Ok(());
         }
-        let told = format!("{why}, and the run was ended");
+        let told = format!("{why}; the run was cancelled");
         let run = self.held.as_ref().map(RunRef::of);
         let body = match why {
             Cut::Untaken(_) => ErrorBody::of_run(told, "dropped", run),

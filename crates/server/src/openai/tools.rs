@@ -57,7 +57,8 @@ fn one(at: usize, tool: ToolIn) -> Result<ToolSpec, Problem> {
     let field = |name: &str| format!("tools[{at}].{name}");
     let kind = tool.kind.unwrap_or_else(|| "function".to_owned());
     if kind != "function" {
-        let why = "only functions are taken: the tools of this server run without being named";
+        let why =
+            "only function tools are accepted; the server's own tools run without being named";
         return Err(Problem::invalid(&field("type"), why));
     }
     let function = tool.function.unwrap_or(tool.flat);
@@ -82,15 +83,15 @@ fn only_allowed(tools: &mut Vec<ToolSpec>, choice: &Value) -> Result<(), Problem
         None => ("tool_choice.tools", choice),
     };
     let named = nested.get("tools").and_then(Value::as_array);
-    let named =
-        named.ok_or_else(|| Problem::invalid(place, "expected the tools that may be called"))?;
+    let named = named
+        .ok_or_else(|| Problem::invalid(place, "expected the list of tools that may be called"))?;
     let mut allowed = BTreeSet::new();
     for (at, function) in named.iter().enumerate() {
         let function = function.get("function").unwrap_or(function);
         let name = function.get("name").and_then(Value::as_str);
         let is_sent = |name: &&str| tools.iter().any(|tool| tool.name.as_str() == *name);
         let name = name.filter(is_sent).ok_or_else(|| {
-            let why = "expected a function by its name, one of those in tools";
+            let why = "expected the name of a function in tools";
             Problem::invalid(&format!("{place}[{at}]"), why)
         })?;
         allowed.insert(name);
@@ -102,7 +103,7 @@ fn only_allowed(tools: &mut Vec<ToolSpec>, choice: &Value) -> Result<(), Problem
 /// Parses whether a tool must be called.
 fn tool_choice(choice: &Value) -> Result<Option<ToolChoice>, Problem> {
     let wrong = || {
-        let why = "expected none, auto, required, or a function by its name";
+        let why = "expected none, auto, required, or a named function";
         Problem::invalid("tool_choice", why)
     };
     let of_word = |word: &str| match word {

@@ -30,17 +30,17 @@ pub(super) fn notice(result: &OrchestratorResult, records: &[Arc<Record>]) -> St
         .any(|call| call.kind == PendingKind::Approval);
     if has_question {
         lines.push(format!(
-            "It is decided on the page of the server, or at its /api/v1/runs/{run}/approvals/CALL."
+            "Decide on the server's page, or through its API at /api/v1/runs/{run}/approvals/CALL."
         ));
     }
     // The client no longer listens, so calls cannot be returned to it.
     lines.push(match has_tools_of_client(records) {
         true => format!(
-            "The run {run} then goes on, and what it comes to, an answer or calls of your own tools, stands at \
-             /v1/responses/{ID}{run}; results of such calls are brought in the session {session}."
+            "Run {run} then continues. Its answer, or its calls of your own tools, will be available at \
+             /v1/responses/{ID}{run}; submit the results of such calls in the session {session}."
         ),
         false => {
-            format!("The run {run} then goes on, and its answer stands in the session {session}.")
+            format!("Run {run} then continues, and its answer appears in the session {session}.")
         }
     });
     lines.join("\n")
@@ -63,12 +63,12 @@ fn of_call(call: &PendingCall) -> String {
             let reason = call.reason.as_deref().unwrap_or_default();
             let reason = match shown(reason, MAX_REASON_CHARS) {
                 reason if reason.is_empty() => reason,
-                reason => format!(" Why it is asked: {reason}"),
+                reason => format!(" Reason: {reason}"),
             };
-            format!("Waiting for a person's approval of the call {tool} {arguments}.{reason}")
+            format!("Waiting for approval of the call {tool} {arguments}.{reason}")
         }
         PendingKind::ClientTool => {
-            format!("Waiting for the result of the call {tool} {arguments}, which its client runs.")
+            format!("Waiting for the client to return the result of the call {tool} {arguments}.")
         }
     }
 }

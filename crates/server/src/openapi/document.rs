@@ -15,9 +15,10 @@ use crate::problem::{Document as ProblemDocument, Kind};
 const TOKEN: &str = "token";
 
 /// The description of the API as a whole.
-const ABOUT: &str = "Governed, tool-using conversations with language models: sessions, turns, runs with their events, and \
-    the calls that wait for a person.\n\nThe version is that of the server. Within `/api/v1` fields, values and routes are \
-    added and none is taken away or changes its meaning: clients ignore what they do not know. Anything else is a new prefix.";
+const ABOUT: &str = "Governed, tool-using conversations with language models: sessions, turns, runs with their \
+                     events, and calls that wait for approval.\n\nThe version is that of the server. Within \
+                     `/api/v1`, fields, values and routes may be added, but none is removed or changes its meaning; \
+                     clients must ignore what they do not know. Incompatible changes get a new prefix.";
 
 /// Builds the document.
 pub(super) fn document(placed: &[Placed]) -> Value {
@@ -42,7 +43,7 @@ pub(super) fn document(placed: &[Placed]) -> Value {
         "info": {
             "title": "Neuraxis",
             "version": env!("CARGO_PKG_VERSION"),
-            "summary": "The server's own API, and those of others that it answers to.",
+            "summary": "The server's own API, and the third-party protocols it supports.",
             "description": ABOUT,
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
@@ -55,8 +56,9 @@ pub(super) fn document(placed: &[Placed]) -> Value {
                 TOKEN: {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "A key that `neuraxis-server keys create` made; every route but the probes needs one where there are any. Or the token in \
-                        `server.token` in the data folder, which the user of the server alone can read.",
+                    "description": "A key created with `neuraxis-server keys create`. If any keys exist, every route \
+                                    except the probes requires one. Alternatively, the token in `server.token` in the \
+                                    data folder, which only the user that runs the server can read.",
                 },
             },
         },
@@ -220,14 +222,14 @@ fn headers_of(status: StatusCode) -> Option<Value> {
     match status {
         StatusCode::UNAUTHORIZED => Some(json!({
             "WWW-Authenticate": {
-                "description": "How a client shows that it may.",
+                "description": "How to authenticate.",
                 "schema": { "type": "string" },
             },
         })),
         StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             Some(json!({
                 "Retry-After": {
-                    "description": "In how many seconds to try again, where that may help.",
+                    "description": "The number of seconds after which to retry, if retrying may help.",
                     "schema": { "type": "integer", "minimum": 0 },
                 },
             }))

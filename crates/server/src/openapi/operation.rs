@@ -64,23 +64,24 @@ pub(crate) enum Tag {
 impl Tag {
     /// Each tag with its description.
     pub(super) const ALL: [(Self, &'static str); 6] = [
-        (Self::Sessions, "Conversations, and the turns in them."),
+        (Self::Sessions, "Conversations and their turns."),
         (
             Self::Runs,
-            "One user message handled end to end each: what it came to, its events, and what reaches it at work.",
+            "The handling of one user message from start to end: its result, its events, and what can be sent to it \
+             while it runs.",
         ),
         (
             Self::Approvals,
-            "Calls that wait for a person, what the person decides, and what tools ask.",
+            "Calls that wait for approval, decisions about them, and questions that tools ask.",
         ),
         (
             Self::Introspection,
-            "What there is to be used, and what the policy makes of a request. Nothing here calls a model or a tool.",
+            "What is available, and what the policy decides about a request. These routes call no model and no tool.",
         ),
         (
             Self::Protocols,
-            "OpenAI's API, AG-UI and the Model Context Protocol, for clients that were written for them. Their own documents \
-             say what each field means; fields that are not described here are left alone.",
+            "OpenAI's API, AG-UI and the Model Context Protocol, for existing clients. See their own documentation \
+             for the meaning of each field; fields not described here are ignored.",
         ),
         (Self::Server, "The server itself."),
     ];

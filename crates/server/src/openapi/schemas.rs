@@ -61,23 +61,25 @@ impl Schemas {
     pub(super) fn events(&mut self) -> Value {
         let event = self.sent::<Event>();
         json!({
-            "description": "One of the events that follow each other, as its fields `id`, `event` and `data`.",
+            "description": "One event of the stream, with its fields `id`, `event` and `data`.",
             "type": "object",
             "required": ["event", "data"],
             "properties": {
                 "id": {
-                    "description": "The `seq` of a record, from which `Last-Event-ID` goes on. A live event has none.",
+                    "description": "The `seq` of a record, to send as `Last-Event-ID` when resuming. Live events have \
+                                    none.",
                     "type": "string",
                     "pattern": "^[0-9]+$",
                 },
                 "event": {
-                    "description": "The `type` of the record or live event; or `dropped`, after which the stream ends for a client that \
-                        took nothing for too long.",
+                    "description": "The `type` of the record or live event; or `dropped`, after which the stream ends \
+                                    because the client read nothing for too long.",
                     "type": "string",
                 },
                 "data": {
-                    "description": "The record or live event, as JSON on one line. Of `dropped` it is none, but an object with `type`, \
-                        `last_event_id` (what `Last-Event-ID` goes on from) and `detail` (a sentence for people).",
+                    "description": "The record or live event, as JSON on one line. For `dropped`, an object with \
+                                    `type`, `last_event_id` (to send as `Last-Event-ID` when resuming) and `detail` \
+                                    (a readable sentence).",
                     "type": "string",
                     "contentMediaType": "application/json",
                     "contentSchema": event,
@@ -89,13 +91,13 @@ impl Schemas {
     /// Returns the schema of one event of a stream in a third-party protocol.
     pub(super) fn their_events(&mut self) -> Value {
         json!({
-            "description": "One of the events that follow each other, as its fields. `data` is JSON as the protocol describes it; \
-                at the end of a chat of OpenAI's API it is `[DONE]`.",
+            "description": "One event of the stream, with its fields. `data` is JSON as defined by the protocol, or \
+                            `[DONE]` at the end of a stream of OpenAI's Chat Completions.",
             "type": "object",
             "required": ["data"],
             "properties": {
-                "event": { "description": "The kind of event, where the protocol names it here.", "type": "string" },
-                "data": { "description": "What the event says.", "type": "string" },
+                "event": { "description": "The kind of event, if the protocol puts it here.", "type": "string" },
+                "data": { "description": "The content of the event.", "type": "string" },
             },
         })
     }

@@ -76,7 +76,7 @@ pub(super) async fn clear(folder: PathBuf) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => {
             let folder = folder.display();
-            tracing::warn!(%folder, %error, "what was not archived whole is not removed");
+            tracing::warn!(%folder, %error, "cannot remove incomplete archives");
         }
     }
 }

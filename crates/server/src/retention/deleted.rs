@@ -12,7 +12,7 @@ pub(super) fn tell(count: u64, first: &[SessionId]) {
     if count > 0 {
         let first: Vec<&str> = first.iter().map(SessionId::as_str).collect();
         let first = first.join(", ");
-        tracing::info!(count, first, "sessions were deleted for their age");
+        tracing::info!(count, first, "deleted expired sessions");
     }
 }
 

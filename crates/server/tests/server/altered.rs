@@ -76,7 +76,7 @@ async fn nothing_goes_on_from_a_session_that_was_altered_and_nothing_is_written(
     }
     let log = program.log();
     let mut lines = log.lines();
-    let line = lines.find(|line| line.contains("a session was altered since it was kept"));
+    let line = lines.find(|line| line.contains("a session was altered after it was stored"));
     let line = line.unwrap_or_default();
     assert!(line.contains("request{id=altered-1}"), "{log}");
     assert!(log.contains("the step of run"), "it says where: {log}");

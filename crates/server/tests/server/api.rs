@@ -314,7 +314,7 @@ async fn a_turn_that_waits_goes_on_with_the_decision_about_exactly_its_question(
         .iter()
         .find(|frame| frame.event == "approval_decided");
     let by = &decided.unwrap().data["by"];
-    assert_eq!(by, "the user of this machine, over HTTP");
+    assert_eq!(by, "the local user, over HTTP");
     assert_eq!(frames.last().unwrap().event, "final");
     let (status, problem) = decide(&program, &path, decision).await;
     assert_eq!(

@@ -76,7 +76,7 @@ async fn what_cannot_be_attached_is_refused_with_its_number_and_nothing_begins()
         ),
         (
             json!([{"name": "a\0b", "data": "YQ=="}]),
-            "attachments: it must not hold",
+            "attachments: must not contain",
         ),
         (json!("a"), "attachments: invalid type"),
     ] {

@@ -127,7 +127,7 @@ async fn a_server_that_drains_leaves_its_runs_without_a_word_and_says_where_they
     assert_eq!(problem["run_id"], run.to_string());
     // The request had no idempotency key under which it could be sent again.
     let detail = problem["detail"].as_str().unwrap();
-    assert!(detail.contains("stands in its session"), "{detail}");
+    assert!(detail.contains("will be in the session"), "{detail}");
     let rest = frames.rest().await;
     assert!(
         rest.iter()

@@ -96,7 +96,7 @@ async fn another_turn_under_the_same_key_is_refused_and_says_what_differs_alone(
         assert_eq!(problem["type"], "/errors/idempotency-key-reused");
         assert_eq!(problem["differs"], differs);
         let detail = problem["detail"].as_str().unwrap();
-        assert!(detail.contains("choose a new key"), "{detail}");
+        assert!(detail.contains("use a new key"), "{detail}");
         assert!(!problem.to_string().contains("s3cret"), "{problem}");
         let listening = keyed(&client, "s", "k1", &other).header("x-request-id", "it");
         let listening = listening.header("accept", "text/event-stream");

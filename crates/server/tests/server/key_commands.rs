@@ -14,7 +14,10 @@ async fn several_keys_are_revoked_though_one_of_the_ids_is_that_of_none() {
     let revoked = revoke.output().await.unwrap();
     let said = String::from_utf8(revoked.stderr).unwrap();
     assert_eq!(revoked.status.code(), Some(1), "{said}");
-    assert!(said.contains("number 2 is that of no key"), "{said}");
+    assert!(
+        said.contains("number 2 of the given ids does not exist"),
+        "{said}"
+    );
     let mut list = command(folder.path());
     let listed = list.args(["keys", "list"]).output().await.unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();

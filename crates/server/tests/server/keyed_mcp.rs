@@ -91,13 +91,13 @@ async fn clients_at_mcp_see_their_owner_s_sessions_and_choose_what_their_key_all
     assert!(!list(&bob).await.1.contains("neuraxis://sessions/s1"));
     let uri = "neuraxis://sessions/s1";
     let read = call(&bob, "resources/read", uri, json!({"uri": uri})).await;
-    assert!(read.1.contains("there is no resource"), "{read:?}");
+    assert!(read.1.contains("no such resource"), "{read:?}");
     // A key with the scope to ask but not to read does not see the owner's sessions either.
     assert!(!list(&asker).await.1.contains("neuraxis://sessions/s1"));
     let templates = call(&asker, "resources/templates/list", "", json!({})).await;
     assert!(!templates.1.contains("neuraxis://"), "{templates:?}");
     let read = call(&asker, "resources/read", uri, json!({"uri": uri})).await;
-    assert!(read.1.contains("there is no resource"), "{read:?}");
+    assert!(read.1.contains("no such resource"), "{read:?}");
     let read = call(&ada, "resources/read", uri, json!({"uri": uri})).await;
     assert!(read.1.contains("Hello."), "{read:?}");
 

@@ -158,7 +158,7 @@ async fn a_server_whose_named_file_is_missing_does_not_start_and_one_without_key
     assert_eq!(refused.status.code(), Some(2), "{said}");
     let file = folder.path().join("keys.json");
     for expected in [
-        "the keys of clients cannot be read",
+        "cannot read the clients' keys",
         "keys.json, which [server] keys names",
         "`neuraxis-server keys create --owner NAME` creates it",
     ] {
@@ -171,14 +171,14 @@ async fn a_server_whose_named_file_is_missing_does_not_start_and_one_without_key
     assert!(said.contains(expected), "{said}");
     let (code, _, said) = keys(folder.path(), &["create", "--owner", "ada"]).await;
     assert_eq!(code, 0, "{said}");
-    let expected = "keys.json was not there, and holds this key alone";
+    let expected = "keys.json did not exist and now contains only this key";
     assert!(said.contains(expected), "{said}");
 
     fs::write(&file, "{\"version\": 1, \"keys\": []}").unwrap();
     let program = Program::start_in(folder, |_| {}).await;
     assert_eq!(status(&program.client(), "/api/v1/sessions").await, 401);
     let log = program.log();
-    assert!(log.contains("so that nobody is let in"), "{log}");
+    assert!(log.contains("so every request is refused"), "{log}");
     let key = make_key(program.folder(), &["--owner", "ada"]).await;
     until(&Client::with_key(program.url(), &key), 200).await;
     assert_eq!(status(&program.client(), "/api/v1/sessions").await, 401);
@@ -191,7 +191,7 @@ async fn a_file_that_is_damaged_leaves_the_keys_and_the_log_says_so_once() {
     let program = Program::start_in(folder, |_| {}).await;
     let ada = Client::with_key(program.url(), &key);
     fs::write(program.folder().join(FILE), "{").unwrap();
-    let complaint = "the keys cannot be read: those that were known still count";
+    let complaint = "cannot read the keys; the previous ones remain in force";
     while !program.log().contains(complaint) {
         assert_eq!(status(&ada, "/api/v1/sessions").await, 200);
         assert_eq!(status(&program.client(), "/api/v1/sessions").await, 401);
@@ -207,7 +207,7 @@ async fn a_file_that_is_damaged_leaves_the_keys_and_the_log_says_so_once() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(
-        said.contains("error: the keys of clients cannot be read"),
+        said.contains("error: cannot read the clients' keys"),
         "{said}"
     );
     assert!(
@@ -276,7 +276,7 @@ async fn a_stream_that_its_run_ends_with_says_last_that_its_key_is_not_taken_any
             [
                 r#""type":"RUN_ERROR""#,
                 r#""code":"key-needed""#,
-                "and the run ends unless another connection is told it",
+                "; the run ends unless another connection follows it",
             ],
         ),
         (
@@ -285,7 +285,7 @@ async fn a_stream_that_its_run_ends_with_says_last_that_its_key_is_not_taken_any
             [
                 r#""error":"#,
                 r#""code":"key_needed""#,
-                "and the run was ended",
+                "; the run was cancelled",
             ],
         ),
         (
@@ -294,7 +294,7 @@ async fn a_stream_that_its_run_ends_with_says_last_that_its_key_is_not_taken_any
             [
                 "event: error",
                 r#""code":"key_needed""#,
-                "and the run was ended",
+                "; the run was cancelled",
             ],
         ),
     ] {
@@ -367,32 +367,35 @@ async fn a_key_that_would_make_no_sense_is_not_made() {
         (&["create"][..], "--owner <OWNER>"),
         (
             &["create", "--owner", " "],
-            "--owner: it must be a line of 1 to",
+            "--owner: expected a single line of 1 to",
         ),
-        (&["create", "--owner", "a\nb"], "--owner: it must be a line"),
+        (
+            &["create", "--owner", "a\nb"],
+            "--owner: expected a single line",
+        ),
         (
             &["create", "--owner", "a", "--scope", "write"],
             "the scopes are turns, read, approve, metrics and admin",
         ),
         (
             &["create", "--owner", "a", "--expires", "soon"],
-            "--expires: it must be a time such as 30d",
+            "--expires: expected a duration such as 30d",
         ),
         (
             &["create", "--owner", "a", "--expires", "2020-01-01"],
-            "--expires: it is over",
+            "--expires: this time has passed",
         ),
         (
             &["create", "--owner", "a", "--max-mode", "wild"],
-            "--max-mode: there is none named \"wild\"; known: ",
+            "--max-mode: unknown name \"wild\"; known: ",
         ),
         (
             &["create", "--owner", "a", "--channels", "chat,fax"],
-            "--channels: there is none named \"fax\"",
+            "--channels: unknown name \"fax\"",
         ),
         (
             &["create", "--owner", "a", "--plan", "gold"],
-            "--plan: there is none named \"gold\"",
+            "--plan: unknown name \"gold\"",
         ),
         (
             &["create", "--owner", "a", "--requests-per-minute", "0"],
@@ -406,7 +409,10 @@ async fn a_key_that_would_make_no_sense_is_not_made() {
     }
     let (code, _, said) = keys(folder.path(), &["revoke", "0123"]).await;
     assert_eq!(code, 1);
-    assert!(said.contains("error: there are no keys yet"), "{said}");
+    assert!(
+        said.contains("error: no keys have been created yet"),
+        "{said}"
+    );
     assert!(!folder.path().join(FILE).exists());
     make_key(folder.path(), &["--owner", "ada"]).await;
     let (file, away) = (folder.path().join(FILE), folder.path().join("away"));

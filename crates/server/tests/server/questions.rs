@@ -325,11 +325,11 @@ async fn an_mcp_server_asks_whoever_uses_the_server_unless_its_configuration_say
         let folder = asking.stopped().await;
         let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
         let mut lines = log.lines();
-        let said = lines.find(|line| line.contains("a question of a tool was answered"));
+        let said = lines.find(|line| line.contains("a tool's question was answered"));
         for part in [
             question.as_str().unwrap(),
             "action=\"accept\"",
-            "the user of this machine",
+            "the local user",
         ] {
             assert!(said.unwrap().contains(part), "{log}");
         }

@@ -50,7 +50,7 @@ async fn new_turns_follow_a_configuration_that_changed_and_a_wrong_one_changes_n
     let before = program.log().len();
     configure(program.folder(), "second");
     program.signal(Signal::HUP);
-    told(&program, before, "the configuration was read again").await;
+    told(&program, before, "reloaded the configuration").await;
     while hash(&client).await == first {}
     // The session continues in the new engine, over an existing connection.
     assert_eq!(in_mode(&client, "second").await, 200);
@@ -61,7 +61,7 @@ async fn new_turns_follow_a_configuration_that_changed_and_a_wrong_one_changes_n
     let (second, before) = (hash(&client).await, program.log().len());
     fs::write(program.folder().join("neuraxis.toml"), "[modes.third\n").unwrap();
     program.signal(Signal::HUP);
-    told(&program, before, "the former one stays in force").await;
+    told(&program, before, "the previous one remains in force").await;
     assert!(
         program.log()[before..].contains("neuraxis.toml:1"),
         "{}",
@@ -82,7 +82,7 @@ async fn what_needs_a_new_start_is_told_of_until_it_is_what_the_server_was_start
         let before = program.log().len();
         allowing(runs);
         program.signal(Signal::HUP);
-        told(&program, before, "the configuration was read again").await;
+        told(&program, before, "reloaded the configuration").await;
         let log = program.log();
         let said = log[before..].contains("server.max_runs has changed");
         assert_eq!(said, is_told, "{runs}: {log}");
@@ -106,10 +106,12 @@ async fn the_log_says_which_policy_and_which_other_models_new_turns_have() {
         let before = program.log().len();
         fs::write(program.folder().join("neuraxis.toml"), naming(port)).unwrap();
         program.signal(Signal::HUP);
-        told(&program, before, "the configuration was read again").await;
+        told(&program, before, "reloaded the configuration").await;
         let log = program.log();
         let mut lines = log[before..].lines();
-        let line = lines.find(|line| line.contains("was read again")).unwrap();
+        let line = lines
+            .find(|line| line.contains("reloaded the configuration"))
+            .unwrap();
         assert!(line.contains(policy.as_str().unwrap()), "{line}");
         assert_eq!(line.contains("models="), models.is_some(), "{line}");
         assert!(line.contains(models.unwrap_or_default()), "{line}");
@@ -143,7 +145,7 @@ async fn another_address_in_the_configuration_is_not_told_of_where_the_command_l
     let before = program.log().len();
     naming(8);
     program.signal(Signal::HUP);
-    told(&program, before, "the configuration was read again").await;
+    told(&program, before, "reloaded the configuration").await;
     let log = program.log();
     assert!(
         log[before..].contains("server.max_runs has changed"),
@@ -165,7 +167,7 @@ async fn what_a_former_configuration_keeps_out_of_the_log_and_of_errors_stays_ou
     let before = program.log().len();
     fs::write(&file, redacting("LATTER-\\d+")).unwrap();
     program.signal(Signal::HUP);
-    told(&program, before, "the configuration was read again").await;
+    told(&program, before, "reloaded the configuration").await;
     for secret in ["FORMER-17", "LATTER-17"] {
         let body = json!({"model": secret, "messages": [{"role": "user", "content": "hello"}]});
         let asked = program.client().post("/v1/chat/completions");
@@ -209,7 +211,7 @@ fn result_in(said: &str) -> Value {
 async fn read_again(program: &Program) {
     let before = program.log().len();
     program.signal(Signal::HUP);
-    told(program, before, "the configuration was read again").await;
+    told(program, before, "reloaded the configuration").await;
 }
 
 /// Has a client without sessions asked in its call, reloads the configuration, and sends the answer. Returns the result
@@ -293,7 +295,7 @@ async fn a_turn_at_work_keeps_its_engine_and_is_ended_with_the_server() {
         gate.reached().await;
         let before = program.log().len();
         program.signal(Signal::HUP);
-        told(&program, before, "the configuration was read again").await;
+        told(&program, before, "reloaded the configuration").await;
         if number == 0 {
             gate.open().await;
             let rest = frames.rest().await;
@@ -325,7 +327,7 @@ async fn a_server_that_stops_puts_no_engine_in_the_place_of_its_own_any_more() {
     // The gate opens automatically after three seconds, in which the configuration could be reloaded many times.
     assert_eq!(program.exit().await.code(), Some(0));
     let log = program.log();
-    assert!(!log.contains("the configuration was read again"), "{log}");
+    assert!(!log.contains("reloaded the configuration"), "{log}");
 }
 
 #[cfg(target_os = "linux")]
@@ -344,7 +346,7 @@ async fn a_turn_at_work_is_steered_and_cancelled_at_the_new_engine_and_stays_wit
         gate.reached().await;
         let before = program.log().len();
         program.signal(Signal::HUP);
-        told(&program, before, "the configuration was read again").await;
+        told(&program, before, "reloaded the configuration").await;
         let run = first.data["run_id"].as_str().unwrap();
         let request = client.post(&format!("/api/v1/runs/{run}/{route}"));
         let request = request.header("content-type", "application/json");

@@ -70,7 +70,7 @@ async fn a_worker_is_refused_where_servers_hand_nothing_over_and_where_nothing_i
     let (code, said) = refusal(folder.path(), &["worker"], &[]).await;
     assert_eq!(code, 2, "{said}");
     assert!(
-        said.contains("driver.kind is local, so that servers drive their runs themselves"),
+        said.contains("driver.kind is local, so servers drive their own runs"),
         "{said}"
     );
     let text = "[driver]\nkind = 'restate'\n[store]\nurl = 'memory:'\n";
@@ -78,7 +78,7 @@ async fn a_worker_is_refused_where_servers_hand_nothing_over_and_where_nothing_i
     let config = ["worker", "--config", "neuraxis.toml"];
     let (code, said) = refusal(folder.path(), &config, &[]).await;
     assert_eq!(code, 2, "{said}");
-    let expected = "error: neuraxis.toml:4:1: store.url: a worker takes runs up from the store";
+    let expected = "error: neuraxis.toml:4:1: store.url: a worker must share the store";
     assert!(said.starts_with(expected), "{said}");
 }
 
@@ -103,7 +103,7 @@ async fn wrong_usage_and_wrong_configuration_exit_with_2_and_say_what_is_wrong()
         (
             &["--listen", "localhost"][..],
             &[][..],
-            "it must be an IP address and a port, such as 127.0.0.1:8787",
+            "expected an IP address and a port, such as 127.0.0.1:8787",
         ),
         (&["--port", "80"], &[], "unexpected argument '--port'"),
         (
@@ -124,7 +124,7 @@ async fn wrong_usage_and_wrong_configuration_exit_with_2_and_say_what_is_wrong()
         (
             &[],
             &[("NEURAXIS_LOG", "neuraxis=loud")],
-            "error: NEURAXIS_LOG must say what is logged",
+            "error: NEURAXIS_LOG must be a log filter",
         ),
         (
             &[],
@@ -245,5 +245,5 @@ async fn a_token_that_cannot_be_kept_is_told_with_its_file_and_hinders_nobody_wi
         command.envs(in_memory);
     });
     let log = program.await.log();
-    assert!(log.contains("only keys decide about calls"), "{log}");
+    assert!(log.contains("only keys can authorize decisions"), "{log}");
 }

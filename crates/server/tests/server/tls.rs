@@ -111,7 +111,7 @@ async fn a_certificate_and_a_key_that_cannot_be_used_are_named_at_the_start() {
         ),
         (
             |folder| fs::write(folder.join("server.pem"), "no PEM").unwrap(),
-            "server.pem cannot be read; it must be a PEM file",
+            "server.pem as a PEM file",
         ),
         (
             |folder| {
@@ -126,7 +126,7 @@ async fn a_certificate_and_a_key_that_cannot_be_used_are_named_at_the_start() {
                 let key = folder.join("server.key");
                 fs::set_permissions(key, Permissions::from_mode(0o644)).unwrap();
             },
-            "everybody can read the key",
+            "all users can read the key",
         ),
         (
             |folder| fs::write(folder.join("server.key"), "").unwrap(),
@@ -138,7 +138,7 @@ async fn a_certificate_and_a_key_that_cannot_be_used_are_named_at_the_start() {
                 let key = key.replace(" PRIVATE", " ENCRYPTED PRIVATE");
                 fs::write(folder.join("server.key"), key).unwrap();
             },
-            "server.key is encrypted, and the server takes no key that is",
+            "server.key is encrypted, which is not supported",
         ),
     ];
     for (spoil, expected) in cases {

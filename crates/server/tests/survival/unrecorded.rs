@@ -181,7 +181,7 @@ async fn a_server_is_ready_while_its_store_is(kept: Kept) {
     is_ready(&server, 200).await;
     server.kill().await;
     let log = std::fs::read_to_string(world.folder().join("log")).unwrap();
-    let told = log.matches("not ready: the store takes no records");
+    let told = log.matches("not ready: the store accepts no records");
     assert_eq!(told.count(), 1, "{log}");
 }
 

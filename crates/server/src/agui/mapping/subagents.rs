@@ -150,7 +150,7 @@ impl Mapping {
     pub(super) fn end_subagents(&mut self, interrupts: Option<&[(AgentId, String)]>) {
         for agent in self.subagents.at_work(|_| true) {
             let Some(interrupts) = interrupts else {
-                self.subagent_ended(agent, Some("it ended with the run".to_owned()));
+                self.subagent_ended(agent, Some("ended with the run".to_owned()));
                 continue;
             };
             self.silence(Some(agent));

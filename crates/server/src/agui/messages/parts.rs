@@ -47,7 +47,7 @@ pub(super) fn parts(content: Option<Value>, at: usize) -> Result<Vec<Part>, Prob
                 })
                 .collect()
         }
-        Some(_) => Err(invalid(&within, "it must be a text or a list of parts")),
+        Some(_) => Err(invalid(&within, "expected a string or a list of parts")),
     }
 }
 
@@ -68,7 +68,7 @@ impl WirePart {
                 value,
                 mime_type: self.mime_type,
             },
-            _ => return Err(invalid(field, "it has neither a text nor a source")),
+            _ => return Err(invalid(field, "missing text or source")),
         };
         let file = source.into_part(&self.kind, field)?;
         let counted = files.add(&file);
@@ -82,13 +82,13 @@ impl WireSource {
         match self.kind.as_str() {
             "data" => {
                 let content = decoded(&self.value)
-                    .map_err(|_| invalid(&format!("{field}.source.value"), "it is not base64"))?;
+                    .map_err(|_| invalid(&format!("{field}.source.value"), "invalid base64"))?;
                 attachment(kind, &content).map_err(|error| invalid(field, &error.to_string()))
             }
             "url" => {
                 let Some(media_type) = self.mime_type else {
                     let field = format!("{field}.source.mimeType");
-                    return Err(invalid(&field, "what stands at an address needs its type"));
+                    return Err(invalid(&field, "content at a URL needs a media type"));
                 };
                 Ok(Part::Media(MediaPart {
                     media_type,
@@ -96,7 +96,7 @@ impl WireSource {
                 }))
             }
             _ => {
-                let complaint = "it must be data or url: files of a provider cannot be read here";
+                let complaint = "expected data or url; provider file ids are not supported";
                 Err(invalid(&format!("{field}.source.type"), complaint))
             }
         }

@@ -101,7 +101,7 @@ fn a_result_is_told_that_the_session_waits_for_and_no_other() {
     );
     // Once the session has the result, nothing is new.
     let refused = format!("{:?}", asks.new_to(&asks.messages).unwrap_err());
-    assert!(refused.contains("nothing that is new"), "{refused}");
+    assert!(refused.contains("something new"), "{refused}");
 }
 
 #[test]

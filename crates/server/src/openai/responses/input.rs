@@ -38,7 +38,7 @@ pub(super) struct Item {
 impl<'de> Deserialize<'de> for Input {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(TextOrList {
-            expected: "a text or a list of items",
+            expected: "a string or a list of items",
             text: Self::Text,
             list: Self::Items,
         })
@@ -82,8 +82,7 @@ impl Read {
         match item.kind.as_deref() {
             None | Some("message") => self.message(item, field),
             Some("function_call") => {
-                let missing =
-                    |name: &str| Problem::invalid(&format!("{field}.{name}"), "it is missing");
+                let missing = |name: &str| Problem::invalid(&format!("{field}.{name}"), "missing");
                 let id = item.call_id.ok_or_else(|| missing("call_id"))?;
                 let name = item.name.ok_or_else(|| missing("name"))?;
                 let id = ToolCallId::from_text(id);
@@ -102,7 +101,7 @@ impl Read {
                 let place = format!("{field}.call_id");
                 let id = item
                     .call_id
-                    .ok_or_else(|| Problem::invalid(&place, "it is missing"))?;
+                    .ok_or_else(|| Problem::invalid(&place, "missing"))?;
                 let text = match item.output {
                     Some(output) => output.lines(&format!("{field}.output"))?,
                     None => String::new(),
@@ -124,7 +123,7 @@ impl Read {
     }
 
     fn message(&mut self, item: Item, field: &str) -> Result<(), Problem> {
-        let missing = || Problem::invalid(&format!("{field}.content"), "a message has content");
+        let missing = || Problem::invalid(&format!("{field}.content"), "a message needs content");
         let content = item.content.ok_or_else(missing)?;
         let place = format!("{field}.content");
         match item.role.as_deref() {

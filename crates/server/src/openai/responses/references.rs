@@ -57,7 +57,7 @@ pub(super) async fn look_up(
             bytes = bytes.saturating_add(sent.len());
             if bytes > MAX_BODY_BYTES {
                 let why = format!(
-                    "with it the items that are only named have more than {MAX_BODY_BYTES} bytes in all, as many as a body may have"
+                    "with this item, the referenced items exceed {MAX_BODY_BYTES} bytes in total, the limit for a body"
                 );
                 return Err(Problem::invalid(&format!("input[{at}].id"), why));
             }
@@ -87,8 +87,8 @@ fn by_run(items: &mut [Item], goes_on: Option<RunId>) -> Result<Named<'_>, Probl
     }
     if runs.len() > MAX_RESPONSES {
         let why = format!(
-            "it names items of {} responses, and may name those of {MAX_RESPONSES}: \
-             send them whole, or go on with previous_response_id",
+            "references items of {} responses; at most {MAX_RESPONSES} are allowed; send the items whole, \
+             or use previous_response_id",
             runs.len()
         );
         return Err(Problem::invalid("input", why));
@@ -105,6 +105,6 @@ fn run_of(id: &str) -> Option<RunId> {
 
 fn unknown(at: usize, id: &str) -> Problem {
     let id: String = id.chars().take(MAX_REPEATED_CHARS).collect();
-    let why = format!("there is no item {id:?} here: send it whole");
+    let why = format!("no such item: {id:?}; send it whole");
     Problem::invalid(&format!("input[{at}].id"), why)
 }

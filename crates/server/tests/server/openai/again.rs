@@ -50,7 +50,7 @@ async fn a_run_that_a_server_that_stops_leaves_is_not_begun_again_by_clients() {
         let told: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
         assert_eq!(told["error"]["code"], "shutting_down", "{session}: {told}");
         let message = told["error"]["message"].as_str().unwrap();
-        assert!(message.contains("in its session"), "{message}");
+        assert!(message.contains("in the session"), "{message}");
         assert!(!message.contains("Idempotency-Key"), "{message}");
     }
 }

@@ -92,7 +92,7 @@ async fn a_value_of_the_wrong_kind_is_refused_by_its_place_and_in_the_words_of_j
         ),
         (
             json!({"messages": [{"role": "user", "content": 5}]}),
-            "messages[0].content: invalid type: integer `5`, expected a text or a list of parts",
+            "messages[0].content: invalid type: integer `5`, expected a string or a list of parts",
         ),
     ] {
         let (status, told) = super::post(&server.client(), "/v1/chat/completions", &body).await;
@@ -174,7 +174,7 @@ async fn a_conversation_that_ends_with_an_answer_is_refused_and_told_what_to_sen
         let error = &told["error"];
         assert_eq!((status, &error["param"]), (400, &json!(field)), "{told}");
         let message = error["message"].as_str().unwrap();
-        assert!(message.contains("leave that out"), "{message}");
+        assert!(message.contains("omit it"), "{message}");
     }
 }
 
@@ -281,7 +281,7 @@ async fn the_models_of_a_key_are_those_that_its_requests_may_name() {
             let error = &told["error"];
             assert_eq!(error["param"], "model", "{told}");
             let message = error["message"].as_str().unwrap();
-            let advice = "allowed: clerk; name another in the field model";
+            let advice = "allowed: clerk; set another in the field model";
             assert!(message.ends_with(advice), "{message}");
         }
     }

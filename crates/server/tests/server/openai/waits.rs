@@ -199,7 +199,7 @@ async fn whoever_goes_on_from_a_response_that_waits_is_told_where_that_is_seen_a
     let place = &response["neuraxis"];
     let run = place["run_id"].as_str().unwrap();
     let message = busy["error"]["message"].as_str().unwrap();
-    let said = format!("where it waits for somebody, /api/v1/runs/{run} says for what");
+    let said = format!("/api/v1/runs/{run} says what it is waiting for, if anything");
     assert!(message.contains(&said), "{message}");
     let ends = format!("/api/v1/runs/{run}/cancel");
     assert!(message.contains(&ends), "{message}");
@@ -235,7 +235,7 @@ async fn what_a_chat_waits_for_in_place_of_an_answer_of_a_form_is_a_refusal_stre
         assert_eq!(text("content"), "");
         let why = text("refusal");
         assert!(
-            why.starts_with("Waiting for a person's approval of the call refund"),
+            why.starts_with("Waiting for approval of the call refund"),
             "{why}"
         );
         assert_eq!(last["choices"][0]["finish_reason"], "stop");
@@ -348,7 +348,7 @@ async fn what_comes_in_place_of_a_call_that_a_client_wants_is_a_refusal_streamed
     let refund = || reply::calls([("refund", r#"{"order":17}"#)]);
     let asks = reply::calls([("ask_user", r#"{"question":"Which town?"}"#)]);
     let named = |name: &str| json!({"type": "function", "function": {"name": name}});
-    let waits = "Waiting for a person's approval of the call refund";
+    let waits = "Waiting for approval of the call refund";
     for (choice, reply, why, is_refusal) in [
         (json!("required"), refund(), waits, true),
         (named("weather"), refund(), waits, true),
