@@ -7,8 +7,8 @@ const PLACE = "neuraxis.key";
 
 /** Why a session that can be read accepts no turn: to an admin who is not its owner, the server says that it does not exist. */
 export const NOT_OWN = {
-  type: "/errors/no-such-session", title: "This session is somebody else's",
-  detail: "Its owner alone says something in it, or goes on with what stands here.",
+  type: "/errors/no-such-session", title: "This session belongs to another user",
+  detail: "Only its owner can add messages to it or continue it.",
 };
 
 /** The scopes of the current key, as reported by the server; undefined until then. */
@@ -40,7 +40,7 @@ export function mayDecide() {
 
 /** Who must act when a run waits for a decision or for an answer to a tool's question. */
 export function whoDecides() {
-  return mayDecide() ? "you" : "somebody who may decide";
+  return mayDecide() ? "you" : "someone with permission to decide";
 }
 
 /** Whether a run, as reported by the server, waits for a decision or for an answer to a tool's question, and not only for a client's
@@ -68,15 +68,15 @@ export function takeFromAddress() {
 
 /** Explains where to find the token. */
 export function whereItIs() {
-  return el("p", { class: "hint" }, "It stands in the file ", el("code", { text: "server.token" }), " in the data folder of the user that runs the server, by default ",
-    el("code", { text: "~/.local/share/neuraxis/server.token" }), "; the server's log names the file. At a terminal, the server prints an address of this page that holds it.");
+  return el("p", { class: "hint" }, "It is in the file ", el("code", { text: "server.token" }), " in the data folder of the user that runs the server, by default ",
+    el("code", { text: "~/.local/share/neuraxis/server.token" }), "; the server's log names the file. On a terminal, the server prints the address of this page with the token in it.");
 }
 
 let asking;
 
 /** Asks for a key or token to replace the current one. The page then reloads, so nothing of another user's data remains. */
 export async function changeKey() {
-  const detail = key() ? "This tab shows a key or token. Another one takes its place." : "This tab shows neither a key nor a token.";
+  const detail = key() ? "This tab has a key or token. A new one replaces it." : "This tab has no key or token.";
   if (await askForKey(detail, "Key of this tab")) location.reload();
 }
 
@@ -86,9 +86,9 @@ export function askForKey(detail, title = "This server asks who you are") {
     const field = el("input", { type: "password", id: "key-field", autocomplete: "off", spellcheck: "false", class: "field", "aria-describedby": "key-detail" });
     const form = el("form", { method: "dialog", class: "stack" },
       el("p", { id: "key-detail", text: detail }),
-      el("p", { text: "Ask whoever runs this server for yours." }),
+      el("p", { text: "Ask the operator of this server for yours." }),
       el("label", { for: "key-field", text: "Key or token" }), field,
-      el("p", { class: "hint" }, "A key is made by ", el("code", { text: "neuraxis-server keys create" }), ". Without keys, decisions need the token:"),
+      el("p", { class: "hint" }, "A key is created with ", el("code", { text: "neuraxis-server keys create" }), ". Without keys, decisions need the token:"),
       whereItIs(),
       el("div", { class: "row end" },
         button({ text: "Not now", className: "quiet", onClick: () => dialog.close() }),

@@ -8,7 +8,7 @@ import { beyond } from "./stream.js";
 import { ToolView } from "./tool.js";
 
 /** The labels of replies that are not meant for the reader. */
-const ASIDE = { compaction: "Summed up the work so far", self_check: "Checked its draft", routing: "Chose a model", gather: "Looked at what it needs" };
+const ASIDE = { compaction: "Summarized the work so far", self_check: "Checked its draft", routing: "Chose a model", gather: "Gathered information" };
 
 /** The states that several calls are summed up by, in this order. */
 const COUNTED = [["asks", ""], ["client", "waiting for a client"], ["running", "running"], ["queued", "queued"], ["done", "done"], ["ill", "ended with an error"], ["error", "failed"], ["refused", "not allowed"]];

@@ -27,7 +27,7 @@ export class Problem extends Error {
 
 /** The problem when something other than the server answered. */
 function strange(status) {
-  return new Problem(0, { title: "No connection", detail: `Something between this page and the server answered (status ${status}), such as the sign-in page of a network.` });
+  return new Problem(0, { title: "No connection", detail: `Something between this page and the server answered instead (status ${status}), such as a network's sign-in page.` });
 }
 
 /** Builds an address from ids or values with arbitrary characters. */
@@ -77,7 +77,7 @@ export async function send(method, where, { body, text, headers = {}, signal, as
   if (!told && response.status < 500 && response.status !== 401) throw strange(response.status);
   const problem = new Problem(response.status, told ?? {});
   // The server's own message is meant for programs.
-  if (problem.kind === "key-needed") problem.message = shown ? "The server does not accept the key or token of this tab: it is unknown, expired or revoked." : "This server takes requests with a key alone.";
+  if (problem.kind === "key-needed") problem.message = shown ? "The server does not accept the key or token of this tab: it is unknown, expired or revoked." : "This server requires a key.";
   if (problem.status !== 401 || !asks) throw problem;
   // The user may have supplied one meanwhile.
   const isNew = key() !== shown || (await askForKey(problem.message));
@@ -111,7 +111,7 @@ async function textOf(response) {
   } catch (error) {
     if (error.name === "AbortError") throw error;
   }
-  throw new Problem(0, { title: "No connection", detail: "The answer of the server broke off." });
+  throw new Problem(0, { title: "No connection", detail: "The server's answer was cut off." });
 }
 
 export const get = (where, more) => send("GET", where, more).then(json);

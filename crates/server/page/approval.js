@@ -8,7 +8,7 @@ import { clock, spread } from "./format.js";
 import { briefOf, changesOf, shownArguments } from "./tool.js";
 
 const CAUSES = {
-  untrusted_content: "The conversation holds what strangers wrote: look twice.",
+  untrusted_content: "The conversation contains untrusted content: review this call carefully.",
 };
 
 /** How many lines of a file are rendered at once: the content to decide about is shown in full, unless that would block the page. */
@@ -26,18 +26,18 @@ export class ApprovalView extends Card {
       appendVisible(el("span", { class: "hidden" }), ` ${briefOf(request.name, request.arguments)}`));
     const why = [appendVisible(el("p", { class: "why" }), request.reason)];
     for (const cause of request.causes ?? []) if (CAUSES[cause]) why.push(el("p", { class: "line-note warn", text: CAUSES[cause] }));
-    if (altered) why.push(appendVisible(el("p", { class: "line-note error" }), `What stands in the store is not what was asked: ${altered}`));
+    if (altered) why.push(appendVisible(el("p", { class: "line-note error" }), `The stored question is not the one that was asked: ${altered}`));
     const canApprove = !altered && mayDecide();
     fill(this.node, title, why, this.what(request), canApprove ? this.editor(request) : null, this.token, canApprove ? this.memory(request) : null, this.problem, this.answers(altered),
-      plan && appendVisible(el("p", { class: "hint" }), `What its run uses counts for the plan ${plan}`),
+      plan && appendVisible(el("p", { class: "hint" }), `The run's usage counts toward the plan ${plan}`),
       request.expires_at && el("p", { class: "hint", text: `Open until ${clock(request.expires_at)}` }));
   }
 
   what({ name, arguments: args }) {
     const changes = changesOf(name, args, MOST);
     // Removed once everything has been shown.
-    const unseen = el("p", { class: "line-note warn unseen", text: "Not all of it is shown yet: look at the rest before you decide." });
-    const label = "Arguments, whole";
+    const unseen = el("p", { class: "line-note warn unseen", text: "Not everything is shown yet: review the rest before you decide." });
+    const label = "Full arguments";
     if (!changes) return el("div", { class: "what" }, shownArguments(args, { label, exact: "exact", whole: "whole" }), unseen);
     const whole = codeBox(spread(args), { label, className: "exact" });
     return el("div", { class: "what" }, changes, unseen, el("details", {}, el("summary", { text: "All arguments" }), whole));
@@ -51,7 +51,7 @@ export class ApprovalView extends Card {
       if (this.remember) this.remember.disabled = this.editing.open;
     } } }, el("summary", { text: "Edit the arguments" }),
     el("label", { class: "hidden", for: `${this.id}-args`, text: "Arguments as JSON" }), this.other,
-    el("p", { class: "hint", id: `${this.id}-args-hint`, text: "The call runs with these instead, once, as long as this is open." }));
+    el("p", { class: "hint", id: `${this.id}-args-hint`, text: "While this editor is open, approving runs the call once with these arguments instead." }));
     return this.editing;
   }
 
@@ -63,7 +63,7 @@ export class ApprovalView extends Card {
   }
 
   answers(altered) {
-    this.reason = el("input", { class: "field", id: `${this.id}-reason`, placeholder: "Why not? The model is told (optional)", "aria-label": "Reason for denying", on: { keydown: (event) => {
+    this.reason = el("input", { class: "field", id: `${this.id}-reason`, placeholder: "Why not? The model sees this (optional)", "aria-label": "Reason for denying", on: { keydown: (event) => {
       if (event.key === "Enter" && !isComposing(event)) { event.preventDefault(); this.decide("deny"); }
     } } });
     this.approve = altered ? null : button({ name: "check", text: "Approve", className: "primary", onClick: () => this.decide("approve") });
@@ -85,7 +85,7 @@ export class ApprovalView extends Card {
     const where = path`/runs/${run}/approvals/${request.tool_call_id}`;
     if (!(await this.answer("Deciding", () => post(where, undefined, { text: this.said(body), asks: false })))) return undefined;
     announce(decision === "approve" ? "Approved" : "Denied");
-    fill(this.node, el("p", { class: "line-note" }, icon("spinner", "spins"), decision === "approve" ? "Approved; it runs now." : "Denied; the model is told."));
+    fill(this.node, el("p", { class: "line-note" }, icon("spinner", "spins"), decision === "approve" ? "Approved; it is running." : "Denied; the model will see it."));
     return undefined;
   }
 

@@ -13,7 +13,7 @@ export class Card {
     this.secret = el("input", { class: "field", type: "password", id: `${this.id}-token`, autocomplete: "off", spellcheck: "false", on: { input: () => setAlert(this.problem, "") } });
     /** Shown while no token is stored, or after the server rejected it. */
     this.token = el("form", { class: "token", hidden: true, on: { submit: (event) => { event.preventDefault(); next(); } } },
-      el("label", { for: this.secret.id, text: "Deciding needs the server's token" }), this.secret, whereItIs());
+      el("label", { for: this.secret.id, text: "Decisions need the server's token" }), this.secret, whereItIs());
     this.onKept = () => { this.token.hidden = this.problem.hidden = true; };
     /** The controls that send an answer. */
     this.controls = [];
@@ -24,7 +24,7 @@ export class Card {
   /** Returns the row of controls that send an answer, or the reason why none would be accepted. */
   answerRow(...parts) {
     if (mayDecide()) return el("div", { class: "row answers" }, ...parts);
-    return el("p", { class: "line-note warn", text: "The key of this page may not decide: somebody has to whose key has the scope approve." });
+    return el("p", { class: "line-note warn", text: "This page's key cannot decide; a key with the scope approve is required." });
   }
 
   /** Asks for the token until a new one is stored, possibly through another card. */
@@ -59,7 +59,7 @@ export class Card {
   /** Reports that nothing is asked any more: the server accepted the answer but its response was lost, or another client answered first. */
   tellSettled(scroller) {
     if (scroller) this.leave(scroller);
-    announce("It is decided by now");
+    announce("It has already been decided");
   }
 
   /** Removes the card, because its question is settled. */

@@ -189,7 +189,7 @@ export class Chat {
     const hints = ["What can you do here?", "What time is it in Tokyo?", "Calculate 15 % of 1,249"];
     fill(this.notice, el("div", { class: "welcome" },
       el("h2", { text: "What should we work on?" }),
-      el("p", { text: "What tools may do is decided by policy before they run, and you are asked where a rule says so." }),
+      el("p", { text: "Before a tool runs, policy decides whether it may, and you are asked if a rule requires it." }),
       el("div", { class: "row wrap" }, hints.map((hint) => button({ text: hint, className: "chip", onClick: () => { this.say(hint); this.composer.focus(); } })))));
     this.composer.focus();
   }
@@ -211,7 +211,7 @@ export class Chat {
   }
 
   sendAgain(turn) {
-    if (this.working && turn.status !== "refused") return this.complain({ title: "A run is at work", message: "The message can be sent again once that is over." });
+    if (this.working && turn.status !== "refused") return this.complain({ title: "A run is in progress", message: "You can send the message again once it has ended." });
     // The message may also be in the input field, from where it would be sent again.
     this.composer.drop(turn.message, turn.files);
     return this.say(turn.message, turn.files, turn.status === "refused" ? turn : undefined);
@@ -339,7 +339,7 @@ export class Chat {
       const isAtWork = !this.working || this.working.view === view;
       await this.follow(view, () => follower.take(this.sessionId, turn, view.sent.key).catch((problem) => { throw namingFiles(problem, files); }), isAtWork, follower);
       if (view.isTwin) {
-        const told = "The server had taken this message before: its run stands above.";
+        const told = "The server already has this message; its run is above.";
         this.leaveOut(view);
         fill(this.notice, el("p", { class: "line-note", text: told }));
         announce(told);
@@ -406,7 +406,7 @@ export class Chat {
     this.leaveOut(view);
     this.composer.restore(text, files);
     this.hooks.changed();
-    this.complain({ title: "Your message was not sent", message: "A run that this page did not follow is at work in this session. Your message is in the field again: send it to add it there, or once that run has ended to begin another." });
+    this.complain({ title: "Your message was not sent", message: "A run that this page was not following is in progress in this session. Your message is back in the field: send it now to add it to that run, or after the run has ended to start another." });
   }
 
   /** Refuses to continue in a session that was deleted elsewhere: it would start again without the content shown here. */
@@ -418,7 +418,7 @@ export class Chat {
       await get(path`/runs/${known.runId}`, { signal });
     } catch (problem) {
       if (problem.status !== 404) throw problem;
-      throw new Problem(404, { title: "This session is gone", detail: "It was deleted elsewhere. Begin a new one to go on." });
+      throw new Problem(404, { title: "This session is gone", detail: "It was deleted elsewhere. Start a new one to continue." });
     }
   }
 
@@ -426,21 +426,21 @@ export class Chat {
     const { view } = this.working;
     if (files.length > 0) {
       this.composer.restore(text, files);
-      return this.complain({ title: "Files begin a turn", message: "They cannot join a run at work: send them when it is over, or leave them out." });
+      return this.complain({ title: "Files need a new turn", message: "They cannot be added to a run in progress. Send them when it has ended, or remove them." });
     }
     if (!view.runId) {
       this.composer.restore(text);
-      return this.composer.complain("The message before is still on its way: send this one once that is there, or stop it.");
+      return this.composer.complain("The previous message is still being sent. Send this one once it has arrived, or stop it.");
     }
     const { joined } = this;
     this.composer.carry(text);
     try {
       await post(path`/runs/${view.runId}/steer`, { message: text });
-      announce("Your message joins the run");
+      announce("Your message was added to the run");
       // The run may have received the message before this answer arrived.
       if (this.joined > joined) return undefined;
       this.pending?.remove();
-      this.pending = el("p", { class: "line-note", text: `Joins the run: ${text}` });
+      this.pending = el("p", { class: "line-note", text: `Added to the run: ${text}` });
       view.state.before(this.pending);
     } catch (problem) {
       this.composer.restore(text);
@@ -475,7 +475,7 @@ export class Chat {
       const { session_id: session } = await forked.catch((problem) => { throw namingFiles(problem, turn.files); });
       return this.hooks.go(session);
     }
-    if (turn.before > 0) throw new Problem(0, { detail: "What was said before this message was brought into this session from elsewhere: there is no run to go on from." });
+    if (turn.before > 0) throw new Problem(0, { detail: "The conversation before this message was imported into this session, so there is no run to continue from." });
     return this.hooks.begin(text, turn.files);
   }
 

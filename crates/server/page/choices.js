@@ -49,7 +49,7 @@ export class Choices {
     for (const name of NAMES) {
       const field = this.fields[name];
       // A key for specific agents must name one.
-      const first = name === "agent" && lists.agent.includes(USUAL) ? [el("option", { value: "", text: "Usual agent" })] : [];
+      const first = name === "agent" && lists.agent.includes(USUAL) ? [el("option", { value: "", text: "Default agent" })] : [];
       fill(field, first, lists[name].map((it) => el("option", { value: it, text: it.replaceAll("_", " ") })));
       // The stored choice may no longer be available.
       const wanted = [kept[name], usual[name]].find((it) => lists[name].includes(it));

@@ -14,9 +14,9 @@ const onItsWay = new Set();
 
 /** Returns the keyboard hint. Touch keyboards need none. */
 function hintOf(isBusy) {
-  const joins = "your message to the run at work; it joins after the current tool calls";
+  const joins = "your message to the run in progress, after the current tool calls";
   if (isByFinger()) return isBusy ? `Adds ${joins}` : "";
-  return isBusy ? `Enter adds ${joins}` : "Enter sends, Shift+Enter begins a new line";
+  return isBusy ? `Enter adds ${joins}` : "Enter sends, Shift+Enter starts a new line";
 }
 
 export class Composer {
@@ -63,16 +63,16 @@ export class Composer {
   submit() {
     const text = this.input.value.trim();
     if (text.length > MOST) {
-      this.complain(`A message may have ${MOST.toLocaleString("en")} characters, and this one has ${text.length.toLocaleString("en")}: take out what is not needed.`);
+      this.complain(`A message can have up to ${MOST.toLocaleString("en")} characters; this one has ${text.length.toLocaleString("en")}. Shorten it.`);
       return;
     }
     if (!text) {
-      if (this.files.files.length > 0) this.complain("Say what is to be done with the files.");
+      if (this.files.files.length > 0) this.complain("Say what to do with the files.");
       return;
     }
     this.complain("");
     if (this.files.isRefused) {
-      this.complain("Leave out the files that cannot be sent.");
+      this.complain("Remove the files that cannot be sent.");
       return;
     }
     this.input.value = "";
@@ -155,7 +155,7 @@ export class Composer {
     if (hadFocus && !isBusy) this.focus(this.sendButton);
     this.isBusy = isBusy;
     this.showPlaceholder();
-    this.sendButton.setAttribute("aria-label", isBusy ? "Send to the run at work" : "Send");
+    this.sendButton.setAttribute("aria-label", isBusy ? "Send to the run in progress" : "Send");
     this.hint.textContent = hintOf(isBusy);
   }
 

@@ -12,13 +12,13 @@ export function detailOf(records, seq, { close, reveal }) {
   const record = records.find((it) => it.seq === Math.ceil(seq));
   if (!record) return undefined;
   const isPause = seq !== record.seq;
-  const parts = isPause ? [el("p", { text: `Nothing was asked before attempt ${record.attempt}.` })] : KINDS[record.type]?.(record, records) ?? [codeBox(pretty(record), { label: "Record" })];
+  const parts = isPause ? [el("p", { text: `A pause before attempt ${record.attempt}.` })] : KINDS[record.type]?.(record, records) ?? [codeBox(pretty(record), { label: "Record" })];
   const started = records.find((it) => it.agents?.includes(record.agent));
   const task = started && taskOf(record.agent, started.agents, started.arguments);
   const title = record.name ?? (record.type === "llm_failed" || record.type === "llm_call" ? "Model call" : record.type.replaceAll("_", " "));
   return el("section", { class: "detail", tabindex: "-1", "aria-label": isPause ? "Pause" : `Details of ${title}` },
     el("div", { class: "row detail-head" }, appendVisible(el("h2"), isPause ? "Pause" : title), record.agent !== "a0" && el("span", { class: "tag", text: record.agent }),
-      button({ text: "Record", label: "Show the record among the events", className: "quiet small", onClick: () => reveal(record.seq) }), button({ name: "cross", label: "Close the details", className: "quiet small", onClick: close })),
+      button({ text: "Record", label: "Show the record in the events", className: "quiet small", onClick: () => reveal(record.seq) }), button({ name: "cross", label: "Close the details", className: "quiet small", onClick: close })),
     task && appendVisible(el("p", { class: "hint" }), task), parts);
 }
 
@@ -29,7 +29,7 @@ const KINDS = {
   tool_result: (record, records) => toolParts(record.tool_call_id, records),
   tool_failed: (record) => [factList([["Attempt", record.attempt], ["Took", duration(record.duration_ms)]]), failure(messageOf(record.value))],
   approval_requested: (record, records) => toolParts(record.tool_call_id, records),
-  waiting: (record) => [el("p", { text: "A client runs the tool and brings its result." }), codeBox(pretty(record.pending), { label: "What it waits for" })],
+  waiting: (record) => [el("p", { text: "A client runs the tool and returns its result." }), codeBox(pretty(record.pending), { label: "Waiting for" })],
 };
 
 const failure = (text) => appendVisible(el("p", { class: "line-note error" }), String(text ?? ""));
@@ -44,7 +44,7 @@ function modelFacts(record, records) {
   const sum = (kind) => (usage[kind] ? tokensOf(usage, kind) : undefined);
   return factList([
     ["Model", record.reply?.model?.model ?? record.model?.model], ["Role", record.served_by === record.role ? record.role : `${record.served_by ?? ""} for ${record.role}`],
-    ["Begun after", after(new Date(record.at) - (record.duration_ms ?? 0), records)], ["Took", duration(record.duration_ms)], ["First words after", duration(record.first_delta_ms)],
+    ["Started after", after(new Date(record.at) - (record.duration_ms ?? 0), records)], ["Took", duration(record.duration_ms)], ["First output after", duration(record.first_delta_ms)],
     ["Sent", sum("prompt_tokens")], ["of them cached", sum("cached_tokens")], ["Received", sum("completion_tokens")], ["of them reasoning", sum("reasoning_tokens")],
     ["Cost", costOf(record)],
     ["Attempt", record.attempt > 1 ? record.attempt : undefined], ["Ended", record.reply?.finish && reasonOf(record.reply.finish)],
@@ -69,9 +69,9 @@ function sent(record, records) {
     head("Input"),
     prompt && folded("Instructions", () => [render(el("div", { class: "md" }), prompt)]),
     count > 0 && folded(`${count} earlier ${count === 1 ? "message" : "messages"}`, () => [
-      earlier.length < count && el("p", { class: "hint", text: "Those of earlier runs stand in the session." }), ...earlier.map(shownMessage)]),
+      earlier.length < count && el("p", { class: "hint", text: "Messages of earlier runs are in the session." }), ...earlier.map(shownMessage)]),
     ...fresh.map(shownMessage),
-    fresh.length === 0 && el("p", { class: "hint", text: "Nothing new since the call before." }),
+    fresh.length === 0 && el("p", { class: "hint", text: "Nothing new since the previous call." }),
   ].filter(Boolean);
 }
 
@@ -110,15 +110,15 @@ function toolParts(id, records) {
   const changes = changesOf(call?.name ?? asked?.name, args);
   return [
     factList([
-      ["Verdict", found && { run: "may run", ask: "asks a person", deny: "denied" }[found.verdict]], ["Rule", found?.rule && ruleOf(found.rule)], ["Class", (found?.class ?? call?.class)?.replaceAll("_", " ")],
-      ["Begun", call && clock(call.at)], ["Begun after", call && after(new Date(call.at), records)], ["Took", duration(result?.duration_ms)], ["Attempts", failed.length ? failed.length + 1 : undefined],
+      ["Verdict", found && { run: "may run", ask: "needs approval", deny: "denied" }[found.verdict]], ["Rule", found?.rule && ruleOf(found.rule)], ["Class", (found?.class ?? call?.class)?.replaceAll("_", " ")],
+      ["Started", call && clock(call.at)], ["Started after", call && after(new Date(call.at), records)], ["Took", duration(result?.duration_ms)], ["Attempts", failed.length ? failed.length + 1 : undefined],
       ["Waited", asked && decided && duration(new Date(decided.at) - new Date(asked.at))],
     ]),
     found?.reason && appendVisible(el("p", { class: "why" }), found.reason),
     decided && appendVisible(el("p", { class: `line-note ${decided.decision === "deny" ? "refused" : ""}` }), decisionOf(decided)),
     ...(args && args !== "{}" ? [head("Arguments"), ...(changes ? [changes, codeBox(spread(args), { label: "Arguments" })] : shownArguments(args))] : []),
     ...failed.map((it) => failure(`Attempt ${it.attempt}: ${messageOf(it.value)}`)),
-    ...(result ? shownResult(result) : [el("p", { class: "hint", text: "There is no result yet." })]),
+    ...(result ? shownResult(result) : [el("p", { class: "hint", text: "No result yet." })]),
   ].filter(Boolean);
 }
 

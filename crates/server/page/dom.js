@@ -60,7 +60,7 @@ export function copyButton(read, label = "Copy", shown = () => undefined) {
       announce("Copied");
       setTimeout(() => show(false), 1500);
     } catch {
-      announce("The browser does not let this page copy");
+      announce("The browser does not allow this page to copy");
     }
   });
   return node;
@@ -109,7 +109,7 @@ export function setAlert(line, text) {
 
 /** Shows a failure in place of the requested content. `more` goes beneath. */
 export function failure({ title, message }, ...more) {
-  return el("div", { class: "failure", role: "alert" }, el("strong", { text: title || "This did not work" }), appendVisible(el("p"), message), more);
+  return el("div", { class: "failure", role: "alert" }, el("strong", { text: title || "Something went wrong" }), appendVisible(el("p"), message), more);
 }
 
 /** Shows a time in its shortest form. The tooltip has the full time, with `more` before it. */

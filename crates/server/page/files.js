@@ -17,7 +17,7 @@ const ARCHIVE = "PK\u0003\u0004";
 const OLDER = "\u00d0\u00cf\u0011\u00e0";
 
 /** Descriptions of such documents, by file name extension. */
-const DOCUMENTS = { docx: "a document of Word", doc: "a document of Word", xlsx: "a workbook of Excel", xls: "a workbook of Excel", pptx: "a presentation of PowerPoint", ppt: "a presentation of PowerPoint", msg: "a message of Outlook", odt: "a document of an office", ods: "a spreadsheet of an office", odp: "a presentation of an office" };
+const DOCUMENTS = { docx: "a Word document", doc: "a Word document", xlsx: "an Excel workbook", xls: "an Excel workbook", pptx: "a PowerPoint presentation", ppt: "a PowerPoint presentation", msg: "an Outlook message", odt: "an OpenDocument text", ods: "an OpenDocument spreadsheet", odp: "an OpenDocument presentation" };
 
 export class Files {
   constructor() {
@@ -28,7 +28,7 @@ export class Files {
     this.button = button({ name: "clip", label: "Attach files", className: "quiet round", onClick: () => this.picker.click() });
     this.list = el("ul", { class: "files", hidden: true, "aria-label": "Attached files" });
     this.problem = alertLine();
-    this.leaveOutAll = button({ text: "Leave out what cannot be sent", className: "quiet small", hidden: true, onClick: () => this.leaveOutRefused() });
+    this.leaveOutAll = button({ text: "Remove files that cannot be sent", className: "quiet small", hidden: true, onClick: () => this.leaveOutRefused() });
     this.node = el("div", { class: "attaching" }, this.problem, this.leaveOutAll, this.list, this.picker);
   }
 
@@ -71,9 +71,9 @@ export class Files {
   get refused() {
     let [count, all] = [0, 0];
     return this.files.map((file) => {
-      if (file.size > MOST_BYTES) return [file, `${file.name}: a file may have ${bytes(MOST_BYTES)}`];
+      if (file.size > MOST_BYTES) return [file, `${file.name}: a file can be up to ${bytes(MOST_BYTES)}`];
       if (this.whys.has(file)) return [file, this.whys.get(file)];
-      if (count === MOST || all + file.size > MOST_BYTES_IN_ALL) return [file, `${file.name}: ${MOST} files and ${bytes(MOST_BYTES_IN_ALL)} go with one message`];
+      if (count === MOST || all + file.size > MOST_BYTES_IN_ALL) return [file, `${file.name}: a message can have up to ${MOST} files and ${bytes(MOST_BYTES_IN_ALL)} in total`];
       [count, all] = [count + 1, all + file.size];
       return undefined;
     }).filter(Boolean);
@@ -88,7 +88,7 @@ export class Files {
     if (whys.length > MOST_LINES) whys.splice(MOST_LINES - 1, whys.length, `and ${whys.length - MOST_LINES + 1} more`);
     appendVisible(fill(this.problem), whys.join("\n"));
     fill(this.list, this.files.map((file) => el("li", { class: "file" }, named(file.name, file.size),
-      button({ name: "cross", label: `Leave out ${file.name}`, className: "quiet small", onClick: () => this.leaveOut(file) }))));
+      button({ name: "cross", label: `Remove ${file.name}`, className: "quiet small", onClick: () => this.leaveOut(file) }))));
   }
 
   leaveOutRefused() {
@@ -142,20 +142,20 @@ async function whyNot(file) {
   const head = String.fromCharCode(...new Uint8Array(await file.slice(0, 5).arrayBuffer()));
   const isOlder = head.startsWith(OLDER);
   if (isOlder || head.startsWith(ARCHIVE)) {
-    const document = DOCUMENTS[file.name.toLowerCase().split(".").at(-1)] ?? (isOlder && "a document of an office");
-    return document ? `it is ${document}, which no model takes: save it as text (or as a PDF, which some models take), and attach that` : "it is an archive, which no model takes: attach what is in it";
+    const document = DOCUMENTS[file.name.toLowerCase().split(".").at(-1)] ?? (isOlder && "an Office document");
+    return document ? `it is ${document}, which no model accepts; save it as text (or as a PDF, which some models accept) and attach that` : "it is an archive, which no model accepts; attach its contents instead";
   }
   if (!file.type.startsWith("text/") || head === "%PDF-") return "";
-  if (file.size > MOST_BYTES_OF_TEXT) return `a text may have ${bytes(MOST_BYTES_OF_TEXT)}`;
+  if (file.size > MOST_BYTES_OF_TEXT) return `a text file can be up to ${bytes(MOST_BYTES_OF_TEXT)}`;
   const isText = await file.arrayBuffer().then((content) => new TextDecoder("utf-8", { fatal: true }).decode(content)).then(() => true, (error) => !(error instanceof TypeError));
-  return isText ? "" : "it is a text that is not in UTF-8: save it as UTF-8, and attach it again";
+  return isText ? "" : "it is text, but not in UTF-8; save it as UTF-8 and attach it again";
 }
 
 /** Encodes files for a turn. */
 export async function encoded(files) {
   return Promise.all(files.map(async (file) => {
     const data = await base64(file).catch(() => {
-      const why = `${file.name} cannot be read: it was changed or removed after it was attached. Leave it out, or attach it again.`;
+      const why = `${file.name} cannot be read: it was changed or removed after it was attached. Remove it, or attach it again.`;
       throw Object.assign(new Error(why), { title: "A file could not be read" });
     });
     return { name: file.name, data };

@@ -10,8 +10,8 @@ import { render } from "./markdown.js";
 export function askToFork(runId, chosen, go) {
   const field = el("textarea", { class: "field", rows: "3", id: "fork-text" });
   const line = alertLine();
-  const form = el("form", { class: "stack" }, el("p", { text: "The new session begins with the conversation up to here; this one stays as it is." }),
-    el("label", { for: "fork-text", text: "What do you say there?" }), field, line,
+  const form = el("form", { class: "stack" }, el("p", { text: "The new session starts with the conversation up to here; this one stays as it is." }),
+    el("label", { for: "fork-text", text: "First message in the new session" }), field, line,
     el("div", { class: "row end" }, button({ text: "Cancel", className: "quiet", onClick: () => dialog.close() }), el("button", { class: "button primary", text: "Continue there" })));
   submitOnce(form, line, async () => {
     const { session_id: session } = await post(path`/runs/${runId}/fork`, { message: field.value, ...chosen() });

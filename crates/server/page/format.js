@@ -131,8 +131,8 @@ export function endingOf(reason) {
 
 /** A decision about a call, in words. */
 export function decisionOf({ decision, reason, arguments: other, remember }) {
-  const word = { approve: "Approved by a person", deny: "Denied by a person", expired: "Nobody decided in time" }[decision] ?? decision;
-  return `${word}${reason ? `: ${reason}` : ""}${other ? ", with other arguments" : ""}${remember ? ", remembered for this session" : ""}`;
+  const word = { approve: "Approved by a user", deny: "Denied by a user", expired: "Not decided in time" }[decision] ?? decision;
+  return `${word}${reason ? `: ${reason}` : ""}${other ? ", with edited arguments" : ""}${remember ? ", remembered for this session" : ""}`;
 }
 
 /** The parts of a message with a given type. */

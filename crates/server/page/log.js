@@ -25,8 +25,8 @@ export class EventLog {
 
   set(records) {
     this.records = records;
-    offer(this.kind, "Every kind", records.map((record) => record.type));
-    offer(this.agent, "Every agent", records.map((record) => record.agent));
+    offer(this.kind, "All kinds", records.map((record) => record.type));
+    offer(this.agent, "All agents", records.map((record) => record.agent));
     this.show();
   }
 
@@ -67,7 +67,7 @@ export class EventLog {
     this.more.hidden = isAll;
     this.none.hidden = found.length > 0;
     this.list.hidden = found.length === 0;
-    this.none.textContent = this.records.length ? "No record is like that." : "Nothing is recorded yet.";
+    this.none.textContent = this.records.length ? "No matching records." : "No records yet.";
   }
 
   /** Renders the rows of these records. Existing rows stay, because the user may be reading them while the run is in progress. */

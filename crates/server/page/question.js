@@ -13,9 +13,9 @@ const TYPES = { email: "email", uri: "url", date: "date" };
 export const SETTLED = {
   answered: "Its question was answered",
   declined: "Its question was declined",
-  cancelled: "Its question was left alone",
-  expired: "Nobody answered its question in time",
-  withdrawn: "It does not wait for an answer any more",
+  cancelled: "Its question was dismissed",
+  expired: "Its question was not answered in time",
+  withdrawn: "It no longer waits for an answer",
 };
 
 /** The questions of a run's tools. After a lost connection they are received again, but each is shown once. */
@@ -68,7 +68,7 @@ class QuestionView extends Card {
     fill(this.node,
       el("h3", { id: `${this.id}-title` }, icon("hand"), appendVisible(el("code"), question.from), ` asks ${whoDecides()}`),
       appendVisible(el("p", { class: "stranger", id: `${this.id}-words` }), question.message),
-      el("p", { class: "line-note warn", text: "These are its own words. What you answer goes to it: give it nothing secret." }),
+      el("p", { class: "line-note warn", text: "This text comes from the tool, and your answer goes to it. Don't enter anything secret." }),
       this.form, this.token, this.problem,
       this.answerRow(this.controls),
       el("p", { class: "hint", text: `Open until ${clock(question.expires_at)}` }));

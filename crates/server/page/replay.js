@@ -18,7 +18,7 @@ export class Replay {
     this.stage = el("div", { class: "stage" });
     const step = (by) => () => { this.pause(); this.to(this.at + by); announce(this.word.textContent); };
     this.node = el("div", { class: "replay" },
-      el("div", { class: "row replay-bar" }, button({ name: "left", label: "Step back", onClick: step(-1) }), this.playButton, button({ name: "right", label: "Step on", onClick: step(1) }), this.slider, this.word), this.stage);
+      el("div", { class: "row replay-bar" }, button({ name: "left", label: "Step back", onClick: step(-1) }), this.playButton, button({ name: "right", label: "Step forward", onClick: step(1) }), this.slider, this.word), this.stage);
   }
 
   set(records) {

@@ -105,7 +105,7 @@ export class RunPage {
     const since = (at) => Math.max(0, now() - new Date(at));
     const works = run.status === "running" && run.last_at ? since(run.last_at) : 0;
     const facts = factList([
-      ["Begun", run.started_at && clock(run.started_at)],
+      ["Started", run.started_at && clock(run.started_at)],
       ["Took", run.started_at && duration(this.isOver ? new Date(run.ended_at ?? run.last_at) - new Date(run.started_at) : since(run.started_at))],
       ["Worked", duration(used.worked_ms === undefined ? undefined : used.worked_ms + works)],
       ["Model calls", `${used.llm_calls ?? 0}${used.llm_failures ? ` + ${used.llm_failures} failed` : ""}`],
@@ -149,7 +149,7 @@ export class RunPage {
     if (this.chosen === "replay") this.replay.set(this.records);
     if (this.chosen === "decision") {
       const decision = this.records.find((record) => record.type === "decision");
-      fill(this.panels.decision, decision ? shownDecision(decision) : el("p", { class: "empty", text: "Nothing governed this run." }));
+      fill(this.panels.decision, decision ? shownDecision(decision) : el("p", { class: "empty", text: "No policy decision governed this run." }));
     }
   }
 

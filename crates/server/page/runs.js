@@ -7,7 +7,7 @@ import { costOf, duration, reasonOf, tokensOf } from "./format.js";
 
 const PAGE = 50;
 
-const HEADS = ["Message", "Status", "Begun", "Took", "Model calls", "Tools", "Tokens", "Cost"];
+const HEADS = ["Message", "Status", "Started", "Took", "Model calls", "Tools", "Tokens", "Cost"];
 
 /** The final states of a run. */
 export const ENDED = new Set(["done", "failed", "interrupted"]);

@@ -23,7 +23,7 @@ const AGAIN = 5_000;
 const AGAIN_WAITING = 15_000;
 
 /** Why a session cannot be deleted yet. */
-const AT_WORK = "Its run is at work or waits for somebody. Open the session and press Stop, or delete it once the run is over.";
+const AT_WORK = "A run is in progress or waiting. Open the session and press Stop, or delete it once the run has ended.";
 
 /** Whether the state of a run may change soon. */
 const isActive = (state) => state === "running" || state === "waiting";
@@ -62,7 +62,7 @@ export class SessionList {
     this.asked = new Set();
     /** All sessions that the list may show, in order, by id. */
     this.listed = new Map();
-    this.search = el("input", { type: "search", class: "field", placeholder: "Search", "aria-label": "Search the sessions that are loaded by title, and all by the beginning of the id", on: { input: () => this.find() } });
+    this.search = el("input", { type: "search", class: "field", placeholder: "Search", "aria-label": "Search the loaded sessions by title, and all sessions by the start of their id", on: { input: () => this.find() } });
     this.list = el("div", { class: "session-list" });
     this.more = button({ text: "Show more", className: "quiet small", hidden: true, onClick: () => this.showMore() });
     this.node = el("nav", { class: "sessions", "aria-label": "Sessions" },
@@ -258,7 +258,7 @@ export class SessionList {
     if (!this.isLoaded) return fill(this.list, loading());
     const problem = this.failed && el("p", { class: "line-note error", text: this.failed.message });
     if (this.failed && this.sessions.length === 0) return fill(this.list, problem);
-    if (shown.length === 0) return fill(this.list, el("p", { class: "empty", text: words ? "None of the sessions that are loaded is called so, and no id begins so." : "No sessions yet." }));
+    if (shown.length === 0) return fill(this.list, el("p", { class: "empty", text: words ? "No loaded session has a matching title, and no session id starts with this text." : "No sessions yet." }));
     const groupOf = (session) => (waits(session) ? this.awaitedName : day(session.created_at));
     const groups = Map.groupBy ? Map.groupBy(shown, groupOf) : new Map([["Sessions", shown]]);
     // An unchanged list stays, because an entry may be being pressed or have the focus.
@@ -275,17 +275,17 @@ export class SessionList {
   /** Shows how many sessions wait for input: above them, and on the button that opens the list on narrow windows. */
   count(waiting) {
     const count = waiting && `${waiting}${this.isMoreAwaiting ? "+" : ""}`;
-    this.awaitedName = `Waiting for somebody · ${count}`;
+    this.awaitedName = `Waiting for input · ${count}`;
     const sign = document.getElementById("waiting");
     sign.hidden = !count;
     sign.textContent = count || "";
-    sign.parentElement.setAttribute("aria-label", `Open the list of sessions${count ? `; ${count} of them ${count === "1" ? "waits" : "wait"} for somebody` : ""}`);
+    sign.parentElement.setAttribute("aria-label", `Open the list of sessions${count ? `; ${count} of them ${count === "1" ? "waits" : "wait"} for input` : ""}`);
   }
 
   entry({ id, created_at: at }) {
     const title = this.titles.get(id) || id;
     const state = this.states.get(id);
-    const sign = state === "waiting" ? el("span", { class: "tag warn", text: "waits" }) : state === "running" ? [icon("spinner", "spins"), el("span", { class: "hidden", text: "running" })] : null;
+    const sign = state === "waiting" ? el("span", { class: "tag warn", text: "waiting" }) : state === "running" ? [icon("spinner", "spins"), el("span", { class: "hidden", text: "running" })] : null;
     const name = el("a", { href: path`#/sessions/${id}`, "aria-current": id === this.current ? "page" : undefined, title: `${title}\n${id}${at ? `, ${clock(at)}` : ""}` }, appendInOrder(el("span", { class: "title" }), title), sign);
     const bin = button({ name: "bin", label: `Delete ${title}`, className: "quiet small", onClick: () => this.ask(id, title) });
     return el("li", { class: id === this.current ? "current" : "", data: { id } }, name, bin);
@@ -299,7 +299,7 @@ export class SessionList {
   ask(id, title) {
     const line = alertLine();
     const form = el("form", { class: "stack" },
-      appendInOrder(el("p", { class: "quoted" }), title), el("p", { text: "Its messages and runs are removed for good." }), line,
+      appendInOrder(el("p", { class: "quoted" }), title), el("p", { text: "Its messages and runs are permanently deleted." }), line,
       el("div", { class: "row end" },
         button({ text: "Keep it", className: "quiet", autofocus: true, onClick: () => dialog.close() }),
         el("button", { class: "button danger" }, icon("bin"), el("span", { text: "Delete" }))));

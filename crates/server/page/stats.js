@@ -54,14 +54,14 @@ export class StatsPage {
 
 function shown(stats) {
   const { total } = stats;
-  if (!total.runs) return [el("p", { class: "empty", text: "No runs in this time." })];
-  const facts = [["Runs", total.runs.toLocaleString("en")], ["Failed", total.failures.toLocaleString("en")], ["Model calls", total.calls.toLocaleString("en")], ["Tokens", tokensOf(total.usage, "total_tokens")], ["Cost", cost(total) || "unknown"], ["Half within", duration(total.latency.p50_ms)], ["95 % within", duration(total.latency.p95_ms)]];
+  if (!total.runs) return [el("p", { class: "empty", text: "No runs in this period." })];
+  const facts = [["Runs", total.runs.toLocaleString("en")], ["Failed", total.failures.toLocaleString("en")], ["Model calls", total.calls.toLocaleString("en")], ["Tokens", tokensOf(total.usage, "total_tokens")], ["Cost", cost(total) || "unknown"], ["Median", duration(total.latency.p50_ms)], ["95th percentile", duration(total.latency.p95_ms)]];
   const tables = TABLES.filter(([kind]) => stats[kind].length).map(([kind, name, unit]) => table(name, unit, kind === "days" ? [...stats[kind]].reverse() : stats[kind], kind));
   return [factList(facts, "big"), ...tables];
 }
 
 function table(name, unit, rows, kind) {
-  const heads = [name, unit, "Failed", "Tokens", "Cost", "Half within", "95 % within", ""];
+  const heads = [name, unit, "Failed", "Tokens", "Cost", "Median", "95th percentile", ""];
   const size = measure(rows, kind);
   const largest = Math.max(1, ...rows.map(size));
   const body = rows.map((row) => el("tr", {},

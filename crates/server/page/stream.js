@@ -13,7 +13,7 @@ const LONGEST_WAIT = 15_000;
 
 /** Why a turn that was dropped while it was being sent has no run. */
 export const LET_GO = {
-  title: "Stopped before the server answered", detail: "This page does not know whether your message was taken. If it was, its run goes on, and shows here once you come back to the page; sent again as it is, it is not done twice.",
+  title: "Stopped before the server answered", detail: "This page cannot tell whether the server received your message. If it did, the run continues, and appears here when you return to the page. Sending the same message again does not run it twice.",
 };
 
 /** Returns a new idempotency key. */

@@ -8,7 +8,7 @@ import { briefOf, messageOf, taskOf } from "./tool.js";
 export const MOST_BARS = 400;
 
 /** The label of a bar for each purpose of a model call. */
-const PURPOSES = { turn: "Model", last_answer: "Last answer", compaction: "Summing up", self_check: "Check of the draft", gather: "Gathering", routing: "Choice of model" };
+const PURPOSES = { turn: "Model", last_answer: "Last answer", compaction: "Summary", self_check: "Draft check", gather: "Gathering", routing: "Model choice" };
 
 /** Pauses between two attempts below this duration are not shown, in milliseconds. */
 const SHORT = 100;
@@ -46,12 +46,12 @@ function barsOf(records, now = 0) {
       if (!open) bars.push(bar);
       Object.assign(bar, { end, isOpen: false, kind: record.status === "done" ? "tool" : "failed", detail: record.status === "done" ? record.value?.summary ?? "" : messageOf(record.value) });
     } else if (record.type === "approval_requested") {
-      bars.push(waitBar(asks, record.tool_call_id, { ...base, name: record.name, call: record, detail: "waits for a person" }));
+      bars.push(waitBar(asks, record.tool_call_id, { ...base, name: record.name, call: record, detail: "waiting for approval" }));
     } else if (record.type === "waiting") {
       const tools = record.pending.filter((pending) => pending.kind === "client_tool");
-      for (const { tool_call_id: id, name } of tools) bars.push(waitBar(asks, id, { ...base, name: name ?? calls.get(id)?.name ?? "Tool", detail: "waits for a client" }));
+      for (const { tool_call_id: id, name } of tools) bars.push(waitBar(asks, id, { ...base, name: name ?? calls.get(id)?.name ?? "Tool", detail: "waiting for a client" }));
     } else if (record.type === "approval_decided") {
-      const word = { approve: "approved by a person", deny: "denied by a person" }[record.decision] ?? record.decision;
+      const word = { approve: "approved by a user", deny: "denied by a user" }[record.decision] ?? record.decision;
       closeWaits(asks, record, end, word);
     } else if (record.type === "final" || record.type === "run_failed") {
       if (record.agent !== "a0") continue;
@@ -121,7 +121,7 @@ function merged(bars) {
   return spans;
 }
 
-const LEGEND = [["model", "Model, paler until its first words"], ["tool", "Tool"], ["failed", "Failed"], ["wait", "Waiting"]];
+const LEGEND = [["model", "Model, paler until its first output"], ["tool", "Tool"], ["failed", "Failed"], ["wait", "Waiting"]];
 
 /** The positions of the times shown above the bars. */
 const TICKS = [0, 0.25, 0.5, 0.75, 1];
@@ -149,7 +149,7 @@ function stretch(line, took, bar, scale) {
  *  the set `folded` are the current state. */
 export function waterfall(records, { choose, fold, chosen, folded, shown = MOST_BARS, now }) {
   const all = barsOf(records, now);
-  if (all.length === 0) return el("p", { class: "empty", text: "Neither a model nor a tool was called." });
+  if (all.length === 0) return el("p", { class: "empty", text: "No model or tool was called." });
   const scale = scaleOf(records, all);
   // The bars with children; also contains undefined, for bars without a parent.
   const owners = new Set(all.map((bar) => bar.parent));
@@ -163,7 +163,7 @@ export function waterfall(records, { choose, fold, chosen, folded, shown = MOST_
   const kinds = LEGEND.filter(([kind]) => all.some((bar) => bar.kind === kind));
   return el("div", {},
     el("ul", { class: "legend", "aria-label": "What the colors mean" }, kinds.map(([kind, text]) => el("li", {}, el("i", { class: `swatch ${kind}` }, kind === "model" && el("span", { class: "first" })), el("span", { text: kind === "wait" && scale.isCut ? `${text}, drawn shorter` : text })))),
-    el("div", { class: "waterfall", role: "list", "aria-label": "Model calls and tools in time" },
+    el("div", { class: "waterfall", role: "list", "aria-label": "Timeline of model and tool calls" },
       el("div", { class: "axis", "aria-hidden": "true" }, el("span"), el("div", { class: "ticks" }, ticks), el("span")), rows));
 }
 
@@ -201,7 +201,7 @@ function row(bar, scale, { choose, fold, isChosen, isOpen, isTree }) {
   const facts = el("span", { class: "bar-facts" }, took, el("span", { class: "bar-used", text: used }));
   const whole = el("button", { type: "button", class: "bar-row", title, data: { seq: bar.seq }, "aria-pressed": String(isChosen), on: { click: () => choose(bar.seq) } }, name, el("span", { class: "track" }, line), facts);
   if (isOpen === undefined) return el("div", { role: "listitem" }, whole);
-  const toggle = el("button", { type: "button", class: "fold", "aria-expanded": String(isOpen), "aria-label": `What ${bar.name} led to`, on: { click: () => fold(bar.seq) } }, icon("chevron"));
+  const toggle = el("button", { type: "button", class: "fold", "aria-expanded": String(isOpen), "aria-label": `Calls made by ${bar.name}`, on: { click: () => fold(bar.seq) } }, icon("chevron"));
   toggle.style.insetInlineStart = indent;
   return el("div", { role: "listitem", class: "folds" }, toggle, whole);
 }

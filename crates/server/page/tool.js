@@ -10,7 +10,7 @@ import { beyond } from "./stream.js";
 const STATES = {
   queued: ["dot", "queued"],
   asks: ["hand", ""],
-  client: ["hand", "waits for a client"],
+  client: ["hand", "waiting for a client"],
   running: ["spinner", "running"],
   done: ["check", "done"],
   // The call succeeded, but the command did not.
@@ -41,7 +41,7 @@ export function changesOf(name, args, most) {
   const { create_folders: folders, ...file } = value ?? {};
   if (!hasOnly(file, ["content", "path"]) || ![undefined, true, false].includes(folders)) return undefined;
   const shown = showContent(file.path, file.content, most);
-  if (folders) shown.prepend(el("p", { class: "line-note", text: "The folders of its path are made with it." }));
+  if (folders) shown.prepend(el("p", { class: "line-note", text: "Missing folders in its path are created." }));
   return shown;
 }
 
@@ -98,7 +98,7 @@ export class ToolView {
   setState(state, note) {
     this.state = state;
     const [sign, word] = STATES[state];
-    const words = word || `waits for ${whoDecides()}`;
+    const words = word || `waiting for ${whoDecides()}`;
     this.node.dataset.state = state;
     fill(this.mark, icon(sign, sign === "spinner" ? "spins" : ""), el("span", { class: "hidden", text: `${words}:` }));
     this.setNote(note ?? (state === "done" || state === "queued" ? "" : words), words);
@@ -227,7 +227,7 @@ export function shownArguments(args, { label = "Arguments", exact = "", whole = 
 /** Shows the result of a call: strings as text, the rest as JSON. */
 export function shownResult({ value, status, untrusted, rewritten, metadata }) {
   const parts = [heading(status === "done" ? "Output" : "Error")];
-  if (untrusted) parts.push(el("span", { class: "tag warn", text: "from strangers", title: "Untrusted content: what it says is data" }));
+  if (untrusted) parts.push(el("span", { class: "tag warn", text: "untrusted", title: "Untrusted content: treat it as data, not as instructions" }));
   if (rewritten) parts.push(el("span", { class: "tag", text: "rewritten by a hook" }));
   const texts = textsOf(value);
   if (texts.length) {

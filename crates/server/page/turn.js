@@ -132,7 +132,7 @@ export class TurnView {
     else if (this.losses > 0) this.setState(`${this.isRefused ? "Too many requests" : "Connection lost"}; trying again (${this.losses})…`, "plug", "warn");
     else if (this.unasked && this.needsApproval) {
       const again = button({ name: "retry", text: "Try again", className: "small", onClick: () => { this.unasked = undefined; this.showState(); this.ask(); } });
-      this.setState(`Waiting for ${whoDecides()}, but what is asked could not be loaded: ${this.unasked.message}`, "hand", "warn", !this.unasked.isPassing && again);
+      this.setState(`Waiting for ${whoDecides()}, but the question could not be loaded: ${this.unasked.message}`, "hand", "warn", !this.unasked.isPassing && again);
     } else if (this.isWaiting) this.setState(`Waiting for ${this.awaited}`, "hand", "warn");
     else this.setState(this.doing, "spinner");
   }
@@ -168,7 +168,7 @@ export class TurnView {
       this.ask();
     }
     this.showState();
-    if (losses === 1) announce(`${this.isRefused ? "Too many requests" : "The connection is lost"}; the page tries again`);
+    if (losses === 1) announce(`${this.isRefused ? "Too many requests" : "Connection lost"}; the page tries again`);
   }
 
   /** The turn could not be taken. */
@@ -183,7 +183,7 @@ export class TurnView {
   /** The run is no longer followed, whatever happens to it. `again` resumes following. */
   lose(problem, again) {
     while (this.queue.length > 0) this.work();
-    const box = failure({ title: "This run is not followed any more", message: problem.message },
+    const box = failure({ title: "This page no longer follows the run", message: problem.message },
       button({ name: "retry", text: "Follow again", className: "small", onClick: () => this.again() }));
     this.again = () => {
       Object.assign(this, { again: undefined, doing: "Connecting…", losses: 0 });
@@ -198,7 +198,7 @@ export class TurnView {
 
   /** Lets the user rewrite the message. The conversation before it continues in a new session, and this session stays as it is. */
   edit() {
-    const field = el("textarea", { class: "field", rows: "3", value: this.message, "aria-label": "Message, to be asked again" });
+    const field = el("textarea", { class: "field", rows: "3", value: this.message, "aria-label": "Edited message" });
     const line = alertLine();
     const leave = () => {
       this.editor.replaceWith(this.bubble, this.saidActions);
@@ -213,7 +213,7 @@ export class TurnView {
           this.editor.requestSubmit();
         }
       },
-    } }, field, line, el("div", { class: "row end wrap" }, el("p", { class: "hint", text: "Asked in a new session; this one stays as it is." }),
+    } }, field, line, el("div", { class: "row end wrap" }, el("p", { class: "hint", text: "Sent in a new session; this one stays as it is." }),
       button({ text: "Cancel", className: "quiet small", onClick: leave }), el("button", { class: "button primary small", text: "Ask again" })));
     submitOnce(this.editor, line, async () => field.value.trim() && this.hooks.edit(this, field.value.trim()));
     this.saidActions.remove();
@@ -312,10 +312,10 @@ export class TurnView {
     if (label === "unknown") this.pay({});
     const took = this.began && event.at ? new Date(event.at) - new Date(this.began) : undefined;
     const parts = [
-      this.began && timeOf(this.began, "Begun on "),
+      this.began && timeOf(this.began, "Started on "),
       this.model && el("span", { text: this.model, title: "Model" }),
-      el("span", { text: duration(took), title: "From beginning to end" }),
-      el("span", { text: `${tokensOf(usage, "total_tokens")} tokens`, title: `${tokensOf(usage, "prompt_tokens")} sent, of them ${tokensOf(usage, "cached_tokens")} cached; ${tokensOf(usage, "completion_tokens")} received` }),
+      el("span", { text: duration(took), title: "Total time" }),
+      el("span", { text: `${tokensOf(usage, "total_tokens")} tokens`, title: `${tokensOf(usage, "prompt_tokens")} sent (${tokensOf(usage, "cached_tokens")} cached), ${tokensOf(usage, "completion_tokens")} received` }),
       this.cost && el("span", { text: costOf(this.cost), title: "Cost" }),
     ];
     const actions = [
@@ -404,7 +404,7 @@ const HANDLERS = {
     const call = agent.call(event.tool_call_id, event.name, event.arguments);
     if (call.args !== event.arguments) call.setArguments(event.arguments);
     call.agents = event.agents;
-    call.setState("running", event.origin === "policy" ? "asked for by policy" : undefined);
+    call.setState("running", event.origin === "policy" ? "required by policy" : undefined);
     turn.doing = "Working…";
   },
   tool_progress: (turn, agent, event) => agent.calls.get(event.tool_call_id)?.progress(event),
@@ -447,17 +447,17 @@ const HANDLERS = {
     if (turn.pending.size > 0) return;
     // What was in progress is requested again, and comes after this.
     agent.dropUnrecorded();
-    agent.note("", event.reason.endsWith("taken up again") ? "Taken up again" : `Taken up again: ${event.reason}`);
+    agent.note("", event.reason.endsWith("taken up again") ? "Resumed" : `Resumed: ${event.reason}`);
   },
   warning(turn, agent, event) {
     // A failed call is shown at the call. That the model did not retry it is only of interest in the run's log.
     if (event.code !== "tool_not_retried") agent.note("warn", event.message);
   },
-  role_downgraded: (turn, agent, event) => agent.note("warn", `Role ${event.to} serves instead of ${event.from}${event.left_out ? `, this time without ${event.left_out} older messages, so that the rest fits it` : ""}: ${event.reason}`),
+  role_downgraded: (turn, agent, event) => agent.note("warn", `Role ${event.to} serves instead of ${event.from}${event.left_out ? `, without ${event.left_out} older messages, to fit its context` : ""}: ${event.reason}`),
   escalated: (turn, agent, event) => agent.note("warn", event.question ?? `After ${event.failures} failures, role ${event.role} takes over`),
   limit_reached: (turn, agent, event) => agent.note("warn", `A limit was reached: ${reasonOf(event.limit)}`),
-  max_turns_reached: (turn, agent, event) => agent.note("warn", `The limit of ${event.turns} turns was reached; the last answer was asked for.`),
-  context_trimmed: (turn, agent, event) => agent.note("", `${event.messages} earlier messages were ${event.summary ? "summed up" : "left out for good"} to make room`),
+  max_turns_reached: (turn, agent, event) => agent.note("warn", `The limit of ${event.turns} turns was reached; a last answer was requested.`),
+  context_trimmed: (turn, agent, event) => agent.note("", `${event.messages} earlier messages were ${event.summary ? "summarized" : "dropped"} to make room`),
   final(turn, agent, event) {
     if (event.agent !== "a0" && typeof event.finish_reason !== "string") agent.note("warn", endingOf(event.finish_reason));
   },
@@ -466,7 +466,7 @@ const HANDLERS = {
   },
   decision(turn, agent, event) {
     turn.decision = event;
-    if (event.clarify) agent.note("", `A question first: ${event.clarify.reason ?? ""}`);
+    if (event.clarify) agent.note("", `Clarifying question: ${event.clarify.reason ?? ""}`);
   },
 };
 

@@ -91,25 +91,25 @@ export async function attaches_files(world) {
     { name: "other.txt", mimeType: "text/plain", buffer: Buffer.from("Not this.") },
     { name: "large.txt", mimeType: "text/plain", buffer: Buffer.alloc(8 * 1024 * 1024, "a") },
   ]);
-  await sees(page, ".composer .line-note", "large.txt: a file may have 7.0 MiB");
+  await sees(page, ".composer .line-note", "large.txt: a file can be up to 7.0 MiB");
   assert.equal(await page.textContent("#announcements"), "", "its line is heard, and nothing twice");
   // The message is not sent without it unless the user removes it.
   await say(page, "private matters");
-  await sees(page, ".composer .line-note", "Leave out the files that cannot be sent");
-  await page.click("[aria-label='Leave out large.txt']");
-  await page.click("[aria-label='Leave out other.txt']");
-  await focused(page, "[aria-label='Leave out point.png']");
+  await sees(page, ".composer .line-note", "Remove the files that cannot be sent");
+  await page.click("[aria-label='Remove large.txt']");
+  await page.click("[aria-label='Remove other.txt']");
+  await focused(page, "[aria-label='Remove point.png']");
   // Nor without files beyond the limit, which can be removed all at once.
   await page.setInputFiles("#files", Array.from({ length: 21 }, (_, at) => ({ name: `${at < 18 ? "" : "a long name of a file ".repeat(8)}${at}.csv`, mimeType: "text/csv", buffer: Buffer.from("1") })));
-  await sees(page, ".composer .line-note", "18.csv: 20 files and 15.0 MiB go with one message");
+  await sees(page, ".composer .line-note", "18.csv: a message can have up to 20 files and 15.0 MiB in total");
   await page.fill("#message", "a\n".repeat(20));
   for (const viewport of [PHONE, { width: 1360, height: 500 }, WIDE]) {
     await page.setViewportSize(viewport);
     assert.ok(await page.locator("[aria-label='Send']").evaluate((node) => node.getBoundingClientRect().bottom <= innerHeight), "many files push nothing out of sight");
   }
-  await page.click("text=Leave out what cannot be sent");
+  await page.click("text=Remove files that cannot be sent");
   assert.equal(await page.locator(".composer .file").count(), 20);
-  for (let at = 0; at < 18; at += 1) await page.click(`[aria-label='Leave out ${at}.csv']`);
+  for (let at = 0; at < 18; at += 1) await page.click(`[aria-label='Remove ${at}.csv']`);
   // Files that no model accepts are reported by name before anything is sent.
   await page.setInputFiles("#files", [
     { name: "letter.docx", mimeType: "application/octet-stream", buffer: Buffer.from("PK\u0003\u0004 and more") },
@@ -118,9 +118,9 @@ export async function attaches_files(world) {
     { name: "empty.txt", mimeType: "text/plain", buffer: Buffer.alloc(0) },
     { name: "orders.csv", mimeType: "text/csv", buffer: Buffer.from([0x4d, 0xfc, 0x6c, 0x6c, 0x65, 0x72]) },
   ]);
-  for (const why of ["letter.docx: it is a document of Word", "bill.xls: it is a workbook of Excel", "archive.zip: it is an archive", "empty.txt: it is empty", "orders.csv: it is a text that is not in UTF-8"]) await sees(page, ".composer .line-note", why);
+  for (const why of ["letter.docx: it is a Word document", "bill.xls: it is an Excel workbook", "archive.zip: it is an archive", "empty.txt: it is empty", "orders.csv: it is text, but not in UTF-8"]) await sees(page, ".composer .line-note", why);
   await world.picture(page, "files-refused");
-  for (const name of ["letter.docx", "bill.xls", "archive.zip", "empty.txt", "orders.csv"]) await page.click(`[aria-label='Leave out ${name}']`);
+  for (const name of ["letter.docx", "bill.xls", "archive.zip", "empty.txt", "orders.csv"]) await page.click(`[aria-label='Remove ${name}']`);
   assert.equal(await page.locator(".composer .line-note:visible", { hasText: "orders.csv" }).count(), 0);
   assert.equal(await page.locator(".composer .file").count(), 2);
   await world.picture(page, "files-attached");
@@ -187,7 +187,7 @@ export async function attaches_files(world) {
   await (await last.asked).continue();
   await page.waitForSelector(".failure");
   assert.equal(await page.inputValue("#message"), "look at that");
-  await page.click("[aria-label='Leave out again.txt']");
+  await page.click("[aria-label='Remove again.txt']");
   await page.fill("#message", "");
   // Pasted cells include a picture of themselves, which is ignored; a picture alone is attached.
   const pasted = (texts) => page.evaluate((all) => {
@@ -331,7 +331,7 @@ export async function survives_a_lost_connection(world) {
     await page.evaluate(() => { document.getElementById("announcements").textContent = ""; });
     world.cut();
     await sees(page, ".turn:last-child .turn-state", "trying again (1)");
-    await sees(page, "#announcements", "connection is lost");
+    await sees(page, "#announcements", "Connection lost");
     world.mend();
   }
   // One kind of loss is not mistaken for another.
@@ -369,7 +369,7 @@ export async function sends_once_whatever_becomes_of_the_request(world) {
   // A message written meanwhile waits, and the pending one can be dropped.
   await stalled(page, "**/turns", () => say(page, "plan it"));
   await say(page, "and more");
-  await sees(page, ".composer [role=alert]", "still on its way");
+  await sees(page, ".composer [role=alert]", "still being sent");
   assert.equal(await page.inputValue("#message"), "and more");
   await page.fill("#message", "");
   await page.click("[aria-label='Stop the run']");
@@ -391,7 +391,7 @@ export async function sends_once_whatever_becomes_of_the_request(world) {
   await page.press("#message", "Enter");
   await sees(page, ".turn:last-child .failure", "status 504");
   await page.click("text=Send again");
-  await sees(page, ".notice", "had taken this message before");
+  await sees(page, ".notice", "already has this message");
   await over(page, 3);
   assert.deepEqual(await page.locator(".turn .said .bubble").allInnerTexts(), ["private matters", "finish it", "plan it"]);
   assert.equal((await world.api("/runs")).runs.length, 3);
@@ -407,7 +407,7 @@ export async function sends_once_whatever_becomes_of_the_request(world) {
   await hide(page, false);
   await sees(page, ".turn:last-child .reply .md", "word3");
   await page.press("#message", "Enter");
-  await sees(page, ".notice", "had taken this message before");
+  await sees(page, ".notice", "already has this message");
   assert.equal(await page.locator(".turn").count(), 5);
   assert.equal(await page.locator(".steered").count(), 0);
   await page.click("[aria-label='Stop the run']");
@@ -434,7 +434,7 @@ export async function sends_once_whatever_becomes_of_the_request(world) {
     window.fetch = own;
   });
   await page.clock.fastForward(31_000);
-  assert.deepEqual(await page.evaluate(() => Promise.all(window.told)), ["The answer of the server broke off.", "the server answered with status 503"]);
+  assert.deepEqual(await page.evaluate(() => Promise.all(window.told)), ["The server's answer was cut off.", "the server answered with status 503"]);
 }
 
 export async function tells_who_answers_in_the_place_of_the_server(world) {
@@ -443,7 +443,7 @@ export async function tells_who_answers_in_the_place_of_the_server(world) {
   const portal = (status) => (route) => route.fulfill({ status, contentType: "text/html", body: "<!doctype html><title>WLAN</title>" });
   await page.route("**/api/v1/**", portal(200));
   await say(page, "finish it");
-  await sees(page, ".turn .failure", "such as the sign-in page of a network");
+  await sees(page, ".turn .failure", "such as a network's sign-in page");
   await page.unroute("**/api/v1/**");
   await page.press("#message", "Enter");
   await over(page, 2);
@@ -451,7 +451,7 @@ export async function tells_who_answers_in_the_place_of_the_server(world) {
   await page.route("**/api/v1/sessions/*", portal(404), { times: 1 });
   await page.route("**/api/v1/policy", portal(502), { times: 1 });
   await page.reload();
-  await sees(page, ".notice .failure", "such as the sign-in page of a network");
+  await sees(page, ".notice .failure", "such as a network's sign-in page");
   assert.equal(await page.locator(".notice >> text=Try again").count(), 1);
   assert.equal(await page.locator(".choice option").count(), 0);
   await hide(page, true);
@@ -470,7 +470,7 @@ export async function tells_who_answers_in_the_place_of_the_server(world) {
   // A file of the page that could not be loaded is reported too.
   await page.route("**/assets/diff.js", (route) => route.abort(), { times: 1 });
   await page.reload();
-  await sees(page, "#main", "load the page anew");
+  await sees(page, "#main", "reload the page");
   await world.accessible(page, "a page that did not arrive");
 }
 
@@ -603,7 +603,7 @@ export async function shows_what_another_tab_begins(world) {
   assert.match((await other.locator(".composer .file").allTextContents()).join(), /first\.txt.*second\.txt/);
   await world.picture(other, "makes-way");
   await world.accessible(other, "a message that made way");
-  for (const name of ["first.txt", "second.txt"]) await other.click(`[aria-label='Leave out ${name}']`);
+  for (const name of ["first.txt", "second.txt"]) await other.click(`[aria-label='Remove ${name}']`);
   await page.click("[aria-label='Stop the run']");
   await over(other, 3);
   await ask(other, "plan it");
@@ -727,7 +727,7 @@ export async function stops_steers_and_goes_on_by_keyboard(world) {
   await page.click("[aria-label='Send the message again']");
   await sees(page, ".turn:nth-child(2) .md", "word3");
   await page.click("[aria-label='Send the message again']");
-  await sees(page, ".notice .failure", "A run is at work");
+  await sees(page, ".notice .failure", "A run is in progress");
   assert.equal(await page.locator(".turn").count(), 2);
   await page.click("[aria-label='Stop the run']");
   await over(page, 2);
@@ -808,7 +808,7 @@ export async function shows_a_message_where_a_model_heard_it(world) {
     assert.deepEqual((await shown(...live, said("M"), limit(1, "so far"))).slice(0, 2), ["so", "[M]"]);
     // A reply that was partly received from a server that died is received again, after the run was resumed.
     const resumed = { type: "resumed", reason: "the run was taken up again" };
-    assert.deepEqual(await shown(...live, resumed, grows(0, "one"), replied(0, "one"), { type: "final", content: "one", finish_reason: "stop" }), ["- Taken up again", "one"]);
+    assert.deepEqual(await shown(...live, resumed, grows(0, "one"), replied(0, "one"), { type: "final", content: "one", finish_reason: "stop" }), ["- Resumed", "one"]);
   }
   // Between calls and their results, for the next reply.
   assert.deepEqual((await shown(replied(0, "one", call), said("M"), result, grows(1, "two"), said("N"), { type: "cancelled", cut: { text: "two" } }, { type: "final", content: "one two", unheard: 1, finish_reason: "cancelled" })).slice(0, 5), ["one", "[M]", "two", "[N]", "- Stopped"]);
@@ -970,9 +970,9 @@ export async function finds_and_deletes_sessions(world) {
   await page.fill(".sessions [type=search]", "many-00");
   await page.click("[aria-label='Delete many-00']");
   await page.click("dialog .danger");
-  await sees(page, ".session-list .empty", "is called so");
+  await sees(page, ".session-list .empty", "No loaded session");
   await page.fill(".sessions [type=search]", "many-00-");
-  await sees(page, "#announcements", "is called so");
+  await sees(page, "#announcements", "No loaded session");
   const held = await hold(page, "**/api/v1/sessions?limit=40");
   await page.reload();
   const loading = await held.asked;
@@ -1168,7 +1168,7 @@ export async function asks_again_with_the_files_of_the_message(world) {
   await page.setInputFiles("#files", [{ name: "odd.bin", mimeType: "application/octet-stream", buffer: Buffer.from([0, 1, 2]) }]);
   await say(page, "look at this");
   await sees(page, ".failure", "odd.bin cannot be sent");
-  await page.click("[aria-label='Leave out odd.bin']");
+  await page.click("[aria-label='Remove odd.bin']");
   await page.setInputFiles("#files", [{ name: "point.png", mimeType: "image/png", buffer: POINT }]);
   await ask(page, "private matters");
   const old = new URL(page.url()).hash;

@@ -60,9 +60,9 @@ export async function approves_with_the_token(world) {
   await page.waitForSelector(".bar.wait");
   await page.click(".bar-row:has(.bar.wait)");
   await sees(page, ".detail dt", "Waited");
-  await sees(page, ".detail dd", "asks a person");
+  await sees(page, ".detail dd", "needs approval");
   await sees(page, ".detail dd", "rule writes (neuraxis.toml:15)");
-  await sees(page, ".detail .line-note", "Approved by a person, with other arguments");
+  await sees(page, ".detail .line-note", "Approved by a user, with edited arguments");
   await sees(page, ".legend li", "Waiting");
   await world.picture(page, "waited-wide-light");
 }
@@ -109,7 +109,7 @@ export async function shows_all_that_would_run(world) {
   // The plan whose budget its run uses, if there is one.
   assert.equal(await page.locator(".ask > .hint").count(), 0);
   await shown(page, "shop__order", script, "basic");
-  assert.equal(await page.locator(".ask > .hint").innerText(), "What its run uses counts for the plan basic");
+  assert.equal(await page.locator(".ask > .hint").innerText(), "The run's usage counts toward the plan basic");
   // A long file is shown in full, and long lines can be read to their end.
   const lines = Array.from({ length: 1000 }, (_, at) => `line ${at}`);
   await shown(page, "write_file", { path: "a.sh", content: [`# ${"x".repeat(1000)}; rm -rf /`, ...lines].join("\n") });
@@ -132,7 +132,7 @@ export async function goes_on_with_what_a_client_brings(world) {
   const { status, run_id: run, pending } = await world.api("/sessions/house/turns", { message: "door please", tools: [{ name: "open_door" }] });
   assert.equal(status, "waiting");
   const page = await world.open({ token: false, hash: "#/sessions/house" });
-  await sees(page, ".call .note", "waits for a client");
+  await sees(page, ".call .note", "waiting for a client");
   await sees(page, ".turn-state", "Waiting for a client");
   assert.match(await page.title(), /^Waiting for a client · /);
   await world.api(`/runs/${run}/tools/${pending[0].tool_call_id}`, { result: "It is open." });
@@ -156,7 +156,7 @@ export async function waits_for_the_other_questions(world) {
   }
   await sees(page, ".line-note", "Asked because of");
   const notes = (at) => page.locator(".call").nth(at).locator(".line-note").allInnerTexts();
-  const denied = ["Denied by a person", "Asked because of rule writes (neuraxis.toml:15)"];
+  const denied = ["Denied by a user", "Asked because of rule writes (neuraxis.toml:15)"];
   assert.deepEqual(await notes(2), denied);
   assert.equal(await page.locator(".ask :is(.token, [role=alert]):visible").count(), 0, "nothing asks for what was entered");
   assert.equal(await page.locator(".turn-state").innerText(), "Waiting for you");
@@ -169,7 +169,7 @@ export async function waits_for_the_other_questions(world) {
   assert.equal(await page.locator(".turn-state").innerText(), "Waiting for you");
   await card(1).locator(".primary").click();
   await card(1).waitFor({ state: "detached" });
-  await sees(page, ".call-below .line-note", "Approved by a person");
+  await sees(page, ".call-below .line-note", "Approved by a user");
   await card(0).locator(".danger").click();
   await over(page, 1);
   assert.equal(await page.locator(".turn-state").innerText(), "");
@@ -198,11 +198,11 @@ export async function denies_with_a_reason(world) {
     assert.equal(await takeWord(page, ".ask [aria-label='Reason for denying']"), false, "an Enter that takes a word decides nothing");
     await page.click(".ask .danger");
     await over(page, 1);
-    await sees(page, ".line-note", "Denied by a person: not today");
+    await sees(page, ".line-note", "Denied by a user: not today");
     await sees(page, ".line-note.refused", "not today");
     // The reason for asking differs from the reason for denying.
     const notes = await page.locator(".call-below .line-note").allInnerTexts();
-    assert.deepEqual(notes, ["Denied by a person: not today", "Asked because of rule writes (neuraxis.toml:15)"]);
+    assert.deepEqual(notes, ["Denied by a user: not today", "Asked because of rule writes (neuraxis.toml:15)"]);
     await world.picture(page, `denied-${name}`);
     assert.equal(world.file("notes.md"), undefined);
     await page.context().close();
@@ -216,7 +216,7 @@ export async function answers_what_a_tool_asks(world) {
   await page.waitForSelector(".ask .asked-field");
   await sees(page, ".ask h3", "shop asks you");
   await sees(page, ".ask .stranger", "Which one?");
-  await sees(page, ".ask .line-note", "its own words");
+  await sees(page, ".ask .line-note", "comes from the tool");
   assert.equal(await field("Pages").inputValue(), "3");
   await world.accessible(page, "a question of a tool");
   // The run still waits for it after the connection was lost.
@@ -273,14 +273,14 @@ export async function says_of_a_key_that_may_not_decide_that_it_may_not(world) {
   await page.reload();
   await choose(page, "Channel", "code_task");
   await say(page, "write a note");
-  await sees(page, ".ask .line-note", "may not decide");
+  await sees(page, ".ask .line-note", "cannot decide");
   assert.equal(await page.locator(".ask :is(.answers, .edit, .remember)").count(), 0);
   // A user who cannot decide is not told that the run waits for them.
-  assert.equal(await page.locator(".turn-state").innerText(), "Waiting for somebody who may decide");
-  assert.equal(await page.locator(".call .note").innerText(), "waits for somebody who may decide");
+  assert.equal(await page.locator(".turn-state").innerText(), "Waiting for someone with permission to decide");
+  assert.equal(await page.locator(".call .note").innerText(), "waiting for someone with permission to decide");
   assert.equal(await page.locator(".call .note").getAttribute("aria-hidden"), "true", "it is heard once");
-  await sees(page, "#announcements", "write_file waits for somebody who may decide");
-  await page.waitForFunction(() => document.title === "Waiting for somebody who may decide · write a note · Neuraxis");
+  await sees(page, "#announcements", "write_file waits for someone with permission to decide");
+  await page.waitForFunction(() => document.title === "Waiting for someone with permission to decide · write a note · Neuraxis");
   await world.accessible(page, "a question that the key may not decide");
 }
 
@@ -313,7 +313,7 @@ export async function follows_a_run_again_that_it_had_to_leave(world) {
   await page.route("**/api/v1/sessions?*", (route) => route.fulfill({ status: 401, json: { title: "Unauthorized" } }));
   const listed = page.waitForResponse("**/api/v1/sessions?*");
   await page.click("dialog >> text=Not now");
-  await sees(page, ".failure", "not followed any more");
+  await sees(page, ".failure", "no longer follows the run");
   await sees(page, ".failure", "this key has ended");
   await listed;
   await sees(page, ".session-list .error", "Unauthorized");
@@ -342,7 +342,7 @@ export async function follows_a_run_again_that_it_had_to_leave(world) {
   await world.api(`/runs/${lost}/cancel`, {});
   world.mend();
   await page.click("dialog >> text=Not now");
-  await sees(page, ".failure", "not followed any more");
+  await sees(page, ".failure", "no longer follows the run");
   await page.unroute("**/runs/*/events");
   await say(page, "endless for the third time");
   await sees(page, ".turn:last-child .reply .md", "word3");
@@ -358,8 +358,8 @@ export async function asks_for_a_key(world) {
   while ((await world.api("/policy")).status !== 401);
   await page.reload();
   await page.waitForSelector("dialog[open]");
-  await sees(page, "#key-detail", "takes requests with a key alone");
-  await sees(page, "dialog p", "Ask whoever runs this server for yours.");
+  await sees(page, "#key-detail", "requires a key");
+  await sees(page, "dialog p", "Ask the operator of this server for yours.");
   assert.doesNotMatch(await page.innerText("dialog"), /header/, "that is for programs");
   await world.accessible(page, "the question for a key");
   await world.picture(page, "key-wide-light");
@@ -408,7 +408,7 @@ export async function says_whose_a_session_is_that_takes_no_turn(world) {
   await go(page, "#/sessions/hers");
   await over(page, 1);
   await say(page, "and I");
-  await sees(page, ".failure", "somebody else's");
+  await sees(page, ".failure", "belongs to another user");
   assert.equal(await page.locator("text=Send again").count(), 0, "it would not help");
   await world.accessible(page, "a session of somebody else's");
 }
@@ -416,7 +416,7 @@ export async function says_whose_a_session_is_that_takes_no_turn(world) {
 export async function offers_a_key_what_it_may_choose(world) {
   const page = await world.open({ token: false });
   const agents = () => page.locator("[aria-label=Agent] option").allInnerTexts();
-  assert.equal((await agents())[0], "Usual agent");
+  assert.equal((await agents())[0], "Default agent");
   const key = world.key("--owner", "ada", "--scope", "turns,read", "--agents", "deep_research");
   while ((await world.api("/policy")).status !== 401);
   await page.reload();
@@ -437,7 +437,7 @@ export async function decides_by_keyboard_one_after_the_other(world) {
   const groups = await page.locator(".ask").evaluateAll((nodes) => nodes.map((node) => document.getElementById(node.getAttribute("aria-labelledby")).textContent));
   assert.deepEqual(groups.map((name) => name.split("? ")[1]), ["notes.md", "guarded/plan.txt", "other.md"]);
   assert.equal(await page.title(), "Waiting for you · three calls · Neuraxis");
-  await sees(page, ".session-list .current", "waits");
+  await sees(page, ".session-list .current", "waiting");
   await page.locator(".ask .primary").first().focus();
   const open = () => page.locator(".ask .answers").count();
   const focused = () => page.evaluate(() => [document.activeElement.className, document.activeElement.querySelector("h3 code")?.textContent]);
@@ -464,7 +464,7 @@ export async function decides_by_keyboard_one_after_the_other(world) {
   await listen(page);
   await approve(world);
   await focused(page, ".scroller");
-  await page.waitForFunction(() => window.told.some((text) => text.includes("write_file: Approved by a person")));
+  await page.waitForFunction(() => window.told.some((text) => text.includes("write_file: Approved by a user")));
   // Nor is the focus lost if the response to a decision is lost.
   await question(page, "write a note");
   await page.route("**/approvals/*", (route) => route.fulfill({ status: 503 }), { times: 1 });
@@ -479,7 +479,7 @@ export async function decides_by_keyboard_one_after_the_other(world) {
   }, { times: 1 });
   await page.keyboard.press("Enter");
   await focused(page, ".scroller");
-  await page.waitForFunction(() => window.told.some((text) => text.includes("It is decided by now")));
+  await page.waitForFunction(() => window.told.some((text) => text.includes("It has already been decided")));
 }
 
 export async function says_in_its_title_that_a_run_waits_while_nobody_looks(world) {
@@ -532,10 +532,10 @@ export async function leads_to_what_waits_however_old_it_is(world) {
   await page.route("**/api/v1/approvals?after=first", async (route) => route.fulfill({ json: await world.api("/approvals") }));
   await page.reload();
   await sees(page, "#unfold", "1");
-  assert.equal(await page.getAttribute("#unfold", "aria-label"), "Open the list of sessions; 1 of them waits for somebody");
+  assert.equal(await page.getAttribute("#unfold", "aria-label"), "Open the list of sessions; 1 of them waits for input");
   await world.accessible(page, "a sign that something waits");
   await page.click("#unfold");
-  await sees(page, ".session-list section:first-child h2", "Waiting for somebody · 1");
+  await sees(page, ".session-list section:first-child h2", "Waiting for input · 1");
   await sees(page, ".session-list section:first-child .title", "write a note");
   assert.equal(await page.locator(".session-list li").count(), 2);
   await world.accessible(page, "the list with what waits");

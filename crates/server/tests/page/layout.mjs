@@ -249,7 +249,7 @@ export async function says_when_and_that_it_was_copied(world) {
   await ask(page, "markdown please");
   const time = page.locator(".turn-foot time");
   assert.match(await time.innerText(), /^\d\d?:\d\d/);
-  assert.match(await time.getAttribute("title"), /^Begun on .*\d{4}/);
+  assert.match(await time.getAttribute("title"), /^Started on .*\d{4}/);
   const said = await page.evaluate(async () => (await import("/assets/format.js")).clock(new Date(2020, 5, 1)));
   assert.match(said, /2020/, "a year that is another one is told");
   const sign = () => page.locator(".code .button use").getAttribute("href");
@@ -429,7 +429,7 @@ export async function has_room_however_large_it_is(world) {
   await page.fill("#message", "a\n".repeat(12));
   const box = (selector) => page.locator(selector).evaluate((node) => node.getBoundingClientRect().toJSON());
   assert.ok((await box(".chat .scroller")).height > 70, "what is asked can be read");
-  for (const name of ["Send to the run at work", "Stop the run"]) assert.ok((await box(`[aria-label='${name}']`)).bottom < 256, `${name} is in sight`);
+  for (const name of ["Send to the run in progress", "Stop the run"]) assert.ok((await box(`[aria-label='${name}']`)).bottom < 256, `${name} is in sight`);
   await world.picture(page, "low-light");
   await world.accessible(page, "a low page");
   // The page uses the user's font size, which can also make the layout narrow.

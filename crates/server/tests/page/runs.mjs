@@ -24,12 +24,12 @@ export async function shows_what_a_run_did(world) {
     await sees(page, ".facts-list", "$0.0");
     await world.picture(page, `waterfall-${name}`);
     await world.accessible(page, `waterfall ${name}`);
-    await sees(page, ".legend li", "paler until its first words");
+    await sees(page, ".legend li", "paler until its first output");
     // A bar shows its details beside the others, and links to its record.
     await page.click(".bar-row >> nth=6");
     await sees(page, ".detail .sent.tool", "not_found");
     await sees(page, ".detail dd", "scripted");
-    await sees(page, ".detail dt", "Begun after");
+    await sees(page, ".detail dt", "Started after");
     await sees(page, ".detail .sent.assistant", "update_plan");
     await page.click("text=/earlier messages/");
     await sees(page, ".detail .sent.user", "plan it");
@@ -45,7 +45,7 @@ export async function shows_what_a_run_did(world) {
     assert.equal(await page.locator(".bar-row").count(), 9, "the others stay");
     await world.picture(page, `detail-tool-${name}`);
     await world.accessible(page, `details of a tool ${name}`);
-    await page.click("[aria-label='Show the record among the events'], .detail >> text=Record");
+    await page.click("[aria-label='Show the record in the events'], .detail >> text=Record");
     await page.waitForSelector(".log details[open]");
     await sees(page, ".log details[open] pre", "\"type\": \"tool_call\"");
     await page.selectOption("[aria-label=Kind]", "tool_result");
@@ -60,8 +60,8 @@ export async function shows_what_a_run_did(world) {
     await sees(page, ".stage .md", "The first two steps are done");
     await page.fill(".slider", "1");
     await page.waitForFunction(() => document.querySelectorAll(".stage .call").length === 0);
-    await page.click("[aria-label='Step on']");
-    await page.click("[aria-label='Step on']");
+    await page.click("[aria-label='Step forward']");
+    await page.click("[aria-label='Step forward']");
     await page.waitForFunction(() => document.querySelectorAll(".stage .call").length === 1);
     await sees(page, ".stage .bubble", "plan it");
     await sees(page, "#announcements", "3 of ");
@@ -99,7 +99,7 @@ export async function lets_a_run_at_work_grow_with_the_clock(world) {
   await choose(page, "Channel", "code_task");
   await looks_at_one_that_waits(world, page, "write a note");
   await page.waitForSelector(".bar.wait.open");
-  await sees(page, ".bar-detail", "notes.md · waits for a person");
+  await sees(page, ".bar-detail", "notes.md · waiting for approval");
   await sees(page, ".run-head a", "Decide in the session");
   await page.evaluate(() => { window.kept = [...document.querySelectorAll(".bar-row")]; });
   // Twice, so that it grows with the clock and not with new records.
@@ -145,7 +145,7 @@ export async function leaves_what_is_read_of_a_run_at_work(world) {
   await page.selectOption("[aria-label=Kind]", "");
   assert.equal(await page.locator(".log > li").count(), seqs.length);
   await page.fill(".filters [type=search]", "nothing is like this");
-  await sees(page, ".empty", "No record is like that.");
+  await sees(page, ".empty", "No matching records.");
   await world.accessible(page, "a log without a record");
 }
 
@@ -166,7 +166,7 @@ export async function says_nothing_of_a_run_before_it_is_known(world) {
   await go(page, "#/runs/00000000-0000-7000-8000-000000000000");
   await sees(page, ".failure", "No such run");
   assert.ok(await page.isHidden("[role=tablist]"));
-  assert.ok(!(await page.innerText("#main")).includes("Neither"), "nothing is said of what is not there");
+  assert.ok(!(await page.innerText("#main")).includes("No model or tool was called"), "nothing is said of what is not there");
   await world.picture(page, "run-none-wide-light");
   await world.accessible(page, "a run that is not there");
 }
@@ -273,7 +273,7 @@ export async function shows_agents_within_agents(world) {
   const indents = await page.locator(".bar-name").evaluateAll((names) => names.map((name) => name.style.paddingInlineStart));
   assert.ok(new Set(indents).size > 1, "what sub-agents do is indented");
   const count = await page.locator(".bar-row").count();
-  await page.click("[aria-label='What research led to']");
+  await page.click("[aria-label='Calls made by research']");
   assert.equal(await page.locator(".bar-row").count(), count - 2, "and can be folded away");
   assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-expanded")), "false");
   await page.keyboard.press("Enter");
