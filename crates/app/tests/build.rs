@@ -164,7 +164,7 @@ async fn runs_are_handed_over_only_with_a_store_that_workers_share_and_an_addres
     let error = handed_over(&[restate, ("store.url", &url), address]).await;
     assert_eq!(
         error,
-        "--set: driver.restate.ingress: \"restate:8080\" is not an address: expected one such as http://127.0.0.1:8080"
+        "--set: driver.restate.ingress: \"restate:8080\" is not a valid address; expected, for example, http://127.0.0.1:8080"
     );
     // The section does not apply to a program that drives its own runs.
     build(&[restate, ("store.url", "memory:")]).await.unwrap();

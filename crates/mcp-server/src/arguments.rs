@@ -28,18 +28,18 @@ pub(crate) fn request(
             words(unknown)
         ));
     }
-    let message = text(arguments, "message")?.ok_or("the argument message is missing")?;
+    let message = text(arguments, "message")?.ok_or("missing argument: message")?;
     if message.trim().is_empty() {
-        return Err("message: it is empty".to_owned());
+        return Err("message: must not be empty".to_owned());
     }
     if message.chars().nth(MAX_MESSAGE_CHARS).is_some() {
         return Err(format!(
-            "message: it may have {MAX_MESSAGE_CHARS} characters at most"
+            "message: exceeds the limit of {MAX_MESSAGE_CHARS} characters"
         ));
     }
     if message.contains('\0') {
         // Some stores cannot hold it, so all refuse it.
-        return Err("message: it must not hold the character U+0000".to_owned());
+        return Err("message: must not contain the character U+0000".to_owned());
     }
     let session = match text(arguments, "session")? {
         Some(session) => session.parse(),
@@ -76,7 +76,7 @@ fn text<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<&'a str>, St
     match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(format!("{name}: it must be a text")),
+        Some(_) => Err(format!("{name}: expected a string")),
     }
 }
 
@@ -93,7 +93,7 @@ fn check_mode(server: &McpServer, channel: &Channel, mode: &Mode) -> Result<(), 
     }
     let names: Vec<&str> = usable.into_iter().map(Mode::as_str).collect();
     Err(if names.is_empty() {
-        format!("channel: {channel} is not open to clients of this server")
+        format!("channel: clients of this server cannot use {channel}")
     } else {
         let (mode, names) = (words(mode.as_str()), names.join(", "));
         format!("mode: {mode:?} cannot be used on channel {channel}; allowed: {names}")

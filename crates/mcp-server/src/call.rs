@@ -45,13 +45,14 @@ use crate::{arguments, question};
 const QUESTION: Duration = Duration::from_secs(5 * 60);
 
 /// The error for a call whose run would exceed the server's limit on concurrent runs.
-const FULL: &str = "as many runs are at work as this server takes: try again in some seconds";
+const FULL: &str =
+    "the server has reached its limit of concurrent runs; try again in a few seconds";
 
 /// The error for a call whose `requestState` cannot be opened. The client then does not know which run to look for.
-const NOT_OPENED: &str = "nothing was decided: requestState is not one that this server gave for this tool, or the server was \
-    started anew since, or the client may not approve any more. A run that waits for an approval goes on waiting: a person \
-    finds it with `neuraxis approvals`, with the configuration of this server, or on the page of neuraxis-server, and decides \
-    there. Calling the tool again begins another run";
+const NOT_OPENED: &str = "no decision was made: this server did not issue this requestState for this tool, or the \
+                          server was restarted since, or the client may no longer approve. A run that waits for an \
+                          approval keeps waiting. To decide, use `neuraxis approvals` with this server's \
+                          configuration, or the page of neuraxis-server. Calling the tool again starts another run";
 
 /// A call in progress.
 pub(crate) struct Call<'a> {
@@ -101,7 +102,7 @@ impl<'a> Call<'a> {
             server,
             asking,
             trace: trace_of(&context),
-            by: format!("a person at {client}"),
+            by: format!("the user of {client}"),
             messages: server
                 .level
                 .messages(&context.peer, context.meta.log_level()),
@@ -125,7 +126,7 @@ impl<'a> Call<'a> {
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(offer) = self.server.offers.find(&call.name) else {
             let (name, names) = (words(&call.name), self.server.offers.names().join(", "));
-            let text = format!("unknown tool {name:?}; there are: {names}");
+            let text = format!("unknown tool {name:?}; known: {names}");
             return Err(ErrorData::invalid_params(text, None));
         };
         let state = call.request_state.as_deref();
@@ -235,7 +236,9 @@ impl<'a> Call<'a> {
         let runs = self.server.orchestrator.runs();
         let begun = tokio::spawn(async move { runs.start(request).await }).await;
         let run = begun
-            .map_err(|_| "the run could not begin: this is a defect, and was logged".to_owned())?
+            .map_err(|_| {
+                "could not start the run because of an internal error, which was logged".to_owned()
+            })?
             .map_err(|error| refusal(&error))?;
         Ok((run.run_id(), Followed::here(run, self.server)))
     }

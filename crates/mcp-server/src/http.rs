@@ -183,7 +183,7 @@ impl HttpService {
 
 /// Refuses a request that has the id of an unanswered one (JSON-RPC 2.0, section 5.1: an invalid request).
 fn taken_twice(id: &Value) -> Response<BoxBody<Bytes, Infallible>> {
-    let message = "a request of this id is not answered yet: give each an id of its own";
+    let message = "another request with this id is not answered yet; use unique ids";
     let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32600, "message": message}});
     let mut response = Response::new(Full::new(Bytes::from(error.to_string())).boxed());
     *response.status_mut() = StatusCode::BAD_REQUEST;
@@ -193,7 +193,7 @@ fn taken_twice(id: &Value) -> Response<BoxBody<Bytes, Infallible>> {
 }
 
 fn refused() -> Response<BoxBody<Bytes, Infallible>> {
-    let text = format!("there are {MAX_SESSIONS} sessions already: try again later\n");
+    let text = format!("the limit of {MAX_SESSIONS} sessions is reached; try again later\n");
     let mut response = Response::new(Full::new(Bytes::from(text)).boxed());
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     response

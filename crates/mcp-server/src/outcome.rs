@@ -122,16 +122,16 @@ fn waiting(result: &OrchestratorResult, open: &[WaitingApproval]) -> String {
         .collect();
     match calls.is_empty() {
         true => {
-            "The run waits for somebody who is not here, and goes on once what it waits for came."
+            "The run waits for someone who cannot be reached here. It continues once it has what it waits for."
                 .to_owned()
         }
         false => {
             let calls = calls.join(", ");
             let run = result.run_id;
             format!(
-                "The run waits for a person to approve {calls}, and goes on then; nobody at this client is asked: \
-                 `neuraxis approvals show {run}`, with the configuration of this server, shows what would run, and the page of \
-                 neuraxis-server, too."
+                "The run waits for approval of {calls}, and then continues. This client is not asked: run `neuraxis \
+                 approvals show {run}` with this server's configuration to see what would run, or open the page of \
+                 neuraxis-server."
             )
         }
     }
@@ -147,9 +147,9 @@ pub(crate) fn refusal(error: &RequestError) -> String {
     let text = with_causes(error);
     match error {
         RequestError::Busy { run, .. } => format!(
-            "{text}: wait until it has ended, or leave `session` out to begin another; `neuraxis approvals show {run}`, with \
-             the configuration of this server, says whether it waits for a person, and for what, and `neuraxis runs resume \
-             {run}` goes on with it where its process died (with `--cancel` it ends it)"
+            "{text}: wait until it has ended, or omit `session` to start another; with this server's configuration, \
+             `neuraxis approvals show {run}` shows whether it waits for approval, and for what, and `neuraxis runs \
+             resume {run}` resumes it if its process died (with `--cancel`, it cancels it)"
         ),
         _ => text,
     }

@@ -39,7 +39,7 @@ impl Progress {
                 let what = calls.unwrap_or_else(|| "answers".to_owned());
                 format!("turn {turn}: the model {what}")
             }
-            RecordBody::ToolCall(call) => format!("{} is at work", words(&call.name)),
+            RecordBody::ToolCall(call) => format!("{} is running", words(&call.name)),
             RecordBody::ToolResult(result) => match result.failure {
                 None => format!("{} is done", words(&result.name)),
                 Some(failure) => {

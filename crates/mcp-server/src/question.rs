@@ -39,14 +39,15 @@ pub(crate) fn can_be_put(client: Option<&ClientCapabilities>) -> bool {
 pub(crate) fn form(waiting: &WaitingApproval) -> Result<ElicitRequestParams, ApprovalDecision> {
     let request = &waiting.request;
     if let Some(why) = &waiting.altered {
-        return Err(denied(format!("it is not what was asked for: {why}")));
+        return Err(denied(format!(
+            "the stored question is not the one that was asked: {why}"
+        )));
     }
     let arguments = laid_out(request.arguments.as_str());
     if arguments.len() > MAX_SHOWN_BYTES {
         let length = arguments.len();
         return Err(denied(format!(
-            "its arguments are too long to be shown to the person who would approve it ({length} bytes; at most \
-             {MAX_SHOWN_BYTES})"
+            "the arguments are too long to be shown for approval ({length} bytes; at most {MAX_SHOWN_BYTES})"
         )));
     }
     let message = format!(
@@ -61,12 +62,11 @@ pub(crate) fn form(waiting: &WaitingApproval) -> Result<ElicitRequestParams, App
     let schema = ElicitationSchema::builder()
         .required_enum_schema(DECISION, decision)
         .optional_string_with(REASON, |reason| {
-            let what = "Where you deny: what the agent should know.";
+            let what = "If you deny: what the agent should know.";
             reason.title("Reason").description(what).max_length(500)
         })
         .build();
-    let requested_schema =
-        schema.map_err(|fault| denied(format!("it cannot be asked: {fault}")))?;
+    let requested_schema = schema.map_err(|fault| denied(format!("cannot ask: {fault}")))?;
     Ok(ElicitRequestParams::FormElicitationParams {
         meta: None,
         message,
@@ -87,9 +87,9 @@ pub(crate) fn decision(answer: &ElicitResult) -> ApprovalDecision {
                 "the client's answer is neither {APPROVE} nor {DENY}"
             )),
         },
-        ElicitationAction::Decline => denied("the person declined".to_owned()),
+        ElicitationAction::Decline => denied("the user declined".to_owned()),
         // An action that the protocol adds in the future is not an approval either.
-        _ => denied("the person dismissed the question".to_owned()),
+        _ => denied("the user dismissed the question".to_owned()),
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn decision(answer: &ElicitResult) -> ApprovalDecision {
 pub(crate) fn decision_in(answer: Value) -> ApprovalDecision {
     match serde_json::from_value(answer) {
         Ok(answer) => decision(&answer),
-        Err(_) => denied("the client's answer cannot be read".to_owned()),
+        Err(_) => denied("the client's answer is invalid".to_owned()),
     }
 }
 

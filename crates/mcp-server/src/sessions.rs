@@ -42,7 +42,7 @@ pub(crate) async fn list(
     filter.owner = server.owner.as_deref().map(ToOwned::to_owned);
     if let Some(cursor) = cursor {
         let place = place(cursor).ok_or_else(|| {
-            ErrorData::invalid_params("the cursor is not one that this server gave", None)
+            ErrorData::invalid_params("the cursor was not issued by this server", None)
         })?;
         filter.before = Some(place);
     }
@@ -73,7 +73,7 @@ pub(crate) fn templates(server: &McpServer) -> ListResourceTemplatesResult {
     }
     let text = ResourceTemplate::new(format!("{SESSIONS}{{id}}"), "session")
         .with_title("A session, as text")
-        .with_description("What was said in a session, for people.")
+        .with_description("The text of a session, for reading.")
         .with_mime_type("text/plain");
     let messages = ResourceTemplate::new(format!("{SESSIONS}{{id}}{MESSAGES}"), "session_messages")
         .with_title("The messages of a session, as JSON")
@@ -85,7 +85,7 @@ pub(crate) fn templates(server: &McpServer) -> ListResourceTemplatesResult {
 /// Reads a session.
 pub(crate) async fn read(server: &McpServer, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let nothing = || {
-        let text = format!("there is no resource {:?}", words(uri));
+        let text = format!("no such resource: {:?}", words(uri));
         ErrorData::resource_not_found(text, None)
     };
     let rest = uri.strip_prefix(SESSIONS);
@@ -128,7 +128,7 @@ async fn resource(server: &McpServer, session: &Session) -> Resource {
     resource.title = first.map(words);
     resource
         .with_description(format!(
-            "A session of Neuraxis that began {}",
+            "A Neuraxis session that started {}",
             session.created_at
         ))
         .with_mime_type("text/plain")
@@ -157,7 +157,7 @@ fn as_json<M: AsRef<Message>>(session: &Session, messages: &[M]) -> Result<Strin
     let text = json!({"session": session, "messages": messages}).to_string();
     if text.len() > MAX_BYTES {
         let text = format!(
-            "the messages have {} bytes, more than the {MAX_BYTES} of a resource: read the session as text",
+            "the messages are {} bytes, more than the resource limit of {MAX_BYTES}; read the session as text",
             text.len()
         );
         return Err(ErrorData::invalid_params(text, None));
@@ -180,7 +180,7 @@ fn as_text<M: AsRef<Message>>(messages: &[M]) -> String {
         }
     }
     if left_out > 0 {
-        said.push(format!("[{left_out} earlier messages are left out]\n"));
+        said.push(format!("[{left_out} earlier messages omitted]\n"));
     }
     said.reverse();
     said.concat()
@@ -221,6 +221,6 @@ fn in_text(message: &Message) -> String {
 }
 
 fn unreadable(error: &StoreError) -> ErrorData {
-    let text = format!("the sessions cannot be read: {}", with_causes(error));
+    let text = format!("cannot read the sessions: {}", with_causes(error));
     ErrorData::internal_error(text, None)
 }

@@ -113,7 +113,7 @@ impl McpServer {
                 timeout(LAST_ANSWERS, ended).await.ok()
             }
         };
-        tracing::debug!(?how, "the client is gone");
+        tracing::debug!(?how, "the client disconnected");
         tasks.close();
         if timeout(ENDING, tasks.wait()).await.is_err() {
             tracing::warn!("some runs did not end in time");

@@ -61,7 +61,7 @@ pub enum AdminError {
         source: reqwest::Error,
     },
     /// Restate answers with an error status.
-    #[error("Restate refused the request to {url}: {status}: {said}")]
+    #[error("Restate at {url} refused the request: {status}: {said}")]
     Refused {
         /// The URL that was called, without user and password.
         url: String,
@@ -71,10 +71,10 @@ pub enum AdminError {
         said: String,
     },
     /// No worker was ever registered.
-    #[error("no worker is registered with Restate: start `neuraxis-server worker`")]
+    #[error("no worker is registered with Restate; start `neuraxis-server worker`")]
     NoWorker,
     /// New runs go to workers that Restate cannot reach.
-    #[error("new runs go to workers at {address}, but none responds to Restate there")]
+    #[error("new runs go to workers at {address}, but Restate cannot reach any there")]
     NoneAnswers {
         /// The address of those workers.
         address: String,

@@ -72,7 +72,7 @@ impl StepsUnderWay {
                     // Without an answer, the cancellation is noticed when the step ends.
                     Err(error) => {
                         let error: &(dyn Error + 'static) = &error;
-                        tracing::debug!(error, "could not check which invocations are cancelled");
+                        tracing::debug!(error, "cannot determine which invocations are cancelled");
                     }
                 }
             }

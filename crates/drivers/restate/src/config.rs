@@ -61,7 +61,9 @@ impl Default for RestateConfig {
 #[non_exhaustive]
 pub enum ConfigFault {
     /// An address is invalid.
-    #[error("driver.restate.{key}: {value:?} is not an address: expected one such as {example}")]
+    #[error(
+        "driver.restate.{key}: {value:?} is not a valid address; expected, for example, {example}"
+    )]
     Address {
         /// The key, such as `ingress`.
         key: &'static str,
@@ -71,7 +73,7 @@ pub enum ConfigFault {
         example: &'static str,
     },
     /// A time is so short that working steps would be given up.
-    #[error("driver.restate.{key}: {value} milliseconds is too short: expected at least {least}")]
+    #[error("driver.restate.{key}: {value} milliseconds is too short; expected at least {least}")]
     TooShort {
         /// The key, such as `abort_ms`.
         key: &'static str,
@@ -81,7 +83,7 @@ pub enum ConfigFault {
         least: u64,
     },
     /// This machine cannot use HTTP, for instance because its certificates cannot be read.
-    #[error("the HTTP client could not be created")]
+    #[error("cannot create an HTTP client")]
     Client(#[source] reqwest::Error),
 }
 
@@ -173,7 +175,7 @@ mod tests {
         let fault = config.check().unwrap_err().to_string();
         assert_eq!(
             fault,
-            "driver.restate.admin: \"localhost:9070\" is not an address: expected one such as http://127.0.0.1:9070"
+            "driver.restate.admin: \"localhost:9070\" is not a valid address; expected, for example, http://127.0.0.1:9070"
         );
     }
 
@@ -202,7 +204,7 @@ mod tests {
         let fault = config.check().unwrap_err().to_string();
         assert_eq!(
             fault,
-            "driver.restate.abort_ms: 0 milliseconds is too short: expected at least 100"
+            "driver.restate.abort_ms: 0 milliseconds is too short; expected at least 100"
         );
     }
 

@@ -65,8 +65,7 @@ impl RunDispatcher for RestateDispatcher {
         let drive = self.send(session, "drive").json(&Ticket { run });
         let drive = drive.header("idempotency-key", run.to_string());
         let taken: Taken = answered(drive).await?.json().await.map_err(|error| {
-            DispatchError::new("Restate's ingress sent an answer that cannot be parsed")
-                .caused_by(error)
+            DispatchError::new("cannot parse the answer of Restate's ingress").caused_by(error)
         })?;
         if taken.status == Status::PreviouslyAccepted {
             let posted = Posted {
@@ -81,7 +80,7 @@ impl RunDispatcher for RestateDispatcher {
 
 async fn answered(request: RequestBuilder) -> Result<Response, DispatchError> {
     let answer = request.send().await.map_err(|error| {
-        DispatchError::new("Restate's ingress cannot be reached (driver.restate.ingress)")
+        DispatchError::new("cannot reach Restate's ingress (driver.restate.ingress)")
             .caused_by(error)
     })?;
     let status = answer.status();
@@ -91,7 +90,7 @@ async fn answered(request: RequestBuilder) -> Result<Response, DispatchError> {
     let said = said(answer).await;
     Err(DispatchError::new(match status.as_u16() {
         404 => {
-            format!("no worker is registered with Restate: start `neuraxis-server worker` ({said})")
+            format!("no worker is registered with Restate; start `neuraxis-server worker` ({said})")
         }
         _ => format!("Restate's ingress answered {status}: {said}"),
     }))

@@ -221,14 +221,14 @@ impl SessionRuns {
         }
         if let Err(error) = self.cancel(place.run).await {
             let error: Box<dyn Error> = error.into();
-            tracing::warn!(run = %place.run, error = %error, "could not cancel the run of a cancelled invocation yet");
+            tracing::warn!(run = %place.run, error = %error, "cannot yet notify a run that its invocation was cancelled");
         }
         step.await
     }
 
     async fn until_stopping<T>(&self, work: impl Future<Output = T>) -> HandlerResult<T> {
         let done = self.stopping.run_until_cancelled(work).await;
-        done.ok_or_else(|| "this worker is stopping: another one continues".into())
+        done.ok_or_else(|| "this worker is stopping; another one continues".into())
     }
 
     async fn cancel(&self, run: RunId) -> Result<(), ResumeError> {
@@ -258,7 +258,7 @@ impl SessionRuns {
                 self.give_up(run, &error.to_string()).await
             }
             refused => {
-                tracing::warn!(error = %refused, "a run cannot continue automatically");
+                tracing::warn!(error = %refused, "a run cannot be resumed automatically");
                 Err(TerminalError::new_with_code(REFUSED, refused.to_string()).into())
             }
         }
@@ -266,7 +266,7 @@ impl SessionRuns {
 
     /// Ends a run that no worker can resume, so that the client waiting for it learns why.
     async fn give_up(&self, run: RunId, why: &str) -> HandlerResult<Stepped> {
-        let why = format!("no worker continues it: {why} (tools.root differs there)");
+        let why = format!("no worker can resume it: {why} (their tools.root is another folder)");
         match self.runs.close(run, &why).await {
             Ok(()) | Err(ResumeError::Ended(_)) => {
                 self.refusals.forget(run);

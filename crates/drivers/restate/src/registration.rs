@@ -76,7 +76,7 @@ impl Registration {
                 Ok(()) => {}
                 Err(error) => {
                     let error: &(dyn Error + 'static) = &error;
-                    tracing::debug!(error, "could not check where new runs go");
+                    tracing::debug!(error, "cannot determine which workers new runs go to");
                 }
             }
         }
@@ -94,7 +94,7 @@ impl Registration {
             Finding::Younger(by) => {
                 if self.restate.reaches(&by).await? {
                     let by = without_secrets(&by);
-                    tracing::info!(address, by, "new runs go to newer workers");
+                    tracing::info!(address, by, "new runs go to workers that started later");
                     return Ok(true);
                 }
             }
@@ -134,7 +134,7 @@ impl Registration {
             false => tracing::info!(
                 address,
                 found,
-                "registered with Restate, but a worker of another build responded"
+                "registered with Restate, but a worker of another build answered"
             ),
         }
         Ok(is_ours)

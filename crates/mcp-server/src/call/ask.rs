@@ -120,7 +120,7 @@ impl Call<'_> {
         let owner = self.server.owner.as_deref();
         let state = self.server.states.seal(run, &offer.tool.name, owner);
         let state = state.ok_or(
-            "this machine gives no random bytes, so that an answer could not be told from a forged one",
+            "no random bytes are available on this machine, so a forged answer could not be detected",
         )?;
         Ok(InputRequiredResult::new(Some(questions), Some(state)))
     }
@@ -172,15 +172,15 @@ impl Call<'_> {
         let answered = tokio::select! {
             answered = asked.await_response() => answered,
             () = self.given_up.cancelled() => {
-                self.withdraw(id, "the call is cancelled").await;
+                self.withdraw(id, "the call was cancelled").await;
                 return Err(Stopped::GivenUp);
             }
             () = self.settled(waiting) => {
-                self.withdraw(id, "it was decided elsewhere").await;
+                self.withdraw(id, "decided elsewhere").await;
                 return Ok(Put::Settled);
             }
             () = self.server.asked_until().cancelled() => {
-                let why = "its engine was replaced, or the server stops";
+                let why = "the engine was replaced, or the server is stopping";
                 self.withdraw(id, why).await;
                 return Ok(Put::Left);
             }
@@ -188,7 +188,7 @@ impl Call<'_> {
         };
         let decision = match answered {
             Ok(ClientResult::ElicitResult(answer)) => question::decision(&answer),
-            Ok(_) => question::denied("the client's answer cannot be read".to_owned()),
+            Ok(_) => question::denied("the client's answer is invalid".to_owned()),
             Err(error) => unanswered(&error)?,
         };
         Ok(Put::Answered(decision))
@@ -259,7 +259,7 @@ fn unanswered(error: &ServiceError) -> Result<ApprovalDecision, Stopped> {
         error => {
             let why = words(&error.to_string());
             Ok(question::denied(format!(
-                "the client did not ask the person: {why}"
+                "the client did not ask the user: {why}"
             )))
         }
     }

@@ -17,8 +17,7 @@ use crate::sessions::address;
 const LAST_PROGRESS: Duration = Duration::from_secs(1);
 
 /// Why a run that its engine left has not ended.
-const LEFT: &str =
-    "its server stops or was given another configuration, and the next one goes on with it";
+const LEFT: &str = "its server is stopping or was reconfigured, and the next one resumes it";
 
 /// A run that is followed until it ends or asks.
 pub(super) struct Followed {
@@ -174,7 +173,7 @@ fn no_result(server: &McpServer, run: &RunHandle, why: &NoResult) -> String {
         }
         NoResult::Unrecorded(error) => {
             let why = format!(
-                "what it did next could not be recorded ({}), and it goes on once it is taken up",
+                "its next step could not be recorded ({}), and it continues once it is resumed",
                 with_causes(error)
             );
             unended(server, id, session, &why)
@@ -201,12 +200,12 @@ fn unended(server: &McpServer, run: RunId, session: &SessionId, why: &str) -> St
         false => String::new(),
     };
     format!(
-        "run {run} of session {session} has not ended: {why}. Do not ask the same again, which would begin another run: what it \
-         comes to will stand in its session{resource}, with which a later call goes on that names it as `session`"
+        "run {run} of session {session} has not ended: {why}. Do not repeat the request, which would start another \
+         run: the result will be in the session{resource}; name it as `session` in a later call to continue"
     )
 }
 
 /// Describes that a run cannot be followed.
 pub(super) fn lost(run: RunId, error: &dyn std::error::Error) -> String {
-    format!("run {run} cannot be followed: {}", with_causes(error))
+    format!("cannot follow run {run}: {}", with_causes(error))
 }

@@ -14,7 +14,7 @@ const ENDING: Duration = Duration::from_secs(5);
 
 /// Why a run is cancelled.
 pub(super) const GIVEN_UP: &str =
-    "the MCP client cancelled the call or went away, or its server was told to stop";
+    "the MCP client cancelled the call or disconnected, or its server was told to stop";
 
 /// Ends a run on drop, unless it is settled: its client no longer wants the result.
 pub(super) struct GivenUp<'a> {
@@ -58,10 +58,10 @@ async fn end(runs: Runs, run: RunId) {
     match timeout(ENDING, ended).await {
         Ok(Ok(_) | Err(ResumeError::Ended(_))) => {}
         Ok(Err(error)) => {
-            tracing::warn!(%run, error = with_causes(&error), "a call was given up, and its run did not end");
+            tracing::warn!(%run, error = with_causes(&error), "a call was abandoned, but its run did not end");
         }
         Err(_) => {
-            tracing::warn!(%run, "a call was given up, and its run takes its time to end");
+            tracing::warn!(%run, "a call was abandoned, and its run is slow to end");
         }
     }
 }

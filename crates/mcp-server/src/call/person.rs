@@ -116,7 +116,7 @@ impl Drop for WithdrawOnDrop {
             return;
         };
         runtime.spawn(async move {
-            let reason = Some("nobody waits for the answer any more".to_owned());
+            let reason = Some("the answer is no longer needed".to_owned());
             let withdrawn = CancelledNotificationParam::new(Some(id), reason);
             // A client that does not receive it sends an answer that is no longer expected.
             let _ = peer.notify_cancelled(withdrawn).await;
@@ -145,7 +145,7 @@ fn reply(answer: ElicitResult) -> QuestionReply {
 /// Returns a question as a form, or `None` if a client could not show it as one.
 pub(super) fn form(question: &Question) -> Option<ElicitRequestParams> {
     let message = format!(
-        "{} asks you, in the middle of a tool call of an agent of Neuraxis:\n\n{}\n\nWhat you answer goes to it.",
+        "{} asks you this during a tool call by a Neuraxis agent:\n\n{}\n\nYour answer goes to it.",
         words(&question.from),
         quoted_lines(&question.message),
     );

@@ -146,8 +146,8 @@ async fn a_call_whose_run_is_left_to_the_next_server_says_so_and_where_its_answe
         let told = text(&told);
         let begins = format!("run {} of session s1 has not ended: ", left[0]);
         assert!(told.starts_with(&begins), "{told}");
-        assert!(told.contains("the next one goes on with it"), "{told}");
-        assert!(told.contains("Do not ask the same again"), "{told}");
+        assert!(told.contains("the next one resumes it"), "{told}");
+        assert!(told.contains("Do not repeat the request"), "{told}");
         assert!(told.contains("neuraxis://sessions/s1"), "{told}");
         assert_eq!(status(&orchestrator, "s1").await, Some(RunStatus::Running));
         served.leave().await;

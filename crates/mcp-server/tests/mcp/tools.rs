@@ -101,16 +101,16 @@ async fn wrong_arguments_come_back_as_an_error_that_names_them() {
     let served = connect(&server, &INITIALIZE, &Person::absent()).await;
     let long = "x".repeat(1024 * 1024 + 1);
     for (arguments, expected) in [
-        (json!({}), "ask: the argument message is missing"),
-        (json!({"message": 7}), "ask: message: it must be a text"),
-        (json!({"message": " \n"}), "ask: message: it is empty"),
+        (json!({}), "ask: missing argument: message"),
+        (json!({"message": 7}), "ask: message: expected a string"),
+        (json!({"message": " \n"}), "ask: message: must not be empty"),
         (
             json!({"message": "a\0b"}),
-            "ask: message: it must not hold the character U+0000",
+            "ask: message: must not contain the character U+0000",
         ),
         (
             json!({"message": long}),
-            "ask: message: it may have 1048576 characters at most",
+            "ask: message: exceeds the limit of 1048576 characters",
         ),
         (
             json!({"message": "x", "sesion": "s"}),
@@ -134,7 +134,7 @@ async fn wrong_arguments_come_back_as_an_error_that_names_them() {
         ),
         (
             json!({"message": "x", "channel": "deep_research"}),
-            "channel: deep_research is not open to clients",
+            "channel: clients of this server cannot use deep_research",
         ),
         (json!({"message": "x", "channel": "chatt"}), "chat"),
     ] {
@@ -160,7 +160,7 @@ async fn a_tool_that_there_is_not_is_an_error_of_the_protocol_that_names_those_t
         assert_eq!(error.code.0, -32602);
         assert_eq!(
             error.message,
-            "unknown tool \"aks\"; there are: ask, deep_research, researcher"
+            "unknown tool \"aks\"; known: ask, deep_research, researcher"
         );
         served.leave().await;
     }
@@ -183,7 +183,7 @@ async fn a_session_that_is_busy_takes_no_second_message() {
             assert_eq!(second.is_error, Some(true));
             let text = text(&second);
             assert!(text.starts_with("session s1 is busy with run "), "{text}");
-            assert!(text.contains("; `neuraxis approvals show "), "{text}");
+            assert!(text.contains(", `neuraxis approvals show "), "{text}");
             assert!(text.contains(" and `neuraxis runs resume "), "{text}");
         }
     }
@@ -252,7 +252,7 @@ async fn turns_and_tools_are_told_as_progress_that_rises() {
             person.told(),
             [
                 "turn 1: the model asks for a tool",
-                "look is at work",
+                "look is running",
                 "look is done",
                 "turn 2: the model answers",
             ]
@@ -290,7 +290,7 @@ async fn a_run_needs_a_place_and_gives_it_back() {
         refused = async {
             until("the model is asked", async || model.open_calls() == 1).await;
             served.call("ask", json!({"message": "y"})).await
-        } => assert!(text(&refused).starts_with("as many runs are at work"), "{refused:?}"),
+        } => assert!(text(&refused).starts_with("the server has reached its limit"), "{refused:?}"),
     }
     served.leave().await;
     until("the place is free", async || {

@@ -173,7 +173,7 @@ async fn workers_that_are_registered_and_dead_are_none() {
     assert_eq!(
         dead,
         format!(
-            "new runs go to workers at http://127.0.0.1:{port}/, but none responds to Restate there"
+            "new runs go to workers at http://127.0.0.1:{port}/, but Restate cannot reach any there"
         )
     );
 }

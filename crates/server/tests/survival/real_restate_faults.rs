@@ -124,7 +124,7 @@ async fn a_run_that_every_worker_refuses_ends_and_its_client_hears_why() {
     world.ended(run).await;
     let told = client.ended().await;
     let last = told.last().unwrap();
-    assert!(last.contains("no worker continues it"), "{last}");
+    assert!(last.contains("no worker can resume it"), "{last}");
     fleet.is_over().await;
     for process in [server, worker] {
         process.kill().await;
