@@ -11,7 +11,7 @@ use neuraxis_core::{RestoreError, Role};
 #[non_exhaustive]
 pub enum CassetteError {
     /// The file already exists: by default, a recording replaces no file.
-    #[error("{} exists already, and a recording replaces nothing", file.display())]
+    #[error("{} already exists; a recording does not overwrite files", file.display())]
     Exists {
         /// The path of the cassette.
         file: PathBuf,
@@ -35,13 +35,14 @@ pub enum CassetteError {
         limit: u64,
     },
     /// The requests would be too large to be read again, because each is compared with everything that it shares.
-    #[error("{} ends here: with more exchanges its requests are too large once what they share is put back, and no replay would read it", file.display())]
+    #[error("{} ends here: with more exchanges, its requests would be too large to be replayed, because each includes \
+             the content that it shares", file.display())]
     SharesTooMuch {
         /// The path of the cassette.
         file: PathBuf,
     },
     /// One exchange is too large to be kept in memory until it is written.
-    #[error("{}, exchange {exchange}: larger than {limit} bytes, not recorded", file.display())]
+    #[error("{}, exchange {exchange}: larger than {limit} bytes, so it was not recorded", file.display())]
     ExchangeTooLarge {
         /// The path of the cassette.
         file: PathBuf,
@@ -51,13 +52,13 @@ pub enum CassetteError {
         limit: usize,
     },
     /// The file does not begin with the first line of a cassette.
-    #[error("{}, line 1: not a cassette: it must begin with {{\"cassette\":{{\"version\":…}}}}", file.display())]
+    #[error("{}, line 1: not a cassette; expected {{\"cassette\":{{\"version\":…}}}}", file.display())]
     NotACassette {
         /// The path of the cassette.
         file: PathBuf,
     },
     /// The file was written in a newer format.
-    #[error("{}, line 1: format version {found} is newer than {ours}, the newest that is understood", file.display())]
+    #[error("{}, line 1: format version {found} is newer than {ours}, the newest supported version", file.display())]
     NewerVersion {
         /// The path of the cassette.
         file: PathBuf,
@@ -67,7 +68,7 @@ pub enum CassetteError {
         ours: u32,
     },
     /// The file ends within an exchange.
-    #[error("{}, line {line}, exchange {exchange}: the file ends before the exchange does", file.display())]
+    #[error("{}, line {line}, exchange {exchange}: the file ends within the exchange", file.display())]
     Truncated {
         /// The path of the cassette.
         file: PathBuf,
@@ -97,7 +98,7 @@ pub enum CassetteError {
         unused: Vec<UnusedRecording>,
     },
     /// The records of a run cannot be replayed.
-    #[error("the run cannot be turned into a cassette")]
+    #[error("cannot convert the run to a cassette")]
     Run {
         /// The record that does not follow from those before it.
         source: RestoreError,

@@ -50,7 +50,8 @@ impl OpenCassettes {
 
 impl Provider for CassetteConfig {
     const NAME: &'static str = "cassette";
-    const KIND: ProviderKind = ProviderKind::StandIn("a recording answers only what was recorded");
+    const KIND: ProviderKind =
+        ProviderKind::StandIn("a recording can only answer recorded requests");
 
     fn base_url(&self) -> Option<&str> {
         None

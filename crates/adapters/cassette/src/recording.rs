@@ -23,10 +23,10 @@ pub(crate) const MAX_EXCHANGE_BYTES: usize = 4 * neuraxis_core::MAX_REPLY_BYTES;
 
 /// What a client's recording lacks.
 const NOT_CAPTURED: [&str; 4] = [
-    "what went over the wire: HTTP status, headers and bytes",
-    "times finer than a millisecond",
-    "what no model reads of a tool: class, annotations, kind and time limit",
-    "secrets: [redacted] stands where something was known as one, or looked like one",
+    "the HTTP exchange: status, headers and bytes",
+    "times more precise than a millisecond",
+    "the parts of a tool that no model sees: class, annotations, kind and time limit",
+    "secrets: text known to be secret, or that looks like a secret, is replaced with [redacted]",
 ];
 
 /// Options of a recording.
@@ -330,7 +330,7 @@ fn remove_new(path: &Path, existing: ExistingFile) {
     if existing == ExistingFile::Refuse
         && let Err(error) = fs::remove_file(path)
     {
-        tracing::warn!(file = %path.display(), %error, "a recording of nothing is not removed");
+        tracing::warn!(file = %path.display(), %error, "cannot remove an empty recording");
     }
 }
 

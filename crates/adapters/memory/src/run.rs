@@ -216,7 +216,7 @@ impl Run {
         };
         after.check(bounds, self.id, room)?;
         if after.has_crossed(before, bounds) {
-            tracing::warn!(run = %self.id, records = after.records, bytes = after.bytes, "a run grows long");
+            tracing::warn!(run = %self.id, records = after.records, bytes = after.bytes, "a run is getting long");
         }
         self.records.extend(records.iter().cloned());
         self.bytes = after.bytes;

@@ -227,7 +227,7 @@ impl Target {
 #[non_exhaustive]
 pub enum StartError {
     /// The endpoint or a variable cannot be used.
-    #[error("spans and metrics cannot be sent: {0}")]
+    #[error("cannot send spans and metrics: {0}")]
     Exporter(String),
 }
 

@@ -34,7 +34,7 @@ const QUEUE_SIZE: &str = "OTEL_BSP_MAX_QUEUE_SIZE";
 const NO_ANSWER: &str = "the endpoint did not answer in time";
 
 /// The error for data that arrived after the sender was closed.
-const TOO_LATE: &str = "the program ended before they were sent";
+const TOO_LATE: &str = "the program ended before sending them";
 
 /// How much of the data was delivered so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -110,7 +110,9 @@ fn http_client(target: &Target, within: Duration) -> Result<reqwest::blocking::C
     match built {
         Ok(Ok(client)) => Ok(client),
         Ok(Err(error)) => Err(StartError::Exporter(error.to_string())),
-        Err(_) => Err(StartError::Exporter("its client cannot be made".to_owned())),
+        Err(_) => Err(StartError::Exporter(
+            "cannot create an HTTP client".to_owned(),
+        )),
     }
 }
 
@@ -150,7 +152,7 @@ pub async fn probe(config: OtlpConfig, within: Duration) -> Result<(), String> {
     });
     let answer = match tokio::time::timeout(within, asked).await {
         Ok(Ok(answer)) => answer,
-        Ok(Err(_)) => Err("it cannot be asked".to_owned()),
+        Ok(Err(_)) => Err("the request could not be sent".to_owned()),
         Err(_) => Err(format!("no answer within {} s", within.as_secs())),
     };
     answer.map_err(|error| redact.text(&error).into_owned())

@@ -157,7 +157,7 @@ impl Writer {
         };
         counted.fetch_add(*count, Ordering::Relaxed);
         let refused = appended.err().map(|error| error.to_string());
-        let too_long = unrotated.map(|error| format!("no new file could be begun: {error}"));
+        let too_long = unrotated.map(|error| format!("cannot start a new file: {error}"));
         if let Some(error) = refused.or(too_long) {
             let mut last = tally.error.lock().unwrap_or_else(PoisonError::into_inner);
             *last = Some(error);
@@ -209,7 +209,7 @@ mod tests {
             assert_eq!((delivery.delivered, delivery.dropped), (written, 0));
         }
         let told = lines.delivery().error.unwrap();
-        assert!(told.starts_with("no new file could be begun: "), "{told}");
+        assert!(told.starts_with("cannot start a new file: "), "{told}");
     }
 
     #[cfg(unix)]

@@ -15,65 +15,65 @@ macro_rules! attributes {
 
 attributes! {
     OPERATION = "gen_ai.operation.name", "agent, model, tool", "`invoke_agent`, `chat` or `execute_tool`";
-    PROVIDER = "gen_ai.provider.name", "model", "Who served the call, such as `openai`, `anthropic` or `llama_cpp`";
-    REQUEST_MODEL = "gen_ai.request.model", "agent, model", "The model that was asked: as it is configured, where that is known";
+    PROVIDER = "gen_ai.provider.name", "model", "The provider that served the call, such as `openai`, `anthropic` or `llama_cpp`";
+    REQUEST_MODEL = "gen_ai.request.model", "agent, model", "The requested model, as configured, if known";
     RESPONSE_MODEL = "gen_ai.response.model", "model", "The model that answered, as its server names it";
     SERVER_ADDRESS = "server.address", "model, tool", "The host of the model's server, or of the MCP server that has the tool";
     SERVER_PORT = "server.port", "model, tool", "Its port";
     CONVERSATION = "gen_ai.conversation.id", "agent, model, tool", "The session";
     AGENT_NAME = "gen_ai.agent.name", "agent", "The agent's name";
-    TEMPERATURE = "gen_ai.request.temperature", "model", "The sampling temperature, where one was asked for";
-    MAX_TOKENS = "gen_ai.request.max_tokens", "model", "The most tokens of the reply, where there is a limit";
-    STREAM = "gen_ai.request.stream", "model", "`true` where the reply was streamed";
-    OUTPUT_TYPE = "gen_ai.output.type", "model", "`text`, or `json` where a schema was given";
-    FINISH_REASONS = "gen_ai.response.finish_reasons", "agent, model", "Why it stopped: `stop`, `tool_call`, `length`, `content_filter` or, of agents, `error`";
+    TEMPERATURE = "gen_ai.request.temperature", "model", "The sampling temperature, if one was requested";
+    MAX_TOKENS = "gen_ai.request.max_tokens", "model", "The maximum number of tokens of the reply, if limited";
+    STREAM = "gen_ai.request.stream", "model", "`true` if the reply was streamed";
+    OUTPUT_TYPE = "gen_ai.output.type", "model", "`text`, or `json` if a schema was given";
+    FINISH_REASONS = "gen_ai.response.finish_reasons", "agent, model", "Why it stopped: `stop`, `tool_call`, `length` or `content_filter`; for agents also `error`";
     FIRST_CHUNK = "gen_ai.response.time_to_first_chunk", "model", "Seconds until the first piece of a streamed reply";
-    INPUT_TOKENS = "gen_ai.usage.input_tokens", "model", "Tokens that were sent, cached ones included";
-    OUTPUT_TOKENS = "gen_ai.usage.output_tokens", "model", "Tokens that came back, reasoning included";
+    INPUT_TOKENS = "gen_ai.usage.input_tokens", "model", "Tokens sent, including cached ones";
+    OUTPUT_TOKENS = "gen_ai.usage.output_tokens", "model", "Tokens received, including reasoning";
     CACHE_READ = "gen_ai.usage.cache_read.input_tokens", "model", "Tokens that the provider read from its cache";
     CACHE_CREATION = "gen_ai.usage.cache_creation.input_tokens", "model", "Tokens that the provider wrote to its cache";
-    REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens", "model", "The part of the output that was reasoning";
+    REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens", "model", "The part of the output tokens that was reasoning";
     TOOL_NAME = "gen_ai.tool.name", "tool, approval", "The tool";
     TOOL_CALL_ID = "gen_ai.tool.call.id", "tool, approval", "The call";
     TOOL_TYPE = "gen_ai.tool.type", "tool", "`function`";
-    TOOL_DESCRIPTION = "gen_ai.tool.description", "tool", "What the model was told of it";
-    MCP_METHOD = "mcp.method.name", "tool", "`tools/call`, where an MCP server has the tool";
+    TOOL_DESCRIPTION = "gen_ai.tool.description", "tool", "The tool's description as given to the model";
+    MCP_METHOD = "mcp.method.name", "tool", "`tools/call`, if an MCP server has the tool";
     NETWORK_TRANSPORT = "network.transport", "tool", "How that server is reached: `pipe` or `tcp`";
-    ERROR_TYPE = "error.type", "agent, model, tool", "What went wrong, in one word, such as `timeout`, `rate_limited` or `denied`; the span's status is then `Error`. An agent that was cancelled has one, and one that a limit ended, also without an answer, has none: see `neuraxis.finish_reason`";
-    INPUT_MESSAGES = "gen_ai.input.messages", "agent, model", "What was said to the agent or the model, as JSON; nothing of a call without a reply that was a sub-agent's first, or asked aside. With `content` alone";
-    OUTPUT_MESSAGES = "gen_ai.output.messages", "agent, model", "What it answered, as JSON. With `content` alone";
-    SYSTEM = "gen_ai.system_instructions", "model", "What the model was told first, as JSON. With `content` alone";
-    ARGUMENTS = "gen_ai.tool.call.arguments", "tool", "The arguments of the call, as JSON; of one that was refused they stand in the answer of the model. With `content` alone";
-    RESULT = "gen_ai.tool.call.result", "tool", "Its result, as JSON. With `content` alone";
-    DB_OPERATION = "db.operation.name", "store", "`commit`, or what else was asked of the database on the way of a request";
+    ERROR_TYPE = "error.type", "agent, model, tool", "What went wrong, in one word, such as `timeout`, `rate_limited` or `denied`; the span's status is then `Error`. Set for a cancelled agent, but not for one that a limit ended, even without an answer: see `neuraxis.finish_reason`";
+    INPUT_MESSAGES = "gen_ai.input.messages", "agent, model", "The messages to the agent or the model, as JSON. For a call without a reply, not set if it was a sub-agent's first or a side call. Only with `content`";
+    OUTPUT_MESSAGES = "gen_ai.output.messages", "agent, model", "The answer, as JSON. Only with `content`";
+    SYSTEM = "gen_ai.system_instructions", "model", "The system instructions, as JSON. Only with `content`";
+    ARGUMENTS = "gen_ai.tool.call.arguments", "tool", "The arguments of the call, as JSON; those of a refused call are in the model's answer. Only with `content`";
+    RESULT = "gen_ai.tool.call.result", "tool", "The result, as JSON. Only with `content`";
+    DB_OPERATION = "db.operation.name", "store", "`commit`, or another database operation during a request";
     RUN = "neuraxis.run.id", "agent, model, tool, approval, store", "The run";
-    AGENT = "neuraxis.agent.id", "agent, model, tool, approval, store", "The agent's number in the run: `a0` answers the user";
+    AGENT = "neuraxis.agent.id", "agent, model, tool, approval, store", "The agent's number in the run; `a0` answers the user";
     ROLE = "neuraxis.role", "agent, model", "The role that serves the agent, or that served the call";
     PURPOSE = "neuraxis.purpose", "model", "What the call was for: `turn`, `last_answer`, `compaction`, `self_check`, `gather` or `routing`";
-    ATTEMPTS = "neuraxis.attempts", "model, tool", "How often it was tried; each attempt that failed is an event of the span, with its role and model if it is one of a model call";
-    USAGE_LABEL = "neuraxis.usage.label", "model", "How the tokens are known, those included that attempts which failed are said to have used: `measured`, `estimated` or `unknown`, which is a lower bound";
-    COST = "neuraxis.cost_micro_usd", "model", "What it cost in millionths of a dollar, attempts that failed included, where prices are known";
-    COST_LABEL = "neuraxis.cost.label", "model", "How that is known: `measured`, `estimated`, or `unknown` where there is no price or no count; an attempt that failed and of which nothing is known changes nothing";
-    TURNS = "neuraxis.turns", "agent", "Turns that counted";
+    ATTEMPTS = "neuraxis.attempts", "model, tool", "The number of attempts; each failed one is an event of the span, for a model call with its role and model";
+    USAGE_LABEL = "neuraxis.usage.label", "model", "How the tokens are known, including those that failed attempts reported: `measured`, `estimated` or `unknown`, which is a lower bound";
+    COST = "neuraxis.cost_micro_usd", "model", "The cost in millionths of a dollar, including failed attempts, if prices are known";
+    COST_LABEL = "neuraxis.cost.label", "model", "How the cost is known: `measured`, `estimated`, or `unknown` if a price or a count is missing; a failed attempt about which nothing is known changes nothing";
+    TURNS = "neuraxis.turns", "agent", "Counted turns";
     FINISH = "neuraxis.finish_reason", "agent", "Why the agent ended";
-    DECISION = "neuraxis.approval.decision", "approval", "`approve`, `deny` or `expired`; none where the call was given up before";
-    RECORDS = "neuraxis.records", "store", "How many records were kept";
+    DECISION = "neuraxis.approval.decision", "approval", "`approve`, `deny` or `expired`; not set if the call was abandoned before";
+    RECORDS = "neuraxis.records", "store", "The number of stored records";
     REASON = "neuraxis.reason", "events", "What happened, in one word";
 }
 
 /// The attributes of spans that do not belong to runs: fields of `tracing` spans, set where those are created.
 const AROUND_RUNS: &[[&str; 3]] = &[
     ["http.request.method", "request", "The method"],
-    ["http.route", "request", "The route that it matched"],
+    ["http.route", "request", "The matched route"],
     [
         "http.response.status_code",
         "request",
-        "The status of the answer; from 500 on the span's is `Error`",
+        "The status of the answer; from 500, the span's status is `Error`",
     ],
     [
         "neuraxis.request.id",
         "request",
-        "The request's id, which its answer and lines of the log carry",
+        "The request's id, which its answer and log lines contain",
     ],
     ["neuraxis.mcp.server", "MCP connection", "The server's name"],
 ];
@@ -102,17 +102,17 @@ macro_rules! metrics {
 }
 
 metrics! {
-    TOKEN_USAGE = "gen_ai.client.token.usage", "histogram", "{token}", "`gen_ai.token.type` (`input`, `output`), model, role", "Tokens of a model call, where somebody counted them";
-    COST_TOTAL = "neuraxis.model.cost", "counter", "{micro_usd}", "model, role, `neuraxis.cost.label`", "What model calls cost in millionths of a dollar, attempts that failed included; nothing of a model without a price";
-    OPERATION_DURATION = "gen_ai.client.operation.duration", "histogram", "s", "model, server, role, `error.type`", "Time of an attempt of a model call; nothing of one that a deadline or a cancellation stopped";
+    TOKEN_USAGE = "gen_ai.client.token.usage", "histogram", "{token}", "`gen_ai.token.type` (`input`, `output`), model, role", "Tokens of a model call, if they were counted";
+    COST_TOTAL = "neuraxis.model.cost", "counter", "{micro_usd}", "model, role, `neuraxis.cost.label`", "Cost of model calls in millionths of a dollar, including failed attempts; excludes models without a price";
+    OPERATION_DURATION = "gen_ai.client.operation.duration", "histogram", "s", "model, server, role, `error.type`", "Duration of model call attempts; excludes those stopped by a deadline or a cancellation";
     TIME_TO_FIRST_CHUNK = "gen_ai.client.operation.time_to_first_chunk", "histogram", "s", "model, role", "Time until the first piece of a streamed reply";
-    TOOL_DURATION = "gen_ai.execute_tool.duration", "histogram", "s", "`gen_ai.tool.name`, `error.type`", "Time that a tool took; nothing of a call that a deadline or a cancellation stopped";
-    AGENT_DURATION = "gen_ai.invoke_agent.duration", "histogram", "s", "`gen_ai.agent.name`, `neuraxis.finish_reason`", "Time from the beginning of an agent to its end, waiting included";
-    RETRIES = "neuraxis.model.retries", "counter", "{attempt}", "role, `error.type`", "Attempts of model calls that failed and that another was to follow, also where their run ended before";
-    TRIMS = "neuraxis.context.trims", "counter", "{trim}", "", "Times that messages were left out to make a conversation fit";
-    COMMIT_DURATION = "neuraxis.store.commit.duration", "histogram", "s", "", "Time that the store took to keep the records of a step";
+    TOOL_DURATION = "gen_ai.execute_tool.duration", "histogram", "s", "`gen_ai.tool.name`, `error.type`", "Duration of tool calls; excludes those stopped by a deadline or a cancellation";
+    AGENT_DURATION = "gen_ai.invoke_agent.duration", "histogram", "s", "`gen_ai.agent.name`, `neuraxis.finish_reason`", "Time from the start of an agent to its end, including waits";
+    RETRIES = "neuraxis.model.retries", "counter", "{attempt}", "role, `error.type`", "Failed model call attempts that were to be retried, even if the run ended first";
+    TRIMS = "neuraxis.context.trims", "counter", "{trim}", "", "How often messages were dropped to make a conversation fit";
+    COMMIT_DURATION = "neuraxis.store.commit.duration", "histogram", "s", "", "Time that the store took to commit the records of a step";
     RUNS_ACTIVE = "neuraxis.runs.active", "up-down counter", "{run}", "", "Runs that this process drives";
-    APPROVALS_WAITING = "neuraxis.approvals.waiting", "gauge", "{call}", "", "Calls in the store that wait for a person, counted by the server every 30 seconds";
+    APPROVALS_WAITING = "neuraxis.approvals.waiting", "gauge", "{call}", "", "Calls in the store that wait for approval, counted by the server every 30 seconds";
 }
 
 pub(crate) const TOKEN_TYPE: &str = "gen_ai.token.type";
@@ -120,14 +120,12 @@ pub(crate) const TOKEN_TYPE: &str = "gen_ai.token.type";
 /// Returns the tables of all attributes and metrics as Markdown.
 #[must_use]
 pub fn reference() -> String {
-    let mut text = String::from("| attribute | spans | what it says |\n| --- | --- | --- |\n");
+    let mut text = String::from("| attribute | spans | meaning |\n| --- | --- | --- |\n");
     // Writing to a string cannot fail.
     for [name, spans, what] in ATTRIBUTES.iter().chain(AROUND_RUNS) {
         let _ = writeln!(text, "| `{name}` | {spans} | {what} |");
     }
-    text.push_str(
-        "\n| metric | kind | unit | by | what it says |\n| --- | --- | --- | --- | --- |\n",
-    );
+    text.push_str("\n| metric | kind | unit | by | meaning |\n| --- | --- | --- | --- | --- |\n");
     for metric in METRICS {
         let Metric {
             name,

@@ -72,7 +72,7 @@ impl Sampling {
                 return Err(SamplingError {
                     variable: SAMPLER,
                     value: sampler,
-                    expected: "expected always_on, always_off or traceidratio, with or without parentbased_ before it",
+                    expected: "expected always_on, always_off or traceidratio, optionally prefixed with parentbased_",
                 });
             }
         };

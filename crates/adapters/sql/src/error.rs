@@ -14,7 +14,7 @@ use crate::own_file::UnsafeFile;
 pub enum OpenError {
     /// The URL names no database that this store can use, or cannot be parsed.
     #[error(
-        "{url} cannot be read as the address of a database: it must be sqlite://PATH or postgres://USER@HOST:PORT/DATABASE, with one \
+        "{url} is not a valid database URL; expected sqlite://PATH or postgres://USER@HOST:PORT/DATABASE, with one \
          host, and a password as USER:PASSWORD"
     )]
     Url {
@@ -23,8 +23,9 @@ pub enum OpenError {
     },
     /// The query of a Postgres URL has an unknown parameter.
     #[error(
-        "{url} says {name} in its query, which is not known: sslmode, sslrootcert, sslcert, sslkey, host, hostaddr, port, dbname, \
-         user, password, application_name and options are; where it says channel_binding=require, say sslmode=verify-full"
+        "{url} has an unknown query parameter {name}; the supported ones are sslmode, sslrootcert, sslcert, sslkey, \
+         host, hostaddr, port, dbname, user, password, application_name and options; instead of \
+         channel_binding=require, use sslmode=verify-full"
     )]
     Parameter {
         /// The URL, without its password and its query.
@@ -34,14 +35,15 @@ pub enum OpenError {
     },
     /// The URL names a database that this program was built without.
     #[error(
-        "{url} names a database that this program was built without: turn on the feature `sqlite` or `postgres` of neuraxis-sql"
+        "{url} needs a database that this program was built without; enable the feature `sqlite` or `postgres` of \
+         neuraxis-sql"
     )]
     NotBuilt {
         /// The URL, without its password.
         url: String,
     },
     /// The folder or the file cannot be created.
-    #[error("{} cannot be made", path.display())]
+    #[error("cannot create {}", path.display())]
     File {
         /// The folder or the file.
         path: PathBuf,
@@ -50,10 +52,10 @@ pub enum OpenError {
         source: std::io::Error,
     },
     /// The file, or one beside it, is not safe to use: for example, another user owns it.
-    #[error("the database is not opened")]
+    #[error("cannot open the database")]
     Unsafe(#[from] UnsafeFile),
     /// The log cannot be copied to its folder.
-    #[error("the log cannot be copied to {}", folder.display())]
+    #[error("cannot copy the log to {}", folder.display())]
     LogCopy {
         /// The folder.
         folder: PathBuf,
@@ -62,14 +64,15 @@ pub enum OpenError {
         source: std::io::Error,
     },
     /// The database holds another program's data.
-    #[error("{place} holds something else than sessions: nothing was changed")]
+    #[error("{place} contains something other than sessions; nothing was changed")]
     Foreign {
         /// The database.
         place: String,
     },
     /// A newer version of this program has used it.
     #[error(
-        "{place} has schema version {found}, and this program knows versions up to {known}: use a newer one"
+        "{place} has schema version {found}, but this program supports versions up to {known}; use a newer version of \
+         the program"
     )]
     Newer {
         /// The database.
@@ -82,8 +85,8 @@ pub enum OpenError {
     /// The database has an older schema, and the caller asked for
     /// [`OlderSchema::Refused`](crate::OlderSchema::Refused).
     #[error(
-        "{place} has schema version {found}; this version of the program brings it to {known} once it is used, not only looked \
-         at, and older programs may refuse it from then on"
+        "{place} has schema version {found}; when used for more than reading, this version of the program upgrades it to \
+         {known}, and older versions may then refuse it"
     )]
     Older {
         /// The database.
@@ -96,8 +99,9 @@ pub enum OpenError {
     /// A Postgres database stores text in an encoding that lacks most characters: records with any of those would be
     /// refused.
     #[error(
-        "{place} has the encoding {encoding}, in which not every text can be kept: make a database with CREATE DATABASE name \
-         ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0, and bring over what this one holds with pg_dump and psql"
+        "{place} has the encoding {encoding}, which cannot store all text; create a database with CREATE DATABASE \
+         name ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0, and transfer the contents of this one \
+         with pg_dump and psql"
     )]
     Encoding {
         /// The database.
@@ -112,7 +116,7 @@ pub enum OpenError {
         place: String,
     },
     /// There is no space for what opening writes, such as a new file or a new schema.
-    #[error("{place} cannot be written: the disk is full")]
+    #[error("cannot write to {place}: the disk is full")]
     Full {
         /// The database.
         place: String,
@@ -277,8 +281,8 @@ fn store_error(error: &Error, place: &str) -> StoreError {
         Error::PoolTimedOut => "no answer in time, or no free connection".to_owned(),
         Error::PoolClosed | Error::WorkerCrashed => "the connection is closed".to_owned(),
         Error::Io(error) => error.to_string(),
-        Error::Tls(_) => "no encrypted connection".to_owned(),
-        Error::Configuration(_) => "the connection is not set up right".to_owned(),
+        Error::Tls(_) => "cannot establish an encrypted connection".to_owned(),
+        Error::Configuration(_) => "invalid connection settings".to_owned(),
         other => other.to_string(),
     };
     let message = format!("{place}: {why}");

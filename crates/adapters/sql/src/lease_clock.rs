@@ -56,9 +56,7 @@ impl LeaseClock {
     pub(crate) fn hear(&self, look: Look) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.last.is_some_and(|last| last.is_apart_from(look)) {
-            tracing::warn!(
-                "the clock of the database was set: leases are not judged by it for a while"
-            );
+            tracing::warn!("the database's clock was set; leases are not judged by it for a while");
             state.set = Some(look.answered);
         }
         if state.last.is_none_or(|last| last.answered <= look.answered) {

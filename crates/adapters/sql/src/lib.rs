@@ -29,9 +29,7 @@
 //! ```
 
 #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
-compile_error!(
-    "neuraxis-sql keeps sessions in a database: turn on its feature `sqlite`, `postgres`, or both"
-);
+compile_error!("neuraxis-sql needs at least one of its features `sqlite` and `postgres`");
 
 mod config;
 mod database;

@@ -119,15 +119,15 @@ impl Row {
     /// Reads the id of a run.
     pub(crate) fn run_id(&self, column: usize) -> Result<RunId, Failure> {
         let id = Uuid::from_slice(&self.bytes(column)?);
-        Ok(RunId(id.map_err(|_| {
-            damaged("the id of a run is not 16 bytes long")
-        })?))
+        Ok(RunId(
+            id.map_err(|_| damaged("a run id is not 16 bytes long"))?,
+        ))
     }
 
     /// Reads the id of a session.
     pub(crate) fn session_id(&self, column: usize) -> Result<SessionId, Failure> {
         let id = self.text(column)?.parse::<SessionId>();
-        Ok(id.map_err(|_| damaged("the id of a session cannot be read"))?)
+        Ok(id.map_err(|_| damaged("a session id is invalid"))?)
     }
 
     /// Reads a time, stored in microseconds.
@@ -135,7 +135,7 @@ impl Row {
         let time = self.maybe_int(column)?.map(Timestamp::from_microsecond);
         Ok(time
             .transpose()
-            .map_err(|_| damaged("a time is beyond all times"))?)
+            .map_err(|_| damaged("a time is out of range"))?)
     }
 
     /// Reads a value stored as JSON text.
@@ -148,7 +148,7 @@ impl Row {
         let value = value.map(|text| JsonText::from_text(text).decode());
         Ok(value
             .transpose()
-            .map_err(|_| damaged(format!("{what} cannot be read")))?)
+            .map_err(|_| damaged(format!("{what} is unreadable")))?)
     }
 }
 
@@ -341,7 +341,7 @@ impl Link {
             _ => Ok(()),
         };
         if let Err(error) = closed {
-            tracing::debug!(%error, "a connection was not closed in order");
+            tracing::debug!(%error, "a connection was not closed properly");
         }
     }
 

@@ -279,6 +279,6 @@ impl Task {
 
     fn note(&self, error: &Error) {
         let place = &self.place;
-        tracing::debug!(%error, "no live text by way of {place} for now");
+        tracing::debug!(%error, "live text from {place} is unavailable for now");
     }
 }

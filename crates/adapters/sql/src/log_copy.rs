@@ -109,7 +109,7 @@ const MIN_BYTES: u64 = 4 * 1024;
 fn folder<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
     let folder = PathBuf::deserialize(deserializer)?;
     if folder.as_os_str().is_empty() {
-        return Err(D::Error::custom("expected the name of a folder"));
+        return Err(D::Error::custom("expected a folder name"));
     }
     Ok(folder)
 }
@@ -207,7 +207,7 @@ impl Copier {
                 self.file = None;
                 if !std::mem::replace(&mut self.has_failed, true) {
                     let folder = self.config.folder.display();
-                    tracing::error!(%folder, %error, "records are not copied from here on");
+                    tracing::error!(%folder, %error, "records are no longer copied");
                 }
             }
         }
@@ -297,11 +297,11 @@ fn claim(folder: &Path) -> Option<File> {
         Ok(()) => return Some(claimed),
         Err(TryLockError::WouldBlock) => tracing::warn!(
             folder = %folder.display(),
-            "another process copies its log into this folder: name another one in [store.log], or records may be lost \
-             when the files rotate"
+            "another process copies its log into this folder; use another folder in [store.log], or records may be \
+             lost when files rotate"
         ),
         Err(TryLockError::Error(error)) => {
-            tracing::debug!(folder = %folder.display(), %error, "the folder cannot be claimed");
+            tracing::debug!(folder = %folder.display(), %error, "cannot lock the folder");
         }
     }
     None

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum UnsafeFile {
     /// The last component of the path is a symbolic link, whose target another user could change.
-    #[error("{} is a symbolic link: name the place itself", path.display())]
+    #[error("{} is a symbolic link; use the path of its target", path.display())]
     Link {
         /// The file or folder.
         path: PathBuf,
@@ -27,7 +27,7 @@ pub enum UnsafeFile {
         expected: &'static str,
     },
     /// It belongs to another user.
-    #[error("{} belongs to another user (uid {owner}): what is kept there is theirs to change", path.display())]
+    #[error("{} belongs to another user (uid {owner}), who could change its contents", path.display())]
     Foreign {
         /// The file or folder.
         path: PathBuf,
@@ -35,7 +35,7 @@ pub enum UnsafeFile {
         owner: u32,
     },
     /// Others can write to it, and that cannot be changed.
-    #[error("others can write to {}: take that from them with `chmod go-w`", path.display())]
+    #[error("other users can write to {}; revoke that with `chmod go-w`", path.display())]
     Writable {
         /// The file or folder.
         path: PathBuf,
@@ -189,10 +189,10 @@ mod owned {
         let path = path.display();
         match changed {
             Ok(()) => tracing::warn!(
-                %path, "others could use it: its mode was changed from {mode:o} to {tightened:o}"
+                %path, "other users had access; changed the mode from {mode:o} to {tightened:o}"
             ),
             Err(error) => tracing::warn!(
-                %path, %error, "others can use it, and its mode {mode:o} cannot be changed to {tightened:o}"
+                %path, %error, "other users have access, and changing the mode from {mode:o} to {tightened:o} failed"
             ),
         }
     }

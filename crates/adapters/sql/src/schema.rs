@@ -226,7 +226,7 @@ async fn lock(link: &mut Link) -> Result<(), Error> {
     let mut is_told = false;
     while link.row(sql, values![ADVISORY_LOCK]).await?.is_none() {
         if !is_told {
-            tracing::info!("another program changes the schema of the database: it is waited for");
+            tracing::info!("waiting for another program that is changing the database schema");
             is_told = true;
         }
         tokio::time::sleep(PAUSE).await;
@@ -279,8 +279,8 @@ async fn check_schema(database: &Database, link: &mut Link) -> Result<(), OpenEr
     }
     let (place, found) = (&database.place, found.as_deref().unwrap_or("no schema"));
     Err(OpenError::Store(StoreError::Unavailable(format!(
-        "{place}: statements go to {found} and not to {SCHEMA}, so that settings of connections are lost: a pooler has to pool \
-         sessions, not transactions"
+        "{place}: statements use {found} instead of {SCHEMA}, so connection settings are being lost; a connection \
+         pooler must pool sessions, not transactions"
     ))))
 }
 
@@ -317,7 +317,7 @@ async fn up_to_date(
             database = database.place,
             found,
             known = LATEST,
-            "the schema is newer, and can be used"
+            "the schema is newer but usable"
         );
     }
     if found >= LATEST {
@@ -327,7 +327,7 @@ async fn up_to_date(
     if found > 0 {
         // Warn before it starts: an upgrade may take a while and cannot be undone.
         tracing::warn!(
-            "{} has schema version {found} and is brought to {LATEST}: older programs may refuse it from then on",
+            "{} has schema version {found} and is being upgraded to {LATEST}; older versions of the program may then refuse it",
             database.place
         );
     }
@@ -344,7 +344,7 @@ async fn up_to_date(
         tracing::info!(
             database = database.place,
             found,
-            "the schema is older: all records are read once, to sum them up"
+            "the schema is older; reading all records once to summarize them"
         );
         let summed_up = sum_up(link, found).await;
         summed_up.map_err(|failure| database.store_error(failure))?;
@@ -420,7 +420,7 @@ async fn sum_up_run(
 
 fn json(value: &impl serde::Serialize) -> Result<JsonText, StoreError> {
     JsonText::encode(value)
-        .map_err(|_| StoreError::Damaged("a summary cannot be written as JSON".to_owned()))
+        .map_err(|_| StoreError::Damaged("cannot write a summary as JSON".to_owned()))
 }
 
 #[cfg(test)]

@@ -266,7 +266,7 @@ impl Task {
             kind => {
                 let error = self.database.store_error(error.into());
                 if kind == Kind::Disk {
-                    tracing::error!(%error, "the disk failed: the store takes nothing more until it is opened again");
+                    tracing::error!(%error, "the disk failed; the store accepts no more writes until it is reopened");
                     self.stopped = Some(error.clone());
                 }
                 works.iter().map(|_| Err(error.clone())).collect()

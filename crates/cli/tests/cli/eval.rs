@@ -359,7 +359,7 @@ fn that_a_case_asks_without_a_word_that_is_a_key_is_told_and_no_key_is_needed_fo
         added.stderr.contains("read what the case asks"),
         "{added:?}"
     );
-    assert!(!added.stderr.contains("answers only"), "{added:?}");
+    assert!(!added.stderr.contains("can only answer"), "{added:?}");
     machine.run(["eval", "cases.toml"]).stdout_of(0);
 }
 

@@ -141,7 +141,7 @@ fn of_a_judge_that_was_not_recorded_is_told_what_differs_and_its_run() {
     let judge = check["judge_run"].as_str().unwrap();
     assert!(told.contains(&format!("runs show {judge}\n")), "{told}");
     for expected in [
-        "no recording of this request",
+        "this request was not recorded",
         "It greets.",
         "It is polite.",
     ] {
@@ -190,7 +190,7 @@ fn no_recording_answers_after_a_call_that_is_denied_by_now() {
     let denies = "rules.private={ answer = 'deny', tools = ['read_file'], paths = ['data.txt'] }";
     let replay = [&replay[..], &["--set", denies]].concat();
     let told = machine.run(&replay).stdout_of(1);
-    assert!(told.contains("no recording of this request"), "{told}");
+    assert!(told.contains("this request was not recorded"), "{told}");
     machine
         .run([&replay[..], &["--out", "none.json"]].concat())
         .stdout_of(1);

@@ -129,7 +129,7 @@ fn a_question_that_was_not_recorded_fails_with_what_differs() {
     let done = machine.run(["ask", "--replay", "it.cassette", "How late is it?"]);
     assert_eq!(done.code, Some(1), "{done:?}");
     for expected in [
-        "it.cassette: no recording of this request; exchange 1 (line 2) is most like it (- recorded, + asked for):\n",
+        "it.cassette: this request was not recorded; the closest recording is exchange 1 (line 2) (- recorded, + requested):\n",
         "\n    - ",
         "What time is it?",
         "\n    + ",
@@ -256,7 +256,7 @@ fn a_recording_can_stand_behind_a_role() {
     assert_eq!(done.stdout, answer, "{done:?}");
     assert!(
         done.stderr
-            .starts_with("note: reasoning: a recording, no model: "),
+            .starts_with("note: reasoning: not a model but a recording: "),
         "{}",
         done.stderr
     );

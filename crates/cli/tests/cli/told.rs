@@ -166,7 +166,7 @@ fn the_doctor_leaves_a_store_of_an_older_version_as_it_is_and_what_does_not_says
         "{diagnosis:?}"
     );
     assert_eq!(std::fs::read(&file).unwrap(), before, "it was changed");
-    let told = "has schema version 8 and is brought to ";
+    let told = "has schema version 8 and is being upgraded to ";
     for times in [1, 0] {
         let listed = machine.run(["sessions", "list"]);
         assert_eq!(listed.stderr.matches(told).count(), times, "{listed:?}");
@@ -298,7 +298,10 @@ fn an_altered_session_is_shown_with_a_warning() {
     for show in [["sessions", "show", "trip"], ["runs", "show", &run]] {
         let done = machine.run(show);
         assert_eq!(done.code, Some(0), "{done:?}");
-        assert!(done.stderr.contains("is not what was kept"), "{done:?}");
+        assert!(
+            done.stderr.contains("does not match what was stored"),
+            "{done:?}"
+        );
     }
     let told = machine.run(["ask", "--session", "trip", "Hi"]).complaint(1);
     assert!(told.contains("not whether its text was altered"), "{told}");

@@ -39,11 +39,11 @@ pub(super) fn error(
     let file = cassette.name().display();
     let message = match missing {
         Missing::Exhausted(recordings) => format!(
-            "{file}: no recording of this request is left, of {recordings}; a strict replay plays each once"
+            "{file}: every recording of this request ({recordings}) has been used; a strict replay uses each once"
         ),
         Missing::Unknown => {
             let difference = difference(cassette, role, request);
-            format!("{file}: no recording of this request; {difference}")
+            format!("{file}: this request was not recorded; {difference}")
         }
     };
     LlmError::new(LlmErrorKind::NotRecorded, message)
@@ -69,7 +69,7 @@ fn difference(cassette: &Cassette, role: &Role, request: &ModelRequest) -> Strin
         Some((_, exchange, theirs)) => {
             let head = describe(exchange);
             format!(
-                "{head} is most like it (- recorded, + asked for):\n{}",
+                "the closest recording is {head} (- recorded, + requested):\n{}",
                 compare(&theirs, &ours)
             )
         }

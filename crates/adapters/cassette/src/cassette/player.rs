@@ -109,7 +109,7 @@ impl LlmClient for CassetteClient {
             self.cassette.header.recorded_at,
         );
         info.notice = Some(format!(
-            "a recording, no model: {file}, made by {by} at {at}"
+            "not a model but a recording: {file}, made by {by} at {at}"
         ));
         info
     }
@@ -151,7 +151,7 @@ fn events(exchange: &Arc<Exchange>, mode: Mode) -> VecDeque<(u64, Event)> {
     if exchange.ended == Ended::Abandoned {
         let error = LlmError::new(
             LlmErrorKind::Incomplete,
-            "the recording ends here: its caller gave the call up",
+            "the recording ends here because its caller abandoned the call",
         );
         events.push_back((exchange.ended_ms, Event::Error(error)));
     }
@@ -172,5 +172,5 @@ fn pieces((ms, event): &(u64, Event)) -> Vec<(u64, Event)> {
 }
 
 fn cancelled() -> LlmError {
-    LlmError::new(LlmErrorKind::Cancelled, "given up by its caller")
+    LlmError::new(LlmErrorKind::Cancelled, "abandoned by its caller")
 }

@@ -14,11 +14,11 @@ use crate::exchange::{Ended, Event, Exchange, Header, Mode};
 
 /// What the records of a run lack.
 const NOT_CAPTURED: [&str; 5] = [
-    "pieces: each reply comes whole, at the time of its end",
-    "what a failed attempt had given before it failed",
-    "calls that were open when the records ended",
-    "the model that a failed attempt asked, where no call of its role succeeded",
-    "what went over the wire: HTTP status, headers and bytes",
+    "stream pieces: each reply is complete and has the time of its end",
+    "the partial output of failed attempts",
+    "calls that were in progress when the records ended",
+    "the model of a failed attempt, if no call of its role succeeded",
+    "the HTTP exchange: status, headers and bytes",
 ];
 
 /// Replays a run from its records and returns every completed exchange.

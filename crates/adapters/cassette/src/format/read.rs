@@ -17,13 +17,13 @@ use crate::exchange::{Ended, Exchange, Header};
 use crate::redact::Redactor;
 
 /// The error for a line of an exchange that has not begun.
-const NO_EXCHANGE: &str = "an exchange must begin before this";
+const NO_EXCHANGE: &str = "expected the start of an exchange before this line";
 
 /// The beginnings of lines that version control inserts for merge conflicts.
 const CONFLICT_MARKS: [&[u8]; 4] = [b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>"];
 
 /// The error for such a line.
-const CONFLICT: &str = "a merge conflict that was not resolved";
+const CONFLICT: &str = "unresolved merge conflict";
 
 /// The maximum number of characters of a parser's error that are repeated.
 const MAX_REASON_CHARS: usize = 200;
@@ -143,7 +143,7 @@ impl Reader {
 
     fn take(&mut self, line: Line, bytes: usize) -> Result<(), CassetteError> {
         match line {
-            Line::Cassette { .. } => Err(self.malformed("a second first line")),
+            Line::Cassette { .. } => Err(self.malformed("duplicate first line")),
             Line::Exchange(head) => self.begin(head),
             Line::Done { ms, how } => self.end(ms, how),
             line => {
@@ -158,11 +158,14 @@ impl Reader {
 
     fn begin(&mut self, head: ExchangeLine) -> Result<(), CassetteError> {
         if self.block.is_some() {
-            let reason = format!("exchange {} begins before the last is done", head.number);
+            let reason = format!(
+                "exchange {} begins before the previous one is done",
+                head.number
+            );
             return Err(self.malformed(&reason));
         }
         if !self.numbers.insert(head.number) {
-            return Err(self.malformed(&format!("there are two exchanges {}", head.number)));
+            return Err(self.malformed(&format!("duplicate exchange {}", head.number)));
         }
         let mut messages = Vec::new();
         if let Some(shared) = &head.messages_from {
@@ -170,14 +173,14 @@ impl Reader {
             let known = known.and_then(|known| known.messages.get(..shared.count));
             let Some(known) = known else {
                 let (from, count) = (shared.exchange, shared.count);
-                return Err(
-                    self.malformed(&format!("no {count} messages of exchange {from} above"))
-                );
+                return Err(self.malformed(&format!(
+                    "exchange {from} with at least {count} messages does not exist above"
+                )));
             };
             let bytes = known.iter().map(|weighed| weighed.bytes).sum();
             let Some(left) = self.left.checked_sub(bytes) else {
                 return Err(self.malformed(
-                    "the requests up to here are too large once what they share is put back",
+                    "the requests up to here are too large, counting the content they share",
                 ));
             };
             messages = known.to_vec();
@@ -186,7 +189,7 @@ impl Reader {
         let mut tools = None;
         if let Some(from) = head.tools_from {
             let Some(known) = self.requests.get(&from) else {
-                return Err(self.malformed(&format!("no tools of exchange {from} above")));
+                return Err(self.malformed(&format!("exchange {from} does not exist above")));
             };
             tools = Some(Arc::clone(&known.tools));
         }

@@ -109,7 +109,7 @@ async fn a_merge_conflict_is_called_one_wherever_it_stands() {
             let error = fails(&cassette_file, lines.join("\n")).to_string();
             let at = format!("test.cassette, line {}", place + 1);
             assert!(error.contains(&at), "{mark}: {error}");
-            assert!(error.ends_with("a merge conflict that was not resolved"));
+            assert!(error.ends_with("unresolved merge conflict"));
         }
     }
 }
@@ -140,7 +140,7 @@ async fn a_line_that_cannot_be_there_is_named() {
         (
             delta,
             "{\"delta\":{\"ms\":1,\"block\":0}}",
-            "a delta is one of",
+            "expected exactly one of text",
         ),
         (
             delta,
@@ -153,32 +153,40 @@ async fn a_line_that_cannot_be_there_is_named() {
         (
             delta,
             "{\"more\":\"x\"}",
-            "nothing that this text could go on with",
+            "a continuation without a text to continue",
         ),
-        (delta, "{\"text\":{\"text\":\"x\"}}", "a part of no message"),
+        (
+            delta,
+            "{\"text\":{\"text\":\"x\"}}",
+            "a part outside a message",
+        ),
         (
             delta,
             "{\"user\":{}}",
             "part of a request after its settings",
         ),
-        (settings, "", "before the request's settings"),
-        (done, "", "begins before the last is done"),
-        (1, "", "an exchange must begin"),
-        (done + 1, &head, "two exchanges 1"),
+        (settings, "", "expected the request's settings"),
+        (done, "", "begins before the previous one is done"),
+        (1, "", "expected the start of an exchange"),
+        (done + 1, &head, "duplicate exchange 1"),
         (
             1,
             &head.replace(
                 "\"started_ms\":0",
                 "\"started_ms\":0,\"messages_from\":{\"exchange\":9,\"count\":1}",
             ),
-            "exchange 9 above",
+            "exchange 9 with at least 1 messages",
         ),
         (
             1,
             &head.replace("\"started_ms\":0", "\"started_ms\":0,\"tools_from\":9"),
-            "exchange 9 above",
+            "exchange 9 does not exist above",
         ),
-        (1, &head.replace("streamed", "whole"), "a whole reply is"),
+        (
+            1,
+            &head.replace("streamed", "whole"),
+            "expected exactly one reply",
+        ),
     ] {
         let error = fails(&cassette_file, with(place, new)).to_string();
         assert!(
@@ -252,7 +260,7 @@ async fn requests_that_share_without_measure_are_refused() {
     let mut config = cassette_file.config();
     config.max_bytes = bomb.len() as u64;
     let error = Cassette::open(&config, Redactor::default()).unwrap_err();
-    assert!(error.to_string().contains("too large once"), "{error}");
+    assert!(error.to_string().contains("too large, counting"), "{error}");
 }
 
 #[tokio::test]

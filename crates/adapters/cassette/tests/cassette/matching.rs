@@ -90,7 +90,7 @@ async fn a_strict_replay_plays_each_recording_once_and_all() {
     assert!(
         error
             .message
-            .contains("no recording of this request is left, of 1"),
+            .contains("every recording of this request (1) has been used"),
         "{error}"
     );
 
@@ -181,7 +181,7 @@ async fn a_request_without_a_recording_shows_the_nearest_and_what_differs() {
         .message
         .replace(&cassette_file.path().display().to_string(), "FILE");
     insta::assert_snapshot!(message, @r"
-    FILE: no recording of this request; exchange 2 (line 9) is most like it (- recorded, + asked for):
+    FILE: this request was not recorded; the closest recording is exchange 2 (line 9) (- recorded, + requested):
       user
       text
     - | What is up?
@@ -230,7 +230,11 @@ async fn its_info_names_the_recorded_model_and_says_that_it_is_a_recording() {
     let cassette_file = recorded(&[(request("one"), "1")]).await;
     let info = cassette_file.open().client(Role::REASONING).info();
     assert_eq!(info.model.to_string(), "testkit/scripted");
-    assert!(info.notice.unwrap().starts_with("a recording, no model: "));
+    assert!(
+        info.notice
+            .unwrap()
+            .starts_with("not a model but a recording: ")
+    );
 }
 
 #[tokio::test]

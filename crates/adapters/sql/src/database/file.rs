@@ -114,8 +114,9 @@ fn check_log(path: &Path) -> Result<(), OpenError> {
     }
     let (path, log) = (path.display(), log.display());
     Err(OpenError::Store(StoreError::Refused(format!(
-        "{path}: the file is missing or empty, and {log} still holds what was written to it: put the file back beside it, or end all \
-         programs that use it and move {log} to where the file is now, under its name with -wal; for a new file move {log} away"
+        "{path}: the file is missing or empty, but {log} still contains data written to it; put the file back next to \
+         it, or end all programs that use it and move {log} next to the file's new location, named like the file with \
+         -wal added; to start a new file, move {log} away"
     ))))
 }
 

@@ -100,7 +100,7 @@ pub(crate) async fn of_run(
         return Ok(decode()?);
     }
     let decoded = tokio::task::spawn_blocking(decode).await;
-    let aborted = |_| StoreError::Unavailable("the program is ending".to_owned());
+    let aborted = |_| StoreError::Unavailable("the program is shutting down".to_owned());
     Ok(decoded.map_err(aborted)??)
 }
 
@@ -137,7 +137,7 @@ fn decode(
 }
 
 fn unreadable(run: RunId, seq: u64) -> StoreError {
-    StoreError::Damaged(format!("record {seq} of run {run} cannot be read"))
+    StoreError::Damaged(format!("record {seq} of run {run} is unreadable"))
 }
 
 /// Returns the entries in the inbox of a run, the oldest first.
@@ -157,7 +157,7 @@ pub(crate) async fn inbox(link: &mut Link, lease: &RunLease) -> Result<Vec<Inbox
         let text = String::from_utf8(row.bytes(0)?).ok();
         let entry = text.and_then(|text| JsonText::from_text(text).decode().ok());
         let run = lease.run;
-        let damaged = || StoreError::Damaged(format!("the inbox of run {run} cannot be read"));
+        let damaged = || StoreError::Damaged(format!("the inbox of run {run} is unreadable"));
         Ok(entry.ok_or_else(damaged)?)
     });
     entries.collect()

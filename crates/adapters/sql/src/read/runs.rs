@@ -188,7 +188,7 @@ pub(crate) async fn mailed(link: &mut Link) -> Result<Vec<RunId>, Failure> {
 fn summary(row: &Row, lease: Option<StoredLease>) -> Result<RunSummary, Failure> {
     let run = row.run_id(0)?;
     let damaged =
-        |what: &str| StoreError::Damaged(format!("the {what} of run {run} cannot be read"));
+        |what: &str| StoreError::Damaged(format!("the {what} of run {run} is unreadable"));
     let session = row.text(1)?.parse().map_err(|_| damaged("session"))?;
     let mut summary = RunSummary::new(run, session);
     let log = row.maybe_json(2, &format!("the summary of run {run}"))?;

@@ -19,7 +19,7 @@ pub(crate) const IDLE: &str = "created_at < $1 AND NOT EXISTS (SELECT 1 FROM run
 /// Reads a session from its id, owner, time and seed, in columns starting at `column`.
 pub(crate) fn session_of(row: &Row, column: usize) -> Result<Session, Failure> {
     let id = row.session_id(column)?;
-    let damaged = |_| StoreError::Damaged("the time of a session cannot be read".to_owned());
+    let damaged = |_| StoreError::Damaged("the time of a session is unreadable".to_owned());
     let created_at = Timestamp::from_microsecond(row.int(column + 2)?).map_err(damaged)?;
     let mut session = Session::new(id, created_at);
     session.owner = row.maybe_text(column + 1)?;
@@ -32,7 +32,7 @@ fn seed_of(row: &Row, column: usize) -> Result<(Transcript, u64), Failure> {
     let Some(seed) = row.maybe_bytes(column)? else {
         return Ok((Transcript::default(), 0));
     };
-    let damaged = || StoreError::Damaged("the seed of a session cannot be read".to_owned());
+    let damaged = || StoreError::Damaged("the seed of a session is unreadable".to_owned());
     let bytes = u64::try_from(seed.len()).unwrap_or(u64::MAX);
     let seed = String::from_utf8(seed).map_err(|_| damaged())?;
     let seed = JsonText::from_text(seed).decode();
@@ -90,7 +90,7 @@ pub(crate) async fn kept(link: &mut Link, key: i64) -> Result<Carried, Failure> 
 
 /// Reads what a session carries, if anything.
 pub(crate) fn carried_of(row: &Row, column: usize) -> Result<Option<Carried>, Failure> {
-    row.maybe_json(column, "what a session carries")
+    row.maybe_json(column, "the state carried by a session")
 }
 
 /// Returns what a session carries.
@@ -164,6 +164,6 @@ pub(crate) async fn shared_time(
     let sql = format!("SELECT {}", dialect.now());
     let row = link.row(AssertSqlSafe(sql), &[]).await?;
     let now = row.ok_or(Error::RowNotFound)?.int(0)?;
-    let beyond = |_| StoreError::Damaged("the time of the database is beyond all times".to_owned());
+    let beyond = |_| StoreError::Damaged("the database's time is out of range".to_owned());
     Ok(Some(Timestamp::from_millisecond(now).map_err(beyond)?))
 }

@@ -60,7 +60,7 @@ async fn check_rights(link: &mut Link) -> Result<(), Failure> {
     let missing = row.map_or(Ok(None), |row| row.maybe_text(0))?;
     match missing {
         Some(names) => Err(StoreError::Refused(format!(
-            "its user has no right to read and change all of {names}"
+            "its user lacks the right to read and change {names}"
         ))
         .into()),
         None => Ok(()),
@@ -153,7 +153,7 @@ async fn run(
     }
     if head != end {
         return Err(damaged(format!(
-            "the records of run {run} are not those that its chain ends with"
+            "the records of run {run} do not match the end of its chain"
         )));
     }
     Ok(head)
@@ -192,8 +192,8 @@ fn step_head(
         return Err(match is_first {
             // The chain begins with the session itself.
             true => damaged(format!(
-                "the step of run {run} that begins with record {} is not what was kept, or else the session's own row (its owner, \
-                 time or seed)",
+                "the step of run {run} that begins with record {} does not match what was stored, or the session's \
+                 own row (its owner, time or seed) does not",
                 step.first
             )),
             false => changed(run, step.first),
@@ -207,7 +207,7 @@ fn check(kept: &Carried, recorded: &Carried) -> Result<(), Failure> {
     let (grants, given) = (kept.remembered.grants(), recorded.remembered.grants());
     if let Some(grant) = grants.iter().find(|grant| !given.contains(grant)) {
         return Err(damaged(format!(
-            "the remembered permission {} was given by nobody: no record of the session says so",
+            "no record of the session grants the remembered permission {}",
             grant.id
         )));
     }
@@ -219,17 +219,17 @@ fn check(kept: &Carried, recorded: &Carried) -> Result<(), Failure> {
     }
     if let Some(tool) = tool_beyond(&recorded.taint, &kept.taint) {
         return Err(damaged(format!(
-            "it is no longer noted that {tool} brought untrusted content"
+            "the stored taint no longer names {tool} as a source of untrusted content"
         )));
     }
     if let Some(tool) = tool_beyond(&kept.taint, &recorded.taint) {
         return Err(damaged(format!(
-            "it is noted that {tool} brought untrusted content, and no record of the session says so"
+            "the stored taint names {tool} as a source of untrusted content, but no record of the session does"
         )));
     }
     if kept != recorded {
         return Err(damaged(
-            "what the session carries is not what its records say".to_owned(),
+            "the state carried by the session does not match its records".to_owned(),
         ));
     }
     Ok(())
@@ -248,7 +248,7 @@ fn missing(run: RunId, seq: u64) -> Failure {
 
 fn changed(run: RunId, seq: u64) -> Failure {
     damaged(format!(
-        "the step of run {run} that begins with record {seq} is not what was kept"
+        "the step of run {run} that begins with record {seq} does not match what was stored"
     ))
 }
 

@@ -148,17 +148,20 @@ impl Task {
         let helps = match (self.file, self.database.file_at_place()) {
             (Some(open), Some(there)) if open != there => match there {
                 FileAtPlace::Gone => {
-                    format!("move {place}-wal to where the file is now, under its name with -wal")
+                    format!(
+                        "move {place}-wal next to the file's new location, named like the file with -wal added"
+                    )
                 }
                 FileAtPlace::There { .. } => format!(
-                    "take {place}-wal and {place}-shm away, which belong to the former file, before anything is started anew"
+                    "remove {place}-wal and {place}-shm, which belong to the previous file, before starting any \
+                     program again"
                 ),
             },
             _ => return Ok(()),
         };
         Err(format!(
-            "{place}: the file was moved or replaced while it was open, and nobody finds there what is written: put it back, or end \
-             this process and {helps}"
+            "{place}: the file was moved or replaced while open, so what is written can no longer be found there; put \
+             it back, or end this process and {helps}"
         ))
     }
 }

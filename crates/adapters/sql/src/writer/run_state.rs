@@ -94,7 +94,7 @@ impl RunState {
     pub(super) fn take(&mut self, step: &Step, bounds: &RunBounds) {
         let size = step.added_to(self.size);
         if size.has_crossed(self.size, bounds) {
-            tracing::warn!(run = %step.lease.run, records = size.records, bytes = size.bytes, "a run grows long");
+            tracing::warn!(run = %step.lease.run, records = size.records, bytes = size.bytes, "a run is getting long");
         }
         for record in &step.records {
             self.summary.apply(record);

@@ -225,7 +225,7 @@ async fn wait_for_locks(link: &mut Link, longest: Duration) -> Result<(), Error>
 
 fn tidied(rows: Result<Vec<Row>, Error>) -> Vec<Row> {
     rows.unwrap_or_else(|error| {
-        tracing::debug!(%error, "freed space stays in the file for now");
+        tracing::debug!(%error, "freed space is not returned to the file system yet");
         Vec::new()
     })
 }

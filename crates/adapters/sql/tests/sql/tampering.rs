@@ -111,7 +111,7 @@ async fn a_session_cut_off_at_its_end_is_found_by_its_expected_head() {
     let Err(StoreError::Damaged(told)) = cut.await else {
         panic!("the cut was not found")
     };
-    assert!(told.contains("ends with"), "{told}");
+    assert!(told.contains("do not match the end"), "{told}");
 }
 
 fn call(number: u32) -> ToolCallId {
@@ -223,20 +223,20 @@ async fn permissions_that_nobody_gave_and_content_that_is_forgotten_are_found() 
             "answers copied to another session",
             "UPDATE sessions SET carried = (SELECT carried FROM sessions WHERE key = 1) WHERE key = 2",
             1,
-            "given by nobody",
+            "no record of the session grants",
         ),
         (
             "an answer more than were given",
             "UPDATE sessions SET carried = json_insert(carried, '$.remembered.grants[#]', \
              json_set(carried, '$.remembered.grants[0].id', 3) -> '$.remembered.grants[0]') WHERE key = 1",
             0,
-            "given by nobody",
+            "no record of the session grants",
         ),
         (
             "an answer about another tool",
             "UPDATE sessions SET carried = replace(carried, 'write_file', 'run_command') WHERE key = 1",
             0,
-            "given by nobody",
+            "no record of the session grants",
         ),
         (
             "a removed answer",
@@ -248,7 +248,7 @@ async fn permissions_that_nobody_gave_and_content_that_is_forgotten_are_found() 
             "forgotten content",
             "UPDATE sessions SET carried = json_set(carried, '$.taint', json('[]')) WHERE key = 1",
             0,
-            "no longer noted",
+            "no longer names",
         ),
         (
             "everything forgotten",
@@ -260,13 +260,13 @@ async fn permissions_that_nobody_gave_and_content_that_is_forgotten_are_found() 
             "content that nothing brought",
             "UPDATE sessions SET carried = '{\"taint\":[{\"tool\":\"search_web\"}]}' WHERE key = 2",
             1,
-            "no record of the session says so",
+            "no record of the session does",
         ),
         (
             "another plan",
             "UPDATE sessions SET carried = '{\"plan\":\"[1]\"}' WHERE key = 2",
             1,
-            "is not what its records say",
+            "does not match its records",
         ),
     ];
     for (what, statement, place, expected) in cases {

@@ -20,7 +20,7 @@ use crate::format::shared_bytes;
 type Reason = &'static str;
 
 /// The error for a line where the settings should be.
-const NO_SETTINGS: Reason = "something came back before the request's settings";
+const NO_SETTINGS: Reason = "expected the request's settings before its response";
 
 /// An exchange being read.
 pub(super) struct Block {
@@ -98,7 +98,7 @@ impl Block {
     fn request(&mut self, line: Line, bytes: usize) -> Result<(), Reason> {
         match line {
             Line::Tool(_) if self.tools.is_some() => {
-                return Err("a tool beside those of another exchange");
+                return Err("a tool in a request that uses the tools of another exchange");
             }
             Line::Tool(tool) => self.own_tools.push(spec(tool)?),
             Line::System { text } => self.open = Some(Open::System(text, bytes)),
@@ -151,7 +151,7 @@ impl Block {
                 self.open = Some(Open::Reply(head, Vec::new()));
                 return Ok(());
             }
-            _ => return Err("nothing that can come back"),
+            _ => return Err("not part of a response"),
         };
         self.events.push((ms, event));
         Ok(())
@@ -164,13 +164,13 @@ impl Block {
                 *bytes += more;
             }
             Some(Open::Reply(_, parts)) => parts.push(part),
-            Some(Open::System(..)) | None => return Err("a part of no message"),
+            Some(Open::System(..)) | None => return Err("a part outside a message"),
         }
         Ok(())
     }
 
     fn more(&mut self, text: &str, more: usize) -> Result<(), Reason> {
-        let nothing = "nothing that this text could go on with";
+        let nothing = "a continuation without a text to continue";
         let parts = match &mut self.open {
             Some(Open::System(system, bytes)) => {
                 system.push_str(text);

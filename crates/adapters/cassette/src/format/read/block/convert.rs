@@ -19,7 +19,7 @@ pub(super) fn check(mode: Mode, events: &[(u64, Event)], how: Ended) -> Result<(
         Mode::Whole => match events {
             [] if how == Ended::Abandoned => Ok(()),
             [(_, Event::Reply(_) | Event::Error(_))] => Ok(()),
-            _ => Err("a whole reply is one reply or one error"),
+            _ => Err("expected exactly one reply or one error"),
         },
         Mode::Streamed => match events {
             [] if how == Ended::Abandoned => Ok(()),
@@ -29,9 +29,9 @@ pub(super) fn check(mode: Mode, events: &[(u64, Event)], how: Ended) -> Result<(
                 let are_pieces = pieces.iter().all(|(_, event)| is_piece(event));
                 are_pieces
                     .then_some(())
-                    .ok_or("a stream holds pieces and errors only")
+                    .ok_or("expected only pieces and errors in a stream")
             }
-            _ => Err("a stream opens or fails first"),
+            _ => Err("expected a stream to begin by opening or failing"),
         },
     }
 }
@@ -45,7 +45,8 @@ pub(super) fn request(
         None => ReplyFormat::Text,
         Some(field) => ReplyFormat::JsonSchema {
             name: field.name.into(),
-            schema: from_fields(field.schema, field.schema_text).ok_or("a form without schema")?,
+            schema: from_fields(field.schema, field.schema_text)
+                .ok_or("a reply format without schema")?,
         },
     };
     Ok(ModelRequest {
@@ -138,6 +139,6 @@ pub(super) fn delta(line: DeltaLine) -> Result<ReplyDelta, Reason> {
             signature: state.signature,
             state: from_fields(state.state, state.state_text),
         }),
-        _ => Err("a delta is one of text, reasoning, call and state"),
+        _ => Err("expected exactly one of text, reasoning, call and state in a delta"),
     }
 }
