@@ -39,7 +39,7 @@ pub(crate) fn succeed(mut command: Command) -> anyhow::Result<()> {
     println!("$ {line}");
     let status = command
         .status()
-        .with_context(|| format!("`{line}` cannot be started"))?;
+        .with_context(|| format!("cannot start `{line}`"))?;
     if !status.success() {
         bail!("`{line}` ended with {status}");
     }

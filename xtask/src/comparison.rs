@@ -30,7 +30,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     let (file, text, counted) = current()?;
     ensure!(
         text == counted,
-        "{} does not say what is counted: run `cargo xtask comparison`",
+        "{} is out of date; run `cargo xtask comparison`",
         file.display()
     );
     Ok(())
@@ -91,7 +91,7 @@ fn counts(page: &str) -> anyhow::Result<String> {
         counts.push(count(&block)?.to_string());
     }
     if counts.is_empty() {
-        bail!("no block stands behind {MARK}");
+        bail!("no code block is marked with {MARK}");
     }
     Ok(counts.join(" + "))
 }

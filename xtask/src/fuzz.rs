@@ -136,14 +136,14 @@ fn nightly_cargo(arguments: &str) -> Command {
 fn run_target(target: Target, seconds: u32) -> anyhow::Result<()> {
     let (name, (package, _)) = (target.name(), target.home());
     let kept = workspace_root().join(package).join("corpus").join(&name);
-    std::fs::create_dir_all(&kept).with_context(|| format!("{} cannot be made", kept.display()))?;
+    std::fs::create_dir_all(&kept).with_context(|| format!("cannot create {}", kept.display()))?;
     let mut command = nightly_cargo(&format!("fuzz run --fuzz-dir {package} {name}"));
     command.arg(kept).arg(target.seeds()).arg("--").args([
         format!("-max_total_time={seconds}"),
         format!("-max_len={MAX_LENGTH}"),
     ]);
     succeed(command)
-        .with_context(|| format!("an input that fails is kept in {package}/artifacts/{name}"))
+        .with_context(|| format!("failing inputs are stored in {package}/artifacts/{name}"))
 }
 
 #[cfg(test)]

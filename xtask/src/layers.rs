@@ -30,7 +30,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     }
     let sets = costs::check()?;
     println!(
-        "{} crates, every dependency is one that its layer allows; {sets} sets of features, each at its price",
+        "{} crates, all dependencies allowed by their layers; {sets} feature sets, all within their costs",
         graph.members.len()
     );
     Ok(())

@@ -29,7 +29,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     });
     match faults.count() {
         0 => Ok(()),
-        some => bail!("{some} of {} crates could not be published", packages.len()),
+        some => bail!("{some} of {} crates cannot be published", packages.len()),
     }
 }
 
@@ -50,15 +50,16 @@ fn publishable(package: &Package) -> anyhow::Result<()> {
     let output = listing
         .arg(package.name.as_str())
         .output()
-        .context("cargo package cannot be started")?;
+        .context("cannot start cargo package")?;
     if !output.status.success() {
         bail!("{}", String::from_utf8_lossy(&output.stderr));
     }
-    let files = String::from_utf8(output.stdout).context("cargo package writes UTF-8")?;
+    let files =
+        String::from_utf8(output.stdout).context("the output of cargo package is not UTF-8")?;
     for file in FILES {
         ensure!(
             files.lines().any(|it| it == file),
-            "no {file} in its package"
+            "{file} is missing from its package"
         );
     }
     let root = package.manifest_path.with_file_name("");
@@ -86,7 +87,7 @@ fn holds_what_it_includes(file: &str, text: &str, files: &str) -> anyhow::Result
         });
         ensure!(
             is_there,
-            "{file} includes {path}, which is not in its package: link it into the folder of the crate"
+            "{file} includes {path}, which is not in its package; link it into the crate's folder"
         );
     }
     Ok(())
@@ -135,10 +136,13 @@ fn described(package: &Package) -> anyhow::Result<()> {
     ensure!(!said.is_empty(), "no description");
     ensure!(package.license.is_some(), "no license");
     let (keywords, categories) = (&package.keywords, &package.categories);
-    ensure!((1..=MOST).contains(&keywords.len()), "1 to {MOST} keywords");
+    ensure!(
+        (1..=MOST).contains(&keywords.len()),
+        "expected 1 to {MOST} keywords"
+    );
     ensure!(
         (1..=MOST).contains(&categories.len()),
-        "1 to {MOST} categories"
+        "expected 1 to {MOST} categories"
     );
     let is_plain = |keyword: &String| {
         keyword.len() <= KEYWORD_CHARS
@@ -148,7 +152,7 @@ fn described(package: &Package) -> anyhow::Result<()> {
                 .all(|it| it.is_ascii_alphanumeric() || "_-+".contains(it))
     };
     if let Some(other) = keywords.iter().find(|keyword| !is_plain(keyword)) {
-        bail!("{other:?} is no keyword");
+        bail!("{other:?} is not a valid keyword");
     }
     Ok(())
 }
@@ -201,11 +205,11 @@ mod tests {
         let mut package = packages().unwrap().remove(0);
         package.keywords = vec!["large language model".to_owned()];
         let fault = described(&package).unwrap_err().to_string();
-        assert_eq!(fault, "\"large language model\" is no keyword");
+        assert_eq!(fault, "\"large language model\" is not a valid keyword");
         package.keywords.clear();
         assert_eq!(
             described(&package).unwrap_err().to_string(),
-            "1 to 5 keywords"
+            "expected 1 to 5 keywords"
         );
     }
 }

@@ -221,7 +221,7 @@ pub(crate) fn scripted_llama_server(port: u16) -> Command {
 fn remove(folder: &Path) -> anyhow::Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)
-            .with_context(|| format!("{} cannot be removed", folder.display()))?;
+            .with_context(|| format!("cannot remove {}", folder.display()))?;
     }
     Ok(())
 }
@@ -255,7 +255,7 @@ fn provide_one(provision: &Provision, folder: &Path) -> anyhow::Result<()> {
     (provision.install)(folder)?;
     anyhow::ensure!(
         (provision.is_ready)(folder),
-        "it was installed and still is not ready for use"
+        "it was installed but is still not ready"
     );
     println!("{name}: installed");
     Ok(())
@@ -334,7 +334,7 @@ mod tests {
         };
         let missing = provide(&[nothing], Path::new("unused"));
         let reason = missing[0].reason.to_string();
-        assert_eq!(reason, "it was installed and still is not ready for use");
+        assert_eq!(reason, "it was installed but is still not ready");
     }
 
     #[test]

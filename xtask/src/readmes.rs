@@ -11,8 +11,8 @@ use cargo_metadata::Package;
 
 use crate::packages::packages;
 
-const CLOSING: &str = "A part of Neuraxis, which runs governed, tool-using conversations with language models; the crate \
-                       `neuraxis` brings its parts together.\nLicensed under MIT or Apache-2.0, as you like.\n";
+const CLOSING: &str = "Part of Neuraxis, which runs governed, tool-using conversations with language models; the crate \
+                       `neuraxis` combines its parts.\nLicensed under MIT or Apache-2.0, at your option.\n";
 
 /// Writes all of them.
 pub(crate) fn write() -> anyhow::Result<()> {
@@ -27,7 +27,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
         .filter(|readme| !readme.is_current())
         .inspect(|readme| {
             println!(
-                "{} is not what the front page of its crate says",
+                "{} differs from the front page of its crate's documentation",
                 readme.file.display()
             );
         });
@@ -51,7 +51,7 @@ impl Readme {
         let sources = file.with_file_name("src");
         let root = ["lib.rs", "main.rs"].map(|name| sources.join(name));
         let root = root.into_iter().find(|root| root.is_file());
-        let root = root.with_context(|| format!("{} has no root", sources.display()))?;
+        let root = root.with_context(|| format!("{} has no crate root", sources.display()))?;
         let source = fs::read_to_string(&root).with_context(|| format!("{}", root.display()))?;
         let text = format!("# {}\n\n{}\n{CLOSING}", package.name, front_page(&source));
         Ok(Some(Self { file, text }))

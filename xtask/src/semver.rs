@@ -37,7 +37,7 @@ pub(crate) fn compare(options: &Options) -> anyhow::Result<()> {
     let mut crates = libraries()?;
     if let Some(unknown) = options.packages.iter().find(|name| !crates.contains(name)) {
         bail!(
-            "{unknown} is no library of this workspace; there are {}",
+            "{unknown} is not a library of this workspace; known: {}",
             crates.join(", ")
         );
     }
@@ -67,7 +67,7 @@ fn baseline() -> anyhow::Result<String> {
         Some(tag) => Some(tag),
         None => said(program("git", "rev-parse --short HEAD^")),
     };
-    found.context("there is nothing to compare with: name a commit with --since")
+    found.context("no earlier version to compare with; pass a commit with --since")
 }
 
 /// Returns the line that a program prints, if it succeeds.

@@ -22,7 +22,7 @@ pub(crate) struct Options {
 /// Starts the server, which runs until it is interrupted.
 pub(crate) fn serve(options: &Options) -> anyhow::Result<()> {
     if let Some(missing) = provision::all().into_iter().next() {
-        bail!("{} is missing", missing.name);
+        bail!("missing: {}", missing.name);
     }
     let port = available(options.port)?;
     println!("\nllama-server with the scripted model: http://127.0.0.1:{port}");
@@ -37,7 +37,7 @@ fn become_program(mut command: Command) -> anyhow::Result<()> {
     use std::os::unix::process::CommandExt;
 
     let error = command.exec();
-    Err(error).with_context(|| format!("{} cannot be started", command.get_program().display()))
+    Err(error).with_context(|| format!("cannot start {}", command.get_program().display()))
 }
 
 #[cfg(not(unix))]
@@ -48,7 +48,7 @@ fn become_program(command: Command) -> anyhow::Result<()> {
 /// Returns the port if it is free, or any free port for 0.
 fn available(port: u16) -> anyhow::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-        .with_context(|| format!("port {port} cannot be had; choose another with --port"))?;
+        .with_context(|| format!("port {port} is not available; choose another with --port"))?;
     Ok(listener.local_addr()?.port())
 }
 
@@ -65,7 +65,7 @@ mod tests {
         let error = available(port).unwrap_err().to_string();
         assert_eq!(
             error,
-            format!("port {port} cannot be had; choose another with --port")
+            format!("port {port} is not available; choose another with --port")
         );
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn add_stages(stages: &mut Stages) {
     if succeeds(cargo("nextest --version")) {
         stages.command("tests", nextest(&extent));
     } else {
-        println!("\ncargo-nextest is not installed: the tests run through cargo's own runner.");
+        println!("\ncargo-nextest is not installed; running the tests with cargo's own runner.");
         stages.command("tests", cargo_test(&extent));
     }
     let mut doc_tests = cargo("test --workspace --doc --no-fail-fast");
@@ -90,7 +90,7 @@ fn suffices(missing: &[Missing], place: Place) -> anyhow::Result<()> {
     let names: Vec<_> = required.map(|it| it.name).collect();
     match place {
         Place::Ci if !names.is_empty() => {
-            bail!("on CI all tests have to run; missing: {}", names.join(", "))
+            bail!("all tests must run on CI; missing: {}", names.join(", "))
         }
         _ => Ok(()),
     }
@@ -152,7 +152,7 @@ mod tests {
         let error = suffices(&[missing(None)], Place::Ci).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "on CI all tests have to run; missing: a model server"
+            "all tests must run on CI; missing: a model server"
         );
         assert!(suffices(&[missing(None)], Place::Workstation).is_ok());
         assert!(suffices(&[missing(excused)], Place::Ci).is_ok());

@@ -40,7 +40,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     }
     match found {
         0 => Ok(()),
-        found => bail!("{found} violations: see the section Words of CONTRIBUTING.md"),
+        found => bail!("{found} places to fix; see the section Words in CONTRIBUTING.md"),
     }
 }
 
@@ -75,7 +75,10 @@ fn check_source(shown: &Path, file: &Path, text: &str) -> usize {
     let lines = text.lines().count();
     let is_small = lines < MIN_LINES && !is_root(file) && !is_one_named_thing(text);
     if is_small {
-        println!("{}: {lines} lines and no module's root", shown.display());
+        println!(
+            "{}: {lines} lines and not the root of a module",
+            shown.display()
+        );
     }
     fillers.len() + print_phrases(shown, &comments) + usize::from(is_small)
 }

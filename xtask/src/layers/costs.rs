@@ -137,7 +137,7 @@ pub(super) fn check() -> anyhow::Result<usize> {
             .collect();
         if !found.is_empty() {
             bail!(
-                "the facade with the features [{features}] is built from {}: make what needs it a feature of its own",
+                "the facade with the features [{features}] is built from {}; put what needs it behind its own feature",
                 found.join(", ")
             );
         }
@@ -151,11 +151,12 @@ fn built(features: &str) -> anyhow::Result<BTreeSet<String>> {
     let mut command = cargo("tree --package neuraxis --edges normal,build --prefix none");
     command.args(["--no-default-features", "--features", features]);
     command.args(["--format", "{p} {f}"]);
-    let output = command.output().context("cargo tree cannot be started")?;
+    let output = command.output().context("cannot start cargo tree")?;
     if !output.status.success() {
         bail!("cargo tree: {}", String::from_utf8_lossy(&output.stderr));
     }
-    let listing = String::from_utf8(output.stdout).context("cargo tree writes UTF-8")?;
+    let listing =
+        String::from_utf8(output.stdout).context("the output of cargo tree is not UTF-8")?;
     Ok(read(&listing))
 }
 

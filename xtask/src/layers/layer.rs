@@ -163,9 +163,9 @@ impl Layer {
     /// Returns what to do with code of this layer that needs a forbidden dependency.
     pub(super) const fn remedy(self) -> &'static str {
         match self {
-            Self::Core => "Describe what is needed as an effect and perform it in crates/engine.",
+            Self::Core => "Describe the operation as an effect and perform it in crates/engine.",
             Self::Brainstem => {
-                "Take what is needed as an argument; crates/engine can fetch it and pass it in."
+                "Take the value as an argument; crates/engine can fetch it and pass it in."
             }
             Self::Ports => {
                 "A port is a trait over core's types: move behavior to crates/engine or to an adapter."
@@ -174,36 +174,39 @@ impl Layer {
                 "Put a trait into crates/ports, use it here, and choose its adapter in crates/app."
             }
             Self::Wire => {
-                "Only what several adapters share belongs here: move the rest to the adapter that needs it."
+                "Only code that several adapters share belongs here: move the rest to the adapter that needs it."
             }
             Self::Adapter => {
                 "Move what two adapters share to crates/adapters/wire, or combine them in crates/app."
             }
             Self::ToolMacro => {
-                "It writes code and runs none: what that code needs belongs in crates/tools, which names it in macro_parts."
+                "This crate generates code and runs none: what the generated code needs belongs in crates/tools, \
+                 which names it in macro_parts."
             }
             Self::Tools => {
                 "Put a trait into crates/ports and hand its implementation to the tool in crates/app."
             }
             Self::Driver => {
-                "A step of a run is the engine's: let it offer what is needed, for every driver alike."
+                "Performing a run's steps is the engine's job: let it offer what is needed, for every driver alike."
             }
             Self::Testkit => {
                 "Move a test that needs the real part to the tests/ folder of the crate that has it."
             }
             Self::McpServer => {
-                "It translates between the protocol and the engine's services: what it needs belongs there, and composition in crates/app."
+                "This crate translates between the protocol and the engine's services: put what it needs there, and \
+                 composition in crates/app."
             }
             Self::Evals => {
-                "It looks at what runs did and begins them by the engine's services: what it needs belongs there, and composition in crates/app."
+                "This crate inspects runs and starts them through the engine's services: put what it needs there, and \
+                 composition in crates/app."
             }
             Self::Facade => "Composition from configuration belongs in crates/app.",
             Self::App => {
-                "Test support is for [dev-dependencies]; what programs alone need belongs in them."
+                "Test support is for [dev-dependencies]; what only programs need belongs in them."
             }
             Self::Binary => "Wire it in crates/app and use it through crates/app or the facade.",
             Self::Automation => {
-                "Automation stands outside the product: start the binary instead of linking it."
+                "Automation is outside the product: start the binary instead of linking it."
             }
         }
     }

@@ -123,7 +123,7 @@ impl fmt::Display for Violation {
         match self {
             Self::Homeless { name, folder } => write!(
                 f,
-                "{name} stands in {folder}, which belongs to no layer. Move it, or give that folder a place in \
+                "{name} is in {folder}, which belongs to no layer. Move it, or assign that folder to a layer in \
                  docs/architecture.md and in xtask/src/layers/layer.rs."
             ),
             Self::Arrow { from, layer, to } => {
@@ -137,8 +137,8 @@ impl fmt::Display for Violation {
             }
             Self::External { from, layer, to } if to == "anyhow" => write!(
                 f,
-                "{from} depends on anyhow, but only binaries and xtask may: {} is a library, whose callers have to \
-                 tell causes apart. Write an error enum with thiserror.",
+                "{from} depends on anyhow, but only binaries and xtask may: {} is a library, and its callers must be \
+                 able to tell causes apart. Write an error enum with thiserror.",
                 layer.label()
             ),
             Self::External { from, layer, to } => write!(
@@ -150,7 +150,7 @@ impl fmt::Display for Violation {
             ),
             Self::Impure { layer, way } => write!(
                 f,
-                "{} is built from {}: {}. {} has to stay free of runtimes and I/O at any depth. {}",
+                "{} is built from {}: {}. {} must stay free of runtimes and I/O at any depth. {}",
                 way.first().map_or("", String::as_str),
                 way.last().map_or("", String::as_str),
                 way.join(" → "),

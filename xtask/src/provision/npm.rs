@@ -54,15 +54,15 @@ impl Packages {
         fs::create_dir_all(&packages)
             .and_then(|()| fs::write(packages.join("package.json"), self.package))
             .and_then(|()| fs::write(packages.join("package-lock.json"), self.lock))
-            .with_context(|| format!("{} cannot be written", packages.display()))?;
+            .with_context(|| format!("cannot write {}", packages.display()))?;
         let mut npm = program(
             "npm",
             "ci --ignore-scripts --no-audit --no-fund --loglevel=error",
         );
         npm.current_dir(&packages);
-        succeed(npm).context("it takes node, npm and a registry that npm can reach")?;
+        succeed(npm).context("needs node, npm and a registry that npm can reach")?;
         // Only a complete installation counts.
         let done = packages.join(DONE);
-        fs::write(&done, self.lock).with_context(|| format!("{} cannot be written", done.display()))
+        fs::write(&done, self.lock).with_context(|| format!("cannot write {}", done.display()))
     }
 }

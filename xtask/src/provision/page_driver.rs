@@ -36,8 +36,7 @@ pub(super) fn install(folder: &Path) -> anyhow::Result<()> {
     DRIVER.install(folder)
 }
 
-const NEEDS: &str =
-    "it takes Chromium (Debian: `apt-get install chromium`), and root to install it";
+const NEEDS: &str = "needs Chromium (Debian: `apt-get install chromium`), and root to install it";
 
 fn has_browser() -> bool {
     succeeds(program(CHROMIUM, "--version"))

@@ -42,15 +42,15 @@ pub(super) fn install(folder: &Path) -> anyhow::Result<()> {
     };
     let home = folder.join("postgres");
     if home.exists() {
-        fs::remove_dir_all(&home).with_context(|| format!("{} stays", home.display()))?;
+        fs::remove_dir_all(&home).with_context(|| format!("cannot remove {}", home.display()))?;
     }
-    fs::create_dir_all(&home).with_context(|| format!("{} cannot be made", home.display()))?;
+    fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
     std::os::unix::fs::symlink(&programs, folder.join(PROGRAMS))?;
     make_cluster(&programs, &folder.join(TEMPLATE))
 }
 
 const NEEDS: &str =
-    "it takes PostgreSQL (Debian: `apt-get install postgresql`), and root to install it";
+    "needs PostgreSQL (Debian: `apt-get install postgresql`), and root to install it";
 
 /// Returns the folder of the newest installed version.
 fn programs() -> Option<PathBuf> {
@@ -74,7 +74,7 @@ fn make_cluster(programs: &Path, place: &Path) -> anyhow::Result<()> {
         .arg(&scratch)
         .arg(place);
     let copied = succeed(copy);
-    fs::remove_dir_all(&scratch).with_context(|| format!("{} stays", scratch.display()))?;
+    fs::remove_dir_all(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))?;
     copied
 }
 

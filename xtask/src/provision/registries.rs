@@ -36,14 +36,13 @@ impl Packages {
         let (place, packages) = self.parts();
         let place = folder.join(place);
         remove(&place)?;
-        fs::create_dir_all(&place)
-            .with_context(|| format!("{} cannot be made", place.display()))?;
+        fs::create_dir_all(&place).with_context(|| format!("cannot create {}", place.display()))?;
         match self {
             Self::Node(..) => install_node(&place, packages)?,
             Self::Python(..) => install_python(&place, packages)?,
         }
         fs::write(place.join(PINNED), packages.join("\n"))
-            .context("what was installed cannot be written down")
+            .context("cannot record what was installed")
     }
 
     const fn parts(&self) -> (&'static str, &'static [&'static str]) {
@@ -115,18 +114,18 @@ fn install_node(place: &Path, packages: &[&str]) -> anyhow::Result<()> {
         "install --ignore-scripts --no-audit --no-fund --prefix",
     );
     npm.arg(place).args(packages);
-    succeed(npm).context("it takes npm and its registry (Debian: `apt-get install npm`)")
+    succeed(npm).context("needs npm and its registry (Debian: `apt-get install npm`)")
 }
 
 fn install_python(place: &Path, packages: &[&str]) -> anyhow::Result<()> {
     let mut venv = program("python3", "-m venv");
     venv.arg(place);
     succeed(venv)
-        .context("it takes python3 and its module venv (Debian: `apt-get install python3-venv`)")?;
+        .context("needs python3 and its module venv (Debian: `apt-get install python3-venv`)")?;
     let mut pip = Command::new(place.join("bin/python"));
     pip.args("-m pip install --quiet --no-compile".split(' '));
     pip.args(packages);
-    succeed(pip).context("it takes a package index that pip can reach")
+    succeed(pip).context("needs a package index that pip can reach")
 }
 
 #[cfg(test)]

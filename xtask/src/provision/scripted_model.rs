@@ -91,7 +91,7 @@ pub(super) fn install(folder: &Path) -> anyhow::Result<()> {
     let parent = path.parent().unwrap_or(folder);
     fs::create_dir_all(parent)
         .and_then(|()| fs::write(&path, file()))
-        .with_context(|| format!("{} cannot be written", path.display()))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn file() -> Vec<u8> {
