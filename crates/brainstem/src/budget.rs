@@ -151,14 +151,17 @@ pub(crate) fn spent(scope: BudgetScope, measure: BudgetMeasure) -> SpentBudget {
     };
     let (whose, next) = match scope {
         BudgetScope::Day => ("today's budget", "Please come back after midnight UTC"),
-        BudgetScope::Session => ("this session's budget", "Please begin a new session"),
-        BudgetScope::Run => ("this request's budget", "Please ask for less at once"),
+        BudgetScope::Session => ("this session's budget", "Please start a new session"),
+        BudgetScope::Run => (
+            "this request's budget",
+            "Please ask for less in one request",
+        ),
     };
     SpentBudget {
         scope,
         measure,
         reply: format!(
-            "I cannot work on this, because {whose} of {what} is used up. {next}, or ask for a larger budget."
+            "I cannot work on this because {whose} of {what} is used up. {next}, or ask for a larger budget."
         ),
     }
 }

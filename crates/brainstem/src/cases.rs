@@ -264,7 +264,7 @@ impl Case {
         if self.untrusted {
             let source = "web_fetch"
                 .parse()
-                .map_err(|_| "no tool's name".to_owned())?;
+                .map_err(|_| "invalid tool name".to_owned())?;
             taint.add(&source, Some(ContentIndex(0)));
         }
         let message = self.message.as_deref().unwrap_or("Hello");
@@ -302,7 +302,7 @@ impl Case {
             return if self.role.is_some() {
                 Ok(())
             } else {
-                Err("it expects nothing".to_owned())
+                Err("the case expects nothing".to_owned())
             };
         };
         let table = self.arguments.clone().unwrap_or_default();

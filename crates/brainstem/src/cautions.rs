@@ -23,7 +23,7 @@ impl Policy {
                 let patterns = patterns.join(", ");
                 let before = said.iter().find(|(known, _)| *known == caution);
                 let text = match before {
-                    Some((_, before)) => format!("{patterns}: as said of {before}"),
+                    Some((_, before)) => format!("{patterns}: same as for {before}"),
                     None => format!("{patterns}: {caution}"),
                 };
                 if before.is_none() {
@@ -53,8 +53,7 @@ impl Policy {
             let named: Vec<&ToolSpec> = named.collect();
             let cautions = match rule.answer {
                 Some(Permission::Allow) if self.is_dead(rule, &named) => {
-                    let why =
-                        "these modes deny the tools, and no rule lifts that: it allows nothing";
+                    let why = "these modes deny the tools, which no rule can override: the rule allows nothing";
                     vec![("modes", why.to_owned())]
                 }
                 Some(Permission::Allow) => Vec::new(),
@@ -93,8 +92,8 @@ fn seen_in_part(rule: &RuleConfig, named: &[&ToolSpec]) -> Vec<(&'static str, St
         && let Some(read) = that_take(&GLOBS)
     {
         let text = format!(
-            "{read}: a call is known by the folder or file that it names; one that names a folder above, or no path, reads \
-             what is in there all the same"
+            "{read}: the rule sees only the file or folder that a call names; a call that names a parent folder, or no \
+             path, still reads what is in it"
         );
         found.push(("paths", text));
     }
@@ -112,7 +111,7 @@ fn seen_in_part(rule: &RuleConfig, named: &[&ToolSpec]) -> Vec<(&'static str, St
             && let Some(run) = that_take(&COMMANDS)
         {
             let text = format!(
-                "{run}: which {what} is not looked at; a rule by `commands` is about what runs"
+                "{run}: the rule does not see which {what}; use `commands` to match what runs"
             );
             found.push((key, text));
         }

@@ -154,14 +154,17 @@ fn limits_of_plan<'a>(
     let scopes = [
         (
             BudgetScope::Day,
-            ["the budget of a day of plan", "what is left today of plan"],
+            [
+                "the daily budget of plan",
+                "what is left of today's budget of plan",
+            ],
             (plan.day, request.day_spent),
         ),
         (
             BudgetScope::Session,
             [
-                "the budget of a session of plan",
-                "what is left for the session of plan",
+                "the session budget of plan",
+                "what is left of the session budget of plan",
             ],
             (plan.session, request.session_spent),
         ),
@@ -240,8 +243,8 @@ fn explain_opening(begins: &Opening, decision: &mut Decision) {
     };
     decision.reasons.push(match opening(begins, decision) {
         Opening::Gather { role, .. } => {
-            format!("It begins with role {role}, which chooses what {tool} gathers.")
+            format!("The run begins with role {role}, which chooses what {tool} gathers.")
         }
-        Opening::Direct => format!("It begins directly, because {tool} is not on offer."),
+        Opening::Direct => format!("The run begins directly, because {tool} is not offered."),
     });
 }

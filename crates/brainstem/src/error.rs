@@ -18,7 +18,7 @@ pub enum PolicyError {
         message: String,
     },
     /// The name of a mode, channel, plan or rule has characters that are not allowed in addresses and variables.
-    #[error("{section}: \"{given}\" cannot be a name, which is 1 to 64 of A-Z a-z 0-9 _ -")]
+    #[error("{section}: invalid name \"{given}\": it must be 1 to 64 of A-Z a-z 0-9 _ -")]
     InvalidName {
         /// The section, such as `modes`.
         section: &'static str,
@@ -40,7 +40,7 @@ pub enum PolicyError {
         known: Vec<String>,
     },
     /// A channel does not name its role.
-    #[error("{at} is missing: a new channel names the role that serves it{}", meant(nearest.as_ref()))]
+    #[error("{at} is missing: a new channel must name the role that serves it{}", meant(nearest.as_ref()))]
     MissingRole {
         /// The key that is missing.
         at: String,
@@ -48,7 +48,7 @@ pub enum PolicyError {
         nearest: Option<String>,
     },
     /// A pattern is malformed.
-    #[error("{at}: \"{pattern}\" is no pattern: {reason}")]
+    #[error("{at}: invalid pattern \"{pattern}\": {reason}")]
     InvalidPattern {
         /// The dotted path of the key.
         at: String,
@@ -58,7 +58,7 @@ pub enum PolicyError {
         reason: String,
     },
     /// A limit of zero, which no run could keep to.
-    #[error("{at} must be at least {least}; leave it out to set no limit here")]
+    #[error("{at} must be at least {least}; omit it to set no limit here")]
     LimitTooSmall {
         /// The dotted path of the key.
         at: String,
@@ -111,7 +111,7 @@ pub enum PolicyError {
         tool: String,
     },
     /// An opening's default arguments are not a JSON object.
-    #[error("{at} must be a JSON object in a text, such as \"{{}}\": {reason}")]
+    #[error("{at} must be a string that contains a JSON object, such as \"{{}}\": {reason}")]
     OpeningArguments {
         /// The dotted path of the key.
         at: String,
@@ -119,7 +119,7 @@ pub enum PolicyError {
         reason: String,
     },
     /// A rule or another section lacks a key.
-    #[error("{at} is missing: give {values}")]
+    #[error("{at} is missing: set it to {values}")]
     IncompleteRule {
         /// The key that is missing.
         at: String,
@@ -127,7 +127,7 @@ pub enum PolicyError {
         values: &'static str,
     },
     /// A key that can never have an effect, or that contradicts another.
-    #[error("{at} makes no sense: {why}")]
+    #[error("{at} is invalid: {why}")]
     Contradiction {
         /// The dotted path of the key.
         at: String,
@@ -136,7 +136,7 @@ pub enum PolicyError {
     },
     /// A rule never has an effect, because another rule always decides first.
     #[error(
-        "{at} never has an effect: rule {other} answers \"{answer}\" about everything it allows"
+        "{at} never has an effect: rule {other} answers \"{answer}\" for every call that it allows"
     )]
     Shadowed {
         /// The dotted path of the rule.
@@ -157,7 +157,7 @@ pub enum PolicyError {
         outcome: &'static str,
     },
     /// A pattern that matches none of the available tools.
-    #[error("{at}: \"{pattern}\" names no tool{}{}", choices(nearest.as_ref(), known), more(*left_out))]
+    #[error("{at}: \"{pattern}\" matches no tool{}{}", choices(nearest.as_ref(), known), more(*left_out))]
     UnknownTool {
         /// The dotted path of the key.
         at: String,
@@ -172,7 +172,7 @@ pub enum PolicyError {
     },
     /// The tool that calls an agent would have the name of another tool.
     #[error(
-        "{at}: nobody could call the agent: there is a tool named {tool} already; give the agent another tool_name"
+        "{at}: the agent could not be called, because a tool named {tool} already exists; set another tool_name"
     )]
     TakenToolName {
         /// The dotted path of the key.
@@ -182,7 +182,7 @@ pub enum PolicyError {
     },
     /// A rule about commands whose tools take no command.
     #[error(
-        "{at} can never match: none of the rule's tools takes an argument named {}; name the one that holds the command under arguments", arguments.join(", ")
+        "{at} can never match: none of the rule's tools takes an argument named {}; set arguments to the one that holds the command", arguments.join(", ")
     )]
     NoCommand {
         /// The dotted path of the key.
@@ -202,7 +202,7 @@ pub enum PolicyError {
     },
     /// A path pattern that no path can match.
     #[error(
-        "{at}: \"{pattern}\" can never match: paths count from the root of the project, as in src/**; outside_root = true is for those that lead out of it"
+        "{at}: \"{pattern}\" can never match: paths are relative to the root of the project, such as src/**; to match paths outside the root, set outside_root = true"
     )]
     OutOfRoot {
         /// The dotted path of the key.

@@ -240,7 +240,7 @@ impl Policy {
         if degraded.until <= now && !probing {
             degraded.probed = Some(now);
             let reason = format!(
-                "Role {wanted} failed {failures} times; this call tries whether it works again."
+                "Role {wanted} failed {failures} times; this call checks whether it works again."
             );
             return serving(wanted, true, Some(reason));
         }
@@ -255,13 +255,13 @@ impl Policy {
         match others.into_iter().find(is_healthy) {
             Some(other) => {
                 let reason = format!(
-                    "Role {other} serves, because the model of role {wanted} failed {failures} times; it is tried again in {left} s."
+                    "Role {other} serves, because the model of role {wanted} failed {failures} times; that model is tried again in {left} s."
                 );
                 serving(other, false, Some(reason))
             }
             None => {
                 let reason = format!(
-                    "Role {wanted} serves though it failed {failures} times, because no other may."
+                    "Role {wanted} serves although it failed {failures} times, because no other role may."
                 );
                 serving(wanted, false, Some(reason))
             }

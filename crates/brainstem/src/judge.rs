@@ -90,7 +90,7 @@ impl Policy {
                     untrusted: false,
                     reason: Some(match (assessment.grant, &decided.cause) {
                         (Some(grant), _) => {
-                            format!("A person allowed it for the session (answer {grant}).").into()
+                            format!("Remembered answer {grant} allows it for the session.").into()
                         }
                         (None, Cause::Mode(_)) if !call.tool.annotations.confined => {
                             reasons.get(&call.tool.name, sentence)

@@ -52,7 +52,7 @@
 //! let Verdict::Ask { reason, .. } = verdict else { panic!("moderate mode asks first") };
 //! assert_eq!(
 //!     reason,
-//!     "Mode moderate asks a person before order_cancel runs, because it may change something for good."
+//!     "Mode moderate asks before order_cancel runs, because it may change something permanently."
 //! );
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -35,7 +35,7 @@ impl Prices {
         for (name, price) in config {
             let at = format!("prices.\"{}\"", crate::names::shown(name));
             let Some((provider, model)) = name.split_once('/') else {
-                let why = "its name is PROVIDER/MODEL, or PROVIDER/* for the others of a provider";
+                let why = "its name must be PROVIDER/MODEL, or PROVIDER/* for all other models of a provider";
                 return Err(PolicyError::Contradiction { at, why });
             };
             let models = prices.0.entry(provider.to_owned()).or_default();
@@ -81,12 +81,12 @@ impl Price {
         let prompt = needed(
             "prompt",
             price.prompt,
-            "it lacks prompt, the price of what is sent; 0.0 if that is free",
+            "it lacks prompt, the price of input tokens; set it to 0.0 if they are free",
         )?;
         let completion = needed(
             "completion",
             price.completion,
-            "it lacks completion, the price of what comes back; 0.0 if that is free",
+            "it lacks completion, the price of output tokens; set it to 0.0 if they are free",
         )?;
         Ok(Self {
             prompt,

@@ -18,17 +18,17 @@ use crate::rules::{
 #[non_exhaustive]
 pub enum GrantError {
     /// The call does not ask, so there is nothing to remember.
-    #[error("the call does not ask a person")]
+    #[error("the call does not need approval")]
     NotAsked,
     /// The policy does not allow this much to be remembered.
-    #[error("the policy does not let this answer be remembered so far")]
+    #[error("the policy does not allow remembering this much")]
     NotAllowed,
     /// The scope does not cover the call that was asked about.
-    #[error("the answer is not about the call that was asked about")]
+    #[error("the answer does not cover the call that needs approval")]
     OtherCall,
     /// The session already remembers too many answers.
     #[error(
-        "{} answers are remembered already; take some back",
+        "the session already remembers {} answers; revoke some",
         Remembered::MAX_GRANTS
     )]
     TooMany,

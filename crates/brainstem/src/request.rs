@@ -242,7 +242,7 @@ pub enum Refusal {
     },
     /// Policy does not let this role serve such a request.
     #[error(
-        "policy does not allow role {asked} here; it allows: {}",
+        "the policy does not allow role {asked} here; it allows: {}",
         Listed(allowed)
     )]
     RoleNotAllowed {

@@ -28,7 +28,7 @@ impl Trust {
         let check = |(name, trust): (&String, &TrustConfig)| {
             let at = format!("trust.{name}.tools");
             let Some(tools) = trust.tools.as_ref().filter(|tools| !tools.is_empty()) else {
-                let values = "patterns of names, such as [\"github__list_*\"]";
+                let values = "patterns of tool names, such as [\"github__list_*\"]";
                 return Err(PolicyError::IncompleteRule { at, values });
             };
             Ok(Self {

@@ -87,7 +87,7 @@ impl Policy {
             if other.is_some_and(|other| other != agent) {
                 return Err(PolicyError::Contradiction {
                     at: format!("agents.{agent}.tool_name"),
-                    why: "another agent is called by a tool of that name",
+                    why: "another agent already uses this tool_name",
                 });
             }
         }

@@ -89,9 +89,9 @@ fn is_vague(message: &str) -> bool {
 fn clarification(clarify: Clarify, request: &Request<'_>) -> Option<Clarification> {
     let asks = clarify == Clarify::Vague && request.history == Some(0) && is_vague(request.message);
     asks.then(|| Clarification {
-        question: "What exactly shall I work on? Please name it and say what you expect of me."
+        question: "What should I work on? Please name it and describe the result you expect."
             .to_owned(),
-        reason: "It begins a conversation and names nothing to work on.".to_owned(),
+        reason: "The message starts a conversation but names nothing to work on.".to_owned(),
     })
 }
 
@@ -104,7 +104,7 @@ fn self_check(
         SelfChecks::Never => return None,
         SelfChecks::Complex if !complexity.is_complex() => return None,
         SelfChecks::Complex => format!("the request seems complex ({} points)", complexity.score),
-        SelfChecks::Always => format!("channel {} always does", decision.channel),
+        SelfChecks::Always => format!("channel {} always checks drafts", decision.channel),
     };
     Some(SelfCheck {
         role: decision.role.clone(),
@@ -142,12 +142,12 @@ pub(super) fn routing(channel: &ChannelRules, decision: &Decision) -> Option<Rou
 fn explain(decision: &mut Decision) {
     let mut reasons = Vec::new();
     if let Some(clarify) = &decision.clarify {
-        reasons.push(format!("A question is the reply. {}", clarify.reason));
+        reasons.push(format!("The reply is a question. {}", clarify.reason));
     }
     if let Some(routing) = &decision.routing {
         let (asks, role) = (&routing.asks, &decision.role);
         reasons.push(format!(
-            "Role {asks} is asked first which role serves; if it gives no answer, {role} does."
+            "Role {asks} first chooses which role serves; if it does not answer, {role} serves."
         ));
     }
     if let Some(SelfCheck { role, reason, .. }) = &decision.self_check {
@@ -159,10 +159,10 @@ fn explain(decision: &mut Decision) {
 
 fn escalated(escalation: &Escalation) -> String {
     let who = match (&escalation.role, escalation.person) {
-        (Some(role), true) => format!("role {role} takes over, and then a person"),
+        (Some(role), true) => format!("role {role} takes over, and then the user is asked"),
         (Some(role), false) => format!("role {role} takes over"),
-        _ => "a person is asked".to_owned(),
+        _ => "the user is asked".to_owned(),
     };
     let failures = escalation.after_failures;
-    format!("After {failures} failures in a row {who}.")
+    format!("After {failures} failures in a row, {who}.")
 }

@@ -39,7 +39,7 @@ pub(super) fn tightest(sources: &[Source<'_>], reasons: &mut Vec<String>) -> Lim
         ),
         max_tokens: choice.set(
             |limits| limits.max_tokens,
-            |tokens| format!("At most {tokens} tokens in all"),
+            |tokens| format!("At most {tokens} tokens in total"),
         ),
         max_cost: choice.set(
             |limits| limits.max_cost,
@@ -65,12 +65,12 @@ pub(super) fn agents(sources: &[Source<'_>], reasons: &mut Vec<String>) -> Agent
         depth: choice.agents(
             |limits| limits.max_agent_depth,
             default.depth,
-            |depth| format!("Agents are started at most {depth} deep"),
+            |depth| format!("Sub-agents are nested at most {depth} deep"),
         ),
         total: choice.agents(
             |limits| limits.max_agents,
             default.total,
-            |total| format!("At most {total} agents are started"),
+            |total| format!("At most {total} sub-agents are started"),
         ),
     }
 }

@@ -73,7 +73,7 @@ impl Policy {
         reasons.extend(missed_turns(agent, &allowed, &role, rule, request));
         allowed.retain(|other| *other != role);
         if !allowed.is_empty() {
-            reasons.push(format!("Others may stand in for it: {}.", Listed(&allowed)));
+            reasons.push(format!("Fallback roles: {}.", Listed(&allowed)));
         }
         allowed.insert(0, role.clone());
         Ok(RoleChoice {
@@ -117,9 +117,7 @@ fn missed_turns(
     let missed = named.filter(|(_, role)| !allowed.contains(role));
     let sentences = missed.map(|(key, role)| {
         let why = why_not(role, rule, request);
-        format!(
-            "Role {serves} serves the turns that {key} is about, too, because role {role} {why}."
-        )
+        format!("Role {serves} also serves the turns that {key} is for, because role {role} {why}.")
     });
     sentences.collect()
 }
@@ -158,14 +156,14 @@ impl<'a> PreferredRole<'a> {
             return Self {
                 role: &channel.role,
                 set_by: format!(
-                    "set by channel {name} for complex requests: {score} points{points}, from {threshold} on"
+                    "set by channel {name} for complex requests: {score} points{points}, at least {threshold}"
                 ),
             };
         }
         Self {
             role: simple,
             set_by: format!(
-                "set by channel {name} for simple requests: {score} points{points}, less than {threshold}"
+                "set by channel {name} for simple requests: {score} points{points}, fewer than {threshold}"
             ),
         }
     }

@@ -194,7 +194,7 @@ impl<'a> Sorted<'a> {
         let (mode, channel) = (request.mode, request.channel);
         let mut reasons = Vec::new();
         if self.run.is_empty() && self.ask.is_empty() {
-            reasons.push("No tools are on offer.".to_owned());
+            reasons.push("No tools are offered.".to_owned());
         }
         let mut explain = |names: &[&ToolName], sentence: fmt::Arguments<'_>| {
             if !names.is_empty() {
@@ -209,16 +209,16 @@ impl<'a> Sorted<'a> {
         );
         explain(
             &self.ask,
-            format_args!("Mode {mode} asks a person before these tools run"),
+            format_args!("Mode {mode} asks before these tools run"),
         );
         explain(
             &self.denied,
-            format_args!("Mode {mode} denies these tools, so they are not on offer"),
+            format_args!("Mode {mode} denies these tools, so they are not offered"),
         );
         for (rule, names) in &self.denied_by {
             explain(
                 names,
-                format_args!("Rule {rule} denies these tools, so they are not on offer"),
+                format_args!("Rule {rule} denies these tools, so they are not offered"),
             );
         }
         explain(
@@ -235,7 +235,7 @@ impl<'a> Sorted<'a> {
         );
         explain(
             &self.of_sub_agents,
-            format_args!("The agents that {agent} starts may use these tools, which it does not"),
+            format_args!("Agent {agent} does not use these tools, but agents that it starts may"),
         );
         reasons
     }

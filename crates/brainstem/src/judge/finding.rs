@@ -98,7 +98,7 @@ impl Finding<'_> {
             Cause::Nothing => "Nothing allows it.".to_owned(),
             Cause::NotOffered => {
                 let (name, channel) = (&call.tool.name, &decision.channel);
-                format!("Tool {name} is not on offer on channel {channel} in mode {mode}.")
+                format!("Tool {name} is not offered on channel {channel} in mode {mode}.")
             }
             Cause::NoSuchMode => {
                 let name = &call.tool.name;
@@ -124,7 +124,7 @@ impl Finding<'_> {
             },
             Cause::Unclear(rule, why) => {
                 format!(
-                    "Rule {} may concern this call, and what it does cannot be told, because {why}: so it {does}.",
+                    "Rule {} {does}: it is unclear whether the call matches, because {why}.",
                     rule.at
                 )
             }
@@ -162,7 +162,7 @@ impl fmt::Display for Does<'_> {
         let Self(answer, name) = self;
         match answer {
             Permission::Allow => write!(f, "lets {name} run"),
-            Permission::Ask => write!(f, "asks a person before {name} runs"),
+            Permission::Ask => write!(f, "asks before {name} runs"),
             Permission::Deny => write!(f, "denies {name}"),
         }
     }

@@ -73,16 +73,16 @@ pub(super) fn check(policy: &Policy, kind: LayerKind, layer: &PolicyConfig) -> V
         );
     }
     for name in trust.keys() {
-        faults.add(&format!("trust.{name}"), "it says whom to trust");
+        faults.add(&format!("trust.{name}"), "it sets which tools are trusted");
     }
     check_taint(&faults, taint, &base.taint);
     if *health != HealthConfig::default() {
-        faults.add("health", "it is the deployment's to say which models fail");
+        faults.add("health", "only a deployment may set it");
     }
     for name in prices.keys() {
         faults.add(
             &format!("prices.\"{name}\""),
-            "it changes what money budgets count",
+            "it changes the costs that budgets count",
         );
     }
     let loosens = |(at, how): (String, String)| PolicyError::Loosens {
@@ -170,7 +170,7 @@ fn check_mode(faults: &Faults, at: &str, given: &ModeConfig, base: &ModeConfig) 
         base.after_untrusted.unwrap_or(Permission::Ask),
     );
     if remember.is_some_and(|given| given > base.remember.unwrap_or(Remember::Never)) {
-        faults.add(&format!("{at}.remember"), "it lets more be remembered");
+        faults.add(&format!("{at}.remember"), "it allows more to be remembered");
     }
     faults.at_most(
         at,
@@ -257,19 +257,16 @@ fn check_budget(faults: &Faults, at: &str, given: &BudgetConfig, base: &BudgetCo
 
 fn check_rule(faults: &Faults, at: &str, given: &RuleConfig, base: Option<&RuleConfig>) {
     if base.is_some() {
-        faults.add(
-            at,
-            "there is a rule of that name, which it would change; take another name",
-        );
+        faults.add(at, "it would change an existing rule; use another name");
     }
     if given.when.is_some() {
-        let why = "a layer knows no functions of the program";
+        let why = "a layer cannot name functions of the program";
         faults.add(&format!("{at}.when"), why);
     }
     if given.answer == Some(Permission::Allow) {
         faults.add(
             &format!("{at}.answer"),
-            "a rule of a layer may ask or deny, not allow",
+            "a rule in a layer may ask or deny, not allow",
         );
     }
 }

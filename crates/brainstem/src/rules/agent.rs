@@ -109,7 +109,7 @@ fn tool_of(at: &str, name: &AgentName, config: &AgentConfig) -> Result<ToolName,
         .parse()
         .map_err(|_| PolicyError::Contradiction {
             at: at.to_owned(),
-            why: "its name cannot be that of a tool; give it a tool_name",
+            why: "its name is not a valid tool name; set tool_name",
         })
 }
 
@@ -132,7 +132,7 @@ fn check_numbers(at: &str, config: &AgentConfig) -> Result<(), PolicyError> {
     {
         return Err(PolicyError::Contradiction {
             at: format!("{at}.fan_out"),
-            why: "the name of a list is 1 to 64 of A-Z a-z 0-9 _ -",
+            why: "the name of a list must be 1 to 64 of A-Z a-z 0-9 _ -",
         });
     }
     Ok(())
@@ -146,11 +146,11 @@ fn check_answer(at: &str, answer: &AnswerConfig) -> Result<(), PolicyError> {
     }
     let at = format!("{at}.answer.schema");
     let Some(schema) = &answer.schema else {
-        let values = "a JSON Schema of an object, or the file that holds it";
+        let values = "a JSON Schema of an object, or a file that contains one";
         return Err(PolicyError::IncompleteRule { at, values });
     };
     let object = schema.decode::<BTreeMap<String, IgnoredAny>>();
-    let why = "a schema is a JSON object";
+    let why = "a schema must be a JSON object";
     object
         .map(drop)
         .map_err(|_| PolicyError::Contradiction { at, why })

@@ -31,7 +31,7 @@ pub(crate) fn check_rule(
         return Err(missing(
             &at,
             "tools",
-            "patterns of names; [\"*\"] stands for all",
+            "patterns of tool names; [\"*\"] matches all",
         ));
     };
     check_lists(&at, config)?;
@@ -94,7 +94,7 @@ fn check_lists(at: &str, config: &RuleConfig) -> Result<(), PolicyError> {
         return Err(contradiction(
             at,
             key,
-            "an empty list matches nothing; leave it out",
+            "an empty list matches nothing; omit it",
         ));
     }
     let kinds = [
@@ -104,24 +104,23 @@ fn check_lists(at: &str, config: &RuleConfig) -> Result<(), PolicyError> {
     ];
     let kinds = kinds.into_iter().filter(|given| *given).count();
     if config.arguments.is_some() && kinds != 1 {
-        let why =
-            "it needs exactly one of paths, outside_root, hosts and commands to say what they hold";
+        let why = "exactly one of paths, outside_root, hosts and commands must be set, to say what the arguments hold";
         return Err(contradiction(at, "arguments", why));
     }
     if config.outside_root == Some(false) {
-        let why = "paths say which ones beneath the root; leave it out";
+        let why = "omit it, and use paths to match paths inside the root";
         return Err(contradiction(at, "outside_root", why));
     }
     if config.outside_root.is_some() && config.answer == Some(Permission::Allow) {
-        let why = "no rule may allow what leads out of the root";
+        let why = "no rule may allow paths outside the root";
         return Err(contradiction(at, "outside_root", why));
     }
     if config.outside_root.is_some() && config.paths.is_some() {
-        let why = "paths describe places beneath the root; make two rules of it";
+        let why = "paths are always inside the root; write two rules";
         return Err(contradiction(at, "outside_root", why));
     }
     if config.remember.is_some() && config.answer != Some(Permission::Ask) {
-        let why = "there is nothing to remember unless the rule asks";
+        let why = "only a rule that asks can remember answers";
         return Err(contradiction(at, "remember", why));
     }
     Ok(())

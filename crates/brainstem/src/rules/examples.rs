@@ -106,7 +106,7 @@ fn spec(
 ) -> Result<ToolSpec, PolicyError> {
     let plain = |name: &&String| name.parse::<ToolName>().is_ok();
     let Some(name) = example.tool.as_ref().or_else(|| tools.iter().find(plain)) else {
-        let why = "the rule names its tools with wildcards only: say which tool is called";
+        let why = "the rule names its tools only by wildcards: name the tool that is called";
         return Err(PolicyError::Contradiction {
             at: format!("{at}.tool"),
             why,
@@ -115,7 +115,7 @@ fn spec(
     let name = name.parse().map_err(|_| PolicyError::InvalidPattern {
         at: format!("{at}.tool"),
         pattern: crate::names::shown(name),
-        reason: "it is no tool's name".to_owned(),
+        reason: "it is not a valid tool name".to_owned(),
     })?;
     let class = example
         .class

@@ -273,7 +273,7 @@ impl<'a> Facts<'a> {
             }
             (all, _) => {
                 for part in all {
-                    part.mark("it has arguments beside it");
+                    part.mark("its arguments are given separately");
                     for text in more.iter().flatten().chain(&beside.found) {
                         part.add_roughly(text);
                     }
@@ -282,12 +282,12 @@ impl<'a> Facts<'a> {
         }
         if texts.is_unclear || parts.is_empty() {
             parts.push(Part::unclear(
-                "its arguments cannot be read in one way only",
+                "its arguments can be read in more than one way",
             ));
         } else if self.sets_variables() {
             parts
                 .iter_mut()
-                .for_each(|part| part.mark("it has variables beside it"));
+                .for_each(|part| part.mark("its variables are given separately"));
         }
         Some(parts)
     }

@@ -17,8 +17,7 @@ impl HostPattern {
         }
         let is_ipv6 = text.starts_with('[') && text.ends_with(']');
         if text.contains(['/', '@']) || text.contains(':') && !is_ipv6 {
-            let why =
-                "name the host alone: no scheme, port or path, and an IPv6 address in brackets";
+            let why = "write only the host, without scheme, port or path, and an IPv6 address in brackets";
             return Err(why.to_owned());
         }
         let (beneath, host) = match text.strip_prefix("*.") {
@@ -26,7 +25,7 @@ impl HostPattern {
             None => (false, text),
         };
         if host.contains('*') {
-            return Err("a * may only stand for everything in front of the first dot".to_owned());
+            return Err("a * may only stand for everything before the first dot".to_owned());
         }
         let host = Host::parse(host).map_err(|error| error.to_string())?;
         let host = named(&host);
@@ -112,7 +111,7 @@ mod tests {
         assert!(HostPattern::parse("[::1]").unwrap().matches("[::1]"));
         for pattern in ["https://x.example", "x.example:443", "x.example/a", "::1"] {
             let why = HostPattern::parse(pattern).unwrap_err();
-            assert!(why.starts_with("name the host alone"), "{pattern}: {why}");
+            assert!(why.starts_with("write only the host"), "{pattern}: {why}");
         }
         assert!(
             HostPattern::parse("EXAMPLE.org")

@@ -124,7 +124,7 @@ impl ToolAnswers {
         let class = match class {
             ToolClass::ReadOnly => (self.read_only, "reads"),
             ToolClass::Idempotent => (self.idempotent, "changes something"),
-            ToolClass::Irreversible => (self.irreversible, "may change something for good"),
+            ToolClass::Irreversible => (self.irreversible, "may change something permanently"),
         };
         let open_world = (self.open_world, "reaches outside this machine");
         let destructive = (self.destructive, "may destroy something");

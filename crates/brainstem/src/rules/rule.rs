@@ -14,7 +14,7 @@ use super::value::ValuePatterns;
 use crate::config::Permission;
 
 /// Why it is unknown whether a rule matches a call, worded as the end of a sentence.
-const IN_SEVERAL_WAYS: &str = "its arguments can be read in several ways";
+const IN_SEVERAL_WAYS: &str = "its arguments can be read in more than one way";
 
 /// Why it is unknown if a function should decide it.
 const NO_ANSWER: &str = "the function that the rule names gives no answer";

@@ -89,7 +89,7 @@ fn compared(pattern: &str) -> Option<Result<Comparison, String>> {
         .find_map(|(sign, relation)| Some((relation, pattern.strip_prefix(sign)?)))?;
     let with = Number::read(number.trim());
     let comparison = with.map(|with| Comparison { relation, with });
-    Some(comparison.ok_or_else(|| "what is compared is a number, as in \"> 100\"".to_owned()))
+    Some(comparison.ok_or_else(|| "only numbers can be compared, as in \"> 100\"".to_owned()))
 }
 
 impl Comparison {
@@ -169,6 +169,6 @@ mod tests {
         }
         assert!(!comparing.is_unclear("5") && !patterns(&["a*"]).unwrap().is_unclear("x"));
         let error = patterns(&["> much"]).unwrap_err().to_string();
-        assert!(error.contains("\"> much\" is no pattern"), "{error}");
+        assert!(error.contains("invalid pattern \"> much\""), "{error}");
     }
 }

@@ -383,7 +383,7 @@ fn a_decision_says_which_role_of_single_turns_does_not_serve_them_and_why() {
          after_calls_role = 'reasoning'",
     );
     let decision = in_chat(&policy, "a");
-    let told = "Role reasoning serves the turns that first_role is about, too, because role coding may not serve in mode moderate.";
+    let told = "Role reasoning also serves the turns that first_role is for, because role coding may not serve in mode moderate.";
     let about = |text: &str| {
         decision
             .reasons

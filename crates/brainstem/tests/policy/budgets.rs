@@ -47,7 +47,7 @@ fn a_run_gets_what_its_session_and_the_day_have_left() {
         Some(Duration::from_secs(180)),
         "the mode's is shorter"
     );
-    let whole = "At most 40000 tokens in all, set by the budget of a session of plan team.";
+    let whole = "At most 40000 tokens in total, set by the session budget of plan team.";
     assert!(
         fresh.reasons.iter().any(|reason| reason == whole),
         "{:?}",
@@ -57,7 +57,7 @@ fn a_run_gets_what_its_session_and_the_day_have_left() {
     assert_eq!(later.limits.max_tokens, Some(1_000));
     assert!(
         later.reasons.contains(
-            &"At most 1000 tokens in all, set by what is left for the session of plan team."
+            &"At most 1000 tokens in total, set by what is left of the session budget of plan team."
                 .to_owned()
         ),
         "{:?}",
@@ -117,7 +117,7 @@ fn a_budget_that_is_used_up_is_said_so_in_the_decision_and_is_no_error() {
     );
     assert_eq!(
         day.reply,
-        "I cannot work on this, because today's budget of money is used up. Please come back after midnight UTC, or ask for a larger budget."
+        "I cannot work on this because today's budget of money is used up. Please come back after midnight UTC, or ask for a larger budget."
     );
 }
 

@@ -66,7 +66,7 @@ fn every_example_and_case_is_run_and_each_that_fails_is_named() {
         failures,
         [
             "cases.toml:9: rules.no-network.match[1]: the rule does not match {\"command\":\"wget x\"}",
-            "a wrong expectation: expected allow, got ask: Mode moderate asks a person before run_command runs, because it may change something for good.",
+            "a wrong expectation: expected allow, got ask: Mode moderate asks before run_command runs, because it may change something permanently.",
         ]
     );
     let own = 2 + 5;
@@ -94,7 +94,7 @@ fn a_file_that_is_no_policy_is_refused() {
         assert!(message.contains(expected), "{message}");
     }
     let report = run("[[case]]\nname = 'empty'").unwrap();
-    assert_eq!(report.failures[0].message, "it expects nothing");
+    assert_eq!(report.failures[0].message, "the case expects nothing");
 }
 
 #[test]

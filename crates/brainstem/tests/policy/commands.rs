@@ -1112,7 +1112,7 @@ fn why_a_wildcard_does_not_stand_for_a_word_is_said() {
     };
     assert_eq!(
         reason,
-        "Rule look-around (neuraxis.toml:2) may concern this call, and what it does cannot be told, because it names a file out of the project's folder: so it asks a person before run_command runs. (`git diff /etc/passwd`)"
+        "Rule look-around (neuraxis.toml:2) asks before run_command runs: it is unclear whether the call matches, because it names a file outside the project's folder. (`git diff /etc/passwd`)"
     );
 }
 
@@ -1178,7 +1178,7 @@ fn a_rule_about_commands_of_tools_that_take_none_is_reported() {
     assert_eq!(
         told("'run_code'", ""),
         [
-            "rules.no.commands can never match: none of the rule's tools takes an argument named command, cmd, script; name the one that holds the command under arguments"
+            "rules.no.commands can never match: none of the rule's tools takes an argument named command, cmd, script; set arguments to the one that holds the command"
         ]
     );
     assert_eq!(told("'run_command'", "arguments = ['cmdline']").len(), 1);
@@ -1232,15 +1232,15 @@ fn the_author_of_a_rule_is_warned_of_patterns_that_write_or_read_elsewhere_or_ru
         policy.cautions()
     };
     for (pattern, part) in [
-        ("**", "every program there is"),
+        ("**", "every program;"),
         ("git log **", "--output"),
         ("git diff **", "--no-index"),
         ("cargo test **", "--manifest-path"),
         ("git push origin *", "FROM:TO"),
-        ("git log --output=x", "by --output=x"),
-        ("git submodule foreach **", "by foreach"),
-        ("git archive -o x", "by -o"),
-        ("go test -exec=sh ./x", "by -exec=sh"),
+        ("git log --output=x", "with --output=x"),
+        ("git submodule foreach **", "with foreach"),
+        ("git archive -o x", "with -o"),
+        ("go test -exec=sh ./x", "with -exec=sh"),
         ("find **", "still ask"),
         ("find . **", "-delete"),
         ("tar **", "still ask"),
@@ -1250,7 +1250,7 @@ fn the_author_of_a_rule_is_warned_of_patterns_that_write_or_read_elsewhere_or_ru
         ("svn **", "--diff-cmd"),
         ("helm template **", "--post-renderer"),
         ("gcc **", "-wrapper"),
-        ("split **", "by some options runs programs"),
+        ("split **", "with some options runs programs"),
         ("make **", "still ask"),
         ("npm **", "still ask"),
         ("env **", "runs the program that its arguments name"),
@@ -1258,7 +1258,7 @@ fn the_author_of_a_rule_is_warned_of_patterns_that_write_or_read_elsewhere_or_ru
         ("python3 -c *", "still ask"),
         ("python3 -m pip **", "still ask"),
         ("npm --prefix packages/a run **", "still ask"),
-        ("python3 -m pytest **", "by -m"),
+        ("python3 -m pytest **", "with -m"),
         ("rm **", "writes or removes"),
     ] {
         let found = cautions(pattern);
@@ -1288,7 +1288,7 @@ fn the_author_of_any_rule_is_warned_of_a_word_that_without_quotes_ends_a_command
         assert_eq!(found[0].0, "rules.r.commands");
         let said = &found[0].1;
         assert!(
-            said.starts_with("\"ls a; b\": a; is one word only where it stands in quotes"),
+            said.starts_with("\"ls a; b\": a; is one word only if it is quoted"),
             "{said}"
         );
     }
@@ -1313,7 +1313,7 @@ fn only_a_command_that_asks_for_the_network_is_said_to_reach_outside() {
     let usual = Policy::built_in();
     assert_eq!(
         reason(&usual, inside),
-        "Mode moderate asks a person before run_command runs, because it may change something for good and may destroy something."
+        "Mode moderate asks before run_command runs, because it may change something permanently and may destroy something."
     );
     assert!(reason(&usual, outside).contains("reaches outside this machine"));
     let permitted = "[modes.moderate.tools]\nirreversible = 'allow'\ndestructive = 'allow'";

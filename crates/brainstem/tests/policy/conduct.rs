@@ -25,7 +25,7 @@ fn a_simple_chat_goes_to_the_router_and_a_complex_one_to_reasoning_and_says_why(
     assert_eq!(complex.role, Role::REASONING);
     assert_eq!(
         complex.reasons[0],
-        "Role reasoning serves, set by channel chat for complex requests: 6 points (reasoning 6), from 4 on."
+        "Role reasoning serves, set by channel chat for complex requests: 6 points (reasoning 6), at least 4."
     );
     let complexity = complex.complexity.unwrap();
     assert_eq!(
@@ -131,13 +131,10 @@ fn a_role_that_the_request_names_checks_its_own_drafts_takes_over_from_nobody_an
         told(" serve"),
         ["Role reasoning serves, because the request asks for it."]
     );
-    assert_eq!(
-        told("stand in"),
-        ["Others may stand in for it: router, coding."]
-    );
+    assert_eq!(told("Fallback"), ["Fallback roles: router, coding."]);
     assert_eq!(
         told("the draft"),
-        ["Role reasoning checks the draft, because channel chat always does."]
+        ["Role reasoning checks the draft, because channel chat always checks drafts."]
     );
     assert!(told("takes over").is_empty(), "{:?}", decision.reasons);
 
@@ -148,7 +145,7 @@ fn a_role_that_the_request_names_checks_its_own_drafts_takes_over_from_nobody_an
     assert!(
         decision
             .reasons
-            .contains(&"After 2 failures in a row role reasoning takes over.".to_owned()),
+            .contains(&"After 2 failures in a row, role reasoning takes over.".to_owned()),
         "{:?}",
         decision.reasons
     );
@@ -213,8 +210,8 @@ fn the_tools_that_a_policy_names_by_mistake_are_found() {
     assert_eq!(
         messages,
         [
-            "channels.chat.tools: \"weather_*\" names no tool",
-            "rules.r.tools: \"reed_file\" names no tool (did you mean read_file?)"
+            "channels.chat.tools: \"weather_*\" matches no tool",
+            "rules.r.tools: \"reed_file\" matches no tool (did you mean read_file?)"
         ]
     );
 }
@@ -229,7 +226,7 @@ fn the_tools_there_are_are_listed_once_and_by_name_and_it_is_said_how_many_more_
     let few = ["write", "read", "write"].map(str::to_owned);
     assert_eq!(
         told(&few),
-        "rules.r.tools: \"zzz\" names no tool; known: read, write"
+        "rules.r.tools: \"zzz\" matches no tool; known: read, write"
     );
     let many: Vec<String> = (10..33).map(|number| format!("t{number}")).collect();
     let told = told(&many);
@@ -268,13 +265,13 @@ fn every_setting_of_an_agent_that_names_a_tool_is_checked_for_slips() {
     assert_eq!(
         told,
         [
-            "channels.chat.opening.gather.tool: \"curent_time\" names no tool (did you mean current_time?)",
-            "agents.a.tools: \"calculat\" names no tool (did you mean calculate?)",
-            "agents.a.stop_after: \"reed_file\" names no tool (did you mean read_file?)",
-            "agents.a.tool_choice.named: \"run_comand\" names no tool (did you mean run_command?)",
-            "agents.a.opening.gather.tool: \"curent_time\" names no tool (did you mean current_time?)",
-            "agents.a.results.curent_time: \"curent_time\" names no tool (did you mean current_time?)",
-            "agents.a.results.current_time.then.named: \"reed_file\" names no tool (did you mean read_file?)",
+            "channels.chat.opening.gather.tool: \"curent_time\" matches no tool (did you mean current_time?)",
+            "agents.a.tools: \"calculat\" matches no tool (did you mean calculate?)",
+            "agents.a.stop_after: \"reed_file\" matches no tool (did you mean read_file?)",
+            "agents.a.tool_choice.named: \"run_comand\" matches no tool (did you mean run_command?)",
+            "agents.a.opening.gather.tool: \"curent_time\" matches no tool (did you mean current_time?)",
+            "agents.a.results.curent_time: \"curent_time\" matches no tool (did you mean current_time?)",
+            "agents.a.results.current_time.then.named: \"reed_file\" matches no tool (did you mean read_file?)",
         ]
     );
 }
@@ -283,10 +280,8 @@ fn every_setting_of_an_agent_that_names_a_tool_is_checked_for_slips() {
 fn an_agent_that_a_tool_of_its_name_would_hide_from_those_that_may_call_it_is_found() {
     let tools = ["read_file".parse().unwrap(), "researcher".parse().unwrap()];
     assert!(Policy::built_in().hidden_agents(&tools).is_empty());
-    let named =
-        "agents.a.tool_name: nobody could call the agent: there is a tool named read_file already";
-    let own =
-        "agents.read_file: nobody could call the agent: there is a tool named read_file already";
+    let named = "agents.a.tool_name: the agent could not be called, because a tool named read_file already exists";
+    let own = "agents.read_file: the agent could not be called, because a tool named read_file already exists";
     for (text, told) in [
         (
             "[agents.main_thread]\nagents = ['a']\n[agents.a]\ntool_name = 'read_file'",

@@ -94,7 +94,7 @@ fn failures_in_a_row_hand_a_role_over_until_a_probe_succeeds() {
     assert_eq!((serving.role, serving.is_probe), (Role::ROUTER, false));
     assert_eq!(
         serving.reason.unwrap(),
-        "Role router serves, because the model of role reasoning failed 3 times; it is tried again in 30 s."
+        "Role router serves, because the model of role reasoning failed 3 times; that model is tried again in 30 s."
     );
 
     world.seconds = 30;
@@ -174,7 +174,12 @@ fn where_all_fail_the_wanted_one_serves() {
     }
     let serving = world.serving();
     assert_eq!((serving.role, serving.is_probe), (Role::REASONING, false));
-    assert!(serving.reason.unwrap().contains("because no other may"));
+    assert!(
+        serving
+            .reason
+            .unwrap()
+            .contains("because no other role may")
+    );
 }
 
 #[test]

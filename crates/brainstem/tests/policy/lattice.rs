@@ -105,7 +105,7 @@ fn what_tightens_holds_beneath_everything_that_follows() {
     let verdict = judge_in(&by_mode, &Mode::MODERATE, "run_command", git);
     assert_eq!(word(&verdict), "ask");
     assert!(
-        format!("{verdict:?}").contains("The project file asks a person before run_command runs"),
+        format!("{verdict:?}").contains("The project file asks before run_command runs"),
         "{verdict:?}"
     );
 

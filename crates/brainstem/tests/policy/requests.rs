@@ -145,7 +145,7 @@ fn a_role_that_the_mode_does_not_allow_never_serves() {
     assert_eq!(decision.allowed_roles, [Role::ROUTER]);
     assert_eq!(
         decision.reasons[0],
-        "Role router serves, because role reasoning, set by channel chat for complex requests: 4 points (reasoning 4), from 4 on, may not serve in mode cheap."
+        "Role router serves, because role reasoning, set by channel chat for complex requests: 4 points (reasoning 4), at least 4, may not serve in mode cheap."
     );
 
     let refusal = policy
@@ -204,7 +204,7 @@ fn a_health_check_without_its_tool_begins_directly_and_says_so() {
         ))
         .unwrap();
     assert_eq!(policy.profile(&decision).opening, Opening::Direct);
-    let reason = "It begins directly, because system_health is not on offer.".to_owned();
+    let reason = "The run begins directly, because system_health is not offered.".to_owned();
     assert!(decision.reasons.contains(&reason), "{:?}", decision.reasons);
 }
 

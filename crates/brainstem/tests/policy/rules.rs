@@ -57,7 +57,7 @@ fn patterns_of_paths_that_lead_out_of_the_root_or_are_not_normalized_are_reporte
     assert_eq!(
         told("paths", "/etc/**"),
         [
-            "rules.r.paths: \"/etc/**\" can never match: paths count from the root of the project, as in src/**; outside_root = true is for those that lead out of it"
+            "rules.r.paths: \"/etc/**\" can never match: paths are relative to the root of the project, such as src/**; to match paths outside the root, set outside_root = true"
         ]
     );
     for pattern in ["../**", "src/../x", "./src/**", "/", "**/.."] {
@@ -88,7 +88,7 @@ fn a_rule_compares_numbers_and_asks_about_what_is_none() {
     );
     let error = Policy::layered(wrong.unwrap()).unwrap_err().to_string();
     assert!(
-        error.starts_with("rules.r.values.amount: \">= much\" is no pattern"),
+        error.starts_with("rules.r.values.amount: invalid pattern \">= much\""),
         "{error}"
     );
 }

@@ -65,8 +65,7 @@ fn a_tool_that_the_decision_does_not_offer_is_denied_however_harmless() {
     assert_eq!(
         judge(&policy, &decision, &harmless),
         Verdict::Deny {
-            reason: "Tool read_file is not on offer on channel chat in mode exploratory."
-                .to_owned(),
+            reason: "Tool read_file is not offered on channel chat in mode exploratory.".to_owned(),
             rule: None,
         }
     );
@@ -99,7 +98,7 @@ fn a_rule_that_denies_whole_tools_is_named_as_what_keeps_them_from_being_on_offe
     assert_eq!(&*rule.name, "stop");
     assert!(reason.starts_with(&format!("Rule {rule} ")), "{reason}");
     let told =
-        format!("Rule {rule} denies these tools, so they are not on offer: list_files, read_file.");
+        format!("Rule {rule} denies these tools, so they are not offered: list_files, read_file.");
     assert!(decision.reasons.contains(&told), "{:?}", decision.reasons);
     let of_mode = "Mode moderate denies these tools";
     let blames_mode = decision.reasons.iter().any(|it| it.starts_with(of_mode));

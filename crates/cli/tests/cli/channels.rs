@@ -60,7 +60,7 @@ fn a_question_is_the_reply_to_what_names_nothing() {
         result["reply"]
             .as_str()
             .unwrap()
-            .ends_with("what you expect of me.")
+            .ends_with("the result you expect.")
     );
 }
 

@@ -176,7 +176,7 @@ fn a_policy_file_is_checked_with_its_place() {
     let typo = machine.run(["policy", "check", "typo.toml"]).stdout_of(1);
     assert!(
         typo.starts_with(
-            "typo.toml:3: rules.r.tools: \"reed_file\" names no tool (did you mean read_file?)"
+            "typo.toml:3: rules.r.tools: \"reed_file\" matches no tool (did you mean read_file?)"
         ),
         "{typo}"
     );
@@ -197,12 +197,12 @@ fn what_a_check_finds_is_said_once() {
     let said = machine.run(["policy", "check", "twice.toml"]).stdout_of(0);
     assert_eq!(said.matches("--no-index").count(), 1, "{said}");
     let again =
-        "twice.toml:8: warning: rules.b.commands: \"git log **\": as said of rules.a.commands\n";
+        "twice.toml:8: warning: rules.b.commands: \"git log **\": same as for rules.a.commands\n";
     assert!(said.contains(again), "{said}");
     let done = machine.run(["policy", "check", "typo.toml"]);
     assert!(done.stdout.starts_with("typo.toml:3: "), "{done:?}");
     assert!(
-        done.stdout.contains("\"run_comand\" names no tool"),
+        done.stdout.contains("\"run_comand\" matches no tool"),
         "{done:?}"
     );
     assert!(!done.stderr.contains("run_comand"), "{done:?}");
@@ -473,11 +473,11 @@ fn a_checked_policy_warns_of_commands_that_reach_elsewhere_and_refuses_rules_tha
     assert_eq!(about.len(), 2, "{warned}");
     assert!(warned.starts_with("rules.toml: a policy with "), "{warned}");
     assert!(
-        about[0].starts_with("rules.toml:5: warning: rules.look-around.commands: \"git log **\", \"git diff **\": by some options git writes files"),
+        about[0].starts_with("rules.toml:5: warning: rules.look-around.commands: \"git log **\", \"git diff **\": with some options, git writes files"),
         "{warned}"
     );
     assert!(
-        about[0].contains("no wildcard stands for --output, --no-index"),
+        about[0].contains("wildcards do not stand for --output, --no-index"),
         "{warned}"
     );
     let dead = machine.run(["policy", "check", "dead.toml"]).stdout_of(1);

@@ -508,14 +508,14 @@ fn a_rule_that_names_no_tool_is_an_error_in_every_command() {
         let complaint = machine.run(command).complaint(2);
         for part in [
             "neuraxis.toml:3:1: ",
-            "\"run_comand\" names no tool (did you mean run_command?)",
+            "\"run_comand\" matches no tool (did you mean run_command?)",
         ] {
             assert!(complaint.contains(part), "{command:?}: {complaint}");
         }
     }
     let done = machine.run(["doctor", "--offline"]);
     assert_eq!(done.code, Some(1), "{done:?}");
-    assert!(done.stdout.contains("names no tool"), "{done:?}");
+    assert!(done.stdout.contains("matches no tool"), "{done:?}");
     let channel = "[channels.chat]\ntools = ['curent_time']\n";
     let machine = Machine::new().with_file("neuraxis.toml", channel);
     let complaint = machine.run(["ask", "Hi"]).complaint(2);
@@ -542,7 +542,7 @@ fn a_tool_that_may_come_later_is_told_and_so_is_a_slip_of_an_untrusted_file() {
     let done = machine.run(["ask", "What time is it?"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(
-        done.stderr.contains("\"run_comand\" names no tool"),
+        done.stderr.contains("\"run_comand\" matches no tool"),
         "{done:?}"
     );
 }

@@ -42,7 +42,7 @@ async fn what_a_person_allowed_for_the_session_is_not_asked_again_in_it() {
     assert_eq!(*grant, Some(1));
     assert_eq!(
         reason.as_deref(),
-        Some("A person allowed it for the session (answer 1).")
+        Some("Remembered answer 1 allows it for the session.")
     );
     let elsewhere = world.calls_in("t", Mode::MODERATE, &[&[OTHER]]).await;
     assert_eq!(

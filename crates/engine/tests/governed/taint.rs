@@ -41,7 +41,7 @@ async fn after_words_of_strangers_writing_asks_again_and_the_verdict_says_why() 
     };
     assert_eq!(
         reason,
-        "Mode moderate asks a person before put runs, because the conversation holds untrusted content (from fetch)."
+        "Mode moderate asks before put runs, because the conversation holds untrusted content (from fetch)."
     );
     let untrusted: Vec<bool> = ran.results().iter().map(|it| it.untrusted).collect();
     assert_eq!(untrusted, [false, true, false, false]);

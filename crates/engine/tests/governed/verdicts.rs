@@ -43,7 +43,7 @@ async fn a_verdict_says_why_and_names_the_rule_with_its_file_and_line() {
             Some("secrets (neuraxis.toml:6)"),
         ),
         (
-            "Mode moderate asks a person before put runs, because it changes something.",
+            "Mode moderate asks before put runs, because it changes something.",
             None,
         ),
     ];

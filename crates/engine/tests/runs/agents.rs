@@ -163,7 +163,7 @@ fn an_agent_with_a_tool_that_there_is_not_is_refused() {
         .agent_tool(agent)
         .build()
         .unwrap_err();
-    let told = "agents.research.tools: \"gone\" names no tool";
+    let told = "agents.research.tools: \"gone\" matches no tool";
     assert!(error.to_string().starts_with(told), "{error}");
 }
 
@@ -193,7 +193,7 @@ fn every_setting_that_names_a_tool_is_refused_where_there_is_none_of_that_name()
         let look = ScriptedTool::echoing(spec("look").read_only());
         let builder = builder(ScriptedModel::new()).tool(Arc::new(look));
         let error = builder.agent(agent.build().unwrap()).build().unwrap_err();
-        let told = format!("agents.reader.{key}: \"lok\" names no tool (did you mean look?)");
+        let told = format!("agents.reader.{key}: \"lok\" matches no tool (did you mean look?)");
         assert!(error.to_string().starts_with(&told), "{error}");
     }
 }

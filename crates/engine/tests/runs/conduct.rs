@@ -424,7 +424,7 @@ async fn a_run_starts_no_more_agents_than_policy_or_program_let_it_and_the_decis
             RecordBody::Decision(decision) => decision
                 .reasons
                 .iter()
-                .any(|reason| reason.starts_with("At most 1 agents are started, set by")),
+                .any(|reason| reason.starts_with("At most 1 sub-agents are started, set by")),
             _ => false,
         });
         assert!(said, "{more}");

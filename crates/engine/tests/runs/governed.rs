@@ -59,7 +59,10 @@ async fn a_vague_request_that_begins_a_conversation_is_answered_with_a_question(
     heard.assert_valid(RunStatus::Done);
     assert_eq!(heard.result.finish_reason, Some(FinishReason::Clarify));
     assert!(
-        heard.result.reply.ends_with("say what you expect of me."),
+        heard
+            .result
+            .reply
+            .ends_with("describe the result you expect."),
         "{}",
         heard.result.reply
     );

@@ -269,7 +269,7 @@ async fn what_a_plan_allows_in_a_day_is_the_owner_s_over_all_keys() {
         (0, "No model is called: "),
         (
             2,
-            "At most 1 tool calls, set by what is left today of plan small.",
+            "At most 1 tool calls, set by what is left of today's budget of plan small.",
         ),
     ] {
         let client = Client::with_key(program.url(), &keys[at]);

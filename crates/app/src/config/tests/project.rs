@@ -195,7 +195,7 @@ fn it_keeps_nothing_off_the_record() {
     let change = &config.found().unwrap().changes()[0];
     assert_eq!(
         change.meaning,
-        "loosens the policy: it keeps off the record what is to be stored"
+        "loosens the policy: it does not store what must be stored"
     );
     let chat = trusted(text).load().unwrap();
     let chat = &chat.policy().config().channels[&Channel::CHAT];

@@ -143,12 +143,12 @@ pub(super) fn check_data(
     ];
     for (key, given, base) in kinds {
         if *given == Some(true) && base == Some(false) {
-            faults.add(&format!("{at}.{key}"), "it stores what is not to be stored");
+            faults.add(&format!("{at}.{key}"), "it stores what must not be stored");
         }
         if kind == LayerKind::Project && *given == Some(false) && base != Some(false) {
             faults.add(
                 &format!("{at}.{key}"),
-                "it keeps off the record what is to be stored",
+                "it does not store what must be stored",
             );
         }
     }

@@ -150,7 +150,7 @@ const RANGES: [&str; 3] = ["blame", "log", "show"];
 const OVERWRITES: [&str; 5] = ["delete", "force", "force-with-lease", "mirror", "prune"];
 
 /// What `git push` does with the words that no wildcard matches, worded as the end of a sentence.
-const PUSHES: &str = "it removes or overwrites branches, or names another one to write";
+const PUSHES: &str = "it removes or overwrites branches, or names another branch to write";
 
 /// Commands for which the word after `-m` or `--message`, or the text attached to it, is a message. The same is true of
 /// `stash push`, but `stash list` and `stash show` take the `-m` of `log`, and options after it.
@@ -283,8 +283,8 @@ impl<'a> GitCommand<'a> {
     /// Returns what else no wildcard of such a pattern matches, worded as the end of a list.
     pub(super) fn more(&self) -> &'static str {
         if self.name == "push" {
-            ", and what removes or overwrites branches or names another one: +BRANCH, :BRANCH, FROM:TO, -d, -f, --delete, --force, \
-             --force-with-lease, --mirror, --prune"
+            ", nor for what removes or overwrites branches or names another branch: +BRANCH, :BRANCH, FROM:TO, -d, -f, \
+             --delete, --force, --force-with-lease, --mirror, --prune"
         } else {
             ""
         }

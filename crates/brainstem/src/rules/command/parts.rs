@@ -158,7 +158,7 @@ impl Reader {
         let split = split(text);
         let is_control = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
         let flaw = if text.contains(is_control) {
-            Some("it holds control characters")
+            Some("it contains control characters")
         } else {
             split.flaw
         };

@@ -33,7 +33,7 @@ impl CommandPattern {
                 "backslashes"
             };
             return Err(format!(
-                "{} has {has}, which the shell takes away: write words without them; * stands for blanks, too",
+                "{} has {has}, which the shell removes: write words without them; * also matches spaces",
                 names::shown(word)
             ));
         }
@@ -42,7 +42,7 @@ impl CommandPattern {
             words.pop();
         }
         if words.iter().any(|word| word.contains("**")) {
-            return Err("** stands for any words, and only at the end".to_owned());
+            return Err("** matches any words and may only be at the end".to_owned());
         }
         if words.is_empty() && !has_rest {
             return Err("it is empty".to_owned());
@@ -51,18 +51,18 @@ impl CommandPattern {
         if let Some(word) = words.iter().find(|word| is_redirection(word)) {
             let shown = names::shown(word);
             return Err(format!(
-                "{shown} is a redirection, which is no part of what rules look at: leave it out"
+                "{shown} is a redirection, which rules do not look at: omit it"
             ));
         }
         for (index, word) in words.iter().enumerate() {
             if word == "\\;" {
-                let why = "; is written without its backslash, which the shell takes away: leave the backslash out";
+                let why = "the shell removes the backslash before ;: omit it";
                 return Err(why.to_owned());
             }
             let before = words.get(..index).unwrap_or_default();
             if OPERATORS.contains(&word.as_str()) && !(word == ";" && begins_list(before)) {
                 return Err(format!(
-                    "{word} stands between commands, each of which is judged on its own: give each a pattern of its own"
+                    "{word} separates commands, each of which is judged on its own: write a pattern for each"
                 ));
             }
         }
@@ -139,26 +139,26 @@ impl CommandPattern {
         let mut words = self.words.iter().filter(is_part);
         let word = names::shown(words.find(|word| joins_commands(word))?);
         Some(format!(
-            "{word} is one word only where it stands in quotes; without them each command is judged on its own, and has to have a \
-             pattern of its own"
+            "{word} is one word only if it is quoted; without quotes, each command is judged on its own and needs its \
+             own pattern"
         ))
     }
 
     /// Returns a warning for the author of a rule that allows such commands.
     pub(crate) fn caution(&self) -> Option<String> {
         let Some(first) = self.words.first().filter(|word| !word.contains('*')) else {
-            return Some("it allows every program there is; name those that are needed".to_owned());
+            return Some("it allows every program; name those that are needed".to_owned());
         };
         if changes_folder(first) {
-            let why = "the commands behind it run in another folder, and a rule that allows holds at the root alone, or in the \
-                       folders that its `cwd` names";
+            let why = "the commands after it run in another folder, but a rule that allows applies only in the root, or \
+                       in the folders that its `cwd` names";
             return Some(why.to_owned());
         }
         let known = program(first)?;
         let is_wild = self.has_rest || self.words.iter().any(|word| word.contains('*'));
         if is_wild && !self.may_vary(known) {
             return Some(format!(
-                "{}: a wildcard stands for none of its words, so that such commands still ask; write out what may run",
+                "{}: wildcards match none of its words, so such commands still ask; write out what may run",
                 known.about(first)
             ));
         }
@@ -168,7 +168,7 @@ impl CommandPattern {
             known.has_option(word) || git.is_some_and(|git| git.is_told_by(*index))
         });
         if let Some((_, word)) = named {
-            return Some(format!("by {word}, {}", known.about(first)));
+            return Some(format!("with {word}, {}", known.about(first)));
         }
         if !is_wild {
             return None;
@@ -177,7 +177,7 @@ impl CommandPattern {
         match known.kind {
             Kind::Writes => Some(format!("{why}; write out what it may do")),
             _ => Some(format!(
-                "by some options {why}: no wildcard stands for {}{}",
+                "with some options, {why}: wildcards do not stand for {}{}",
                 known.options(),
                 git.map_or("", |git| git.more())
             )),

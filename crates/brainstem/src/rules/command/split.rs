@@ -145,7 +145,7 @@ impl Splitter<'_> {
             _ if letter.is_control() => self.now.end_word(),
             _ if letter.is_whitespace() => {
                 self.now
-                    .mark("it has blanks that not all shells take for blanks");
+                    .mark("it has whitespace that not all shells treat as whitespace");
                 self.now.end_word();
             }
             _ => self.now.push(letter),

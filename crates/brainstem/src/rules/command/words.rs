@@ -33,9 +33,9 @@ pub(super) fn goes_elsewhere(word: &str, folder: Folder<'_>) -> Option<&'static 
         return Some("it names a file that decides what may run");
     }
     if names_secret(&word.to_lowercase(), &folder.base.to_lowercase()) {
-        return Some("it names a file that holds secrets as a rule");
+        return Some("it names a file that usually holds secrets");
     }
-    names_outside(word, folder).then_some("it names a file out of the project's folder")
+    names_outside(word, folder).then_some("it names a file outside the project's folder")
 }
 
 /// Returns whether a word names a file that usually contains secrets: as the word itself, after a character such as `:`

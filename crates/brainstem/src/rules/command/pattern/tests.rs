@@ -51,10 +51,10 @@ fn a_pattern_of_several_commands_is_refused() {
         "tar -x ; ls",
     ] {
         let why = CommandPattern::parse(pattern).unwrap_err();
-        assert!(why.contains("stands between commands"), "{pattern}: {why}");
+        assert!(why.contains("separates commands"), "{pattern}: {why}");
     }
     let why = CommandPattern::parse(r"find . -exec wc {} \;").unwrap_err();
-    assert!(why.contains("leave the backslash out"), "{why}");
+    assert!(why.contains("removes the backslash"), "{why}");
 }
 
 #[test]

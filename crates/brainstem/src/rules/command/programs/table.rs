@@ -384,7 +384,7 @@ pub(super) const PROGRAMS: &[Program] = &[
             "--runtime",
             "--hooks-dir",
         ],
-        why: "it runs programs elsewhere, with rights of its own",
+        why: "it runs programs elsewhere, with its own rights",
     },
     Program {
         names: &["terraform"],
@@ -432,7 +432,7 @@ pub(super) const PROGRAMS: &[Program] = &[
             "-O",
             "-x",
         ],
-        why: "it writes files, reads others than the repository's or runs programs",
+        why: "it writes files, reads files outside the repository, or runs programs",
     },
     Program {
         names: &["cargo"],
@@ -499,7 +499,7 @@ pub(super) const PROGRAMS: &[Program] = &[
             "-engine",
             "-writerand",
         ],
-        why: "it writes files, reads others or runs programs",
+        why: "it writes files, reads other files, or runs programs",
     },
     Program {
         names: &["iconv"],
@@ -601,7 +601,7 @@ pub(super) const PROGRAMS: &[Program] = &[
             "--command",
             "-R",
         ],
-        why: "it runs programs, or reads others than the repository's",
+        why: "it runs programs, or reads files outside the repository",
     },
     Program {
         names: &["pytest", "py.test"],
@@ -685,7 +685,7 @@ pub(super) const PROGRAMS: &[Program] = &[
             "load(",
             r"\u",
         ],
-        why: "it writes files or reads others",
+        why: "it writes files or reads other files",
     },
     Program {
         names: &["rg", "ripgrep", "ag", "ack", "bat", "batcat"],
@@ -761,7 +761,7 @@ pub(super) const PROGRAMS: &[Program] = &[
             "--post-file",
             "--body-file",
         ],
-        why: "it reaches out, and writes or sends files",
+        why: "it reaches the network, and writes or sends files",
     },
     Program {
         names: &[
@@ -784,6 +784,6 @@ pub(super) const PROGRAMS: &[Program] = &[
             "--to-command",
             "--plugin",
         ],
-        why: "it writes what its arguments name, and by some options runs programs",
+        why: "it writes what its arguments name, and with some options runs programs",
     },
 ];
