@@ -16,7 +16,7 @@ pub(crate) struct Cancelled;
 
 impl fmt::Display for Cancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("cancelled: the call was stopped before it was done")
+        f.write_str("cancelled: the call was stopped before it finished")
     }
 }
 

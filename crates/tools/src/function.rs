@@ -292,7 +292,7 @@ pub(crate) fn encode<Value: Serialize>(value: Value) -> Result<ToolOutput, ToolE
 #[non_exhaustive]
 pub enum DefinitionError {
     /// Not every provider accepts the name.
-    #[error("{name:?} cannot name a tool")]
+    #[error("{name:?} is not a valid tool name")]
     Name {
         /// The given name.
         name: String,

@@ -159,7 +159,7 @@ pub enum ProjectError {
     },
     /// The folder is one to which nothing may be written, or is inside one.
     #[error(
-        "the project folder {} is or lies in what nothing may be written to ({}); name the folder of the project itself",
+        "the project folder {} is, or is inside, something that must not be written to ({}); name the project's own folder",
         path.display(),
         PROTECTED_NAMES.join(", ")
     )]

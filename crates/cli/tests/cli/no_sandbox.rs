@@ -169,7 +169,10 @@ fn a_temporary_folder_that_cannot_be_made_is_named_and_no_way_around_the_sandbox
     let call = run(&["tools", "call", "run_command", EVERYTHING]).complaint(2);
     for said in [doctor, call] {
         let said: String = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(said.contains("folders in /nonexistent/tmp"), "{said}");
+        assert!(
+            said.contains("folder for commands in /nonexistent/tmp"),
+            "{said}"
+        );
         assert!(said.contains("TMPDIR"), "{said}");
         assert!(!said.contains("unconfined"), "{said}");
         assert!(!said.contains("a Linux kernel"), "{said}");

@@ -142,7 +142,7 @@ fn lines_that_an_error_quotes_have_all_their_blanks() {
     let patch = r#"{"patch": "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1 @@\n if x:\n-  y\n"}"#;
     let refused = machine.run(["tools", "call", "apply_patch", patch]);
     let complaint = refused.complaint(1);
-    let expected = r#"where it expects "  y\n", in line 2, the file has "    y\n""#;
+    let expected = r#"where the hunk expects "  y\n", in line 2, the file has "    y\n""#;
     assert!(complaint.contains(expected), "{complaint}");
 }
 

@@ -69,7 +69,7 @@ fn text_of(arguments: &Arguments) -> Result<String, ToolError> {
     let options = arguments.options.as_deref().unwrap_or_default();
     if options.len() > QUESTION_MAX_OPTIONS {
         return Err(ToolError::permanent(format!(
-            "there are {} options; propose {QUESTION_MAX_OPTIONS} at most",
+            "there are {} options; propose at most {QUESTION_MAX_OPTIONS}",
             options.len()
         )));
     }
@@ -87,7 +87,7 @@ fn bounded<'a>(what: &str, text: &'a str) -> Result<&'a str, ToolError> {
     }
     if text.chars().nth(QUESTION_MAX_CHARS).is_some() {
         return Err(ToolError::permanent(format!(
-            "{what} is longer than {QUESTION_MAX_CHARS} characters; ask more briefly"
+            "{what} is longer than {QUESTION_MAX_CHARS} characters; shorten it"
         )));
     }
     Ok(text)

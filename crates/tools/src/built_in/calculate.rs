@@ -135,7 +135,9 @@ fn calculated(expression: &str, bounds: &Bounds<'_>) -> Result<Result<String, St
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(STACK_BYTES);
         let calculating = thread.spawn_scoped(scope, calculate).map_err(|error| {
-            ToolError::temporary(format!("there is no thread to calculate on: {error}"))
+            ToolError::temporary(format!(
+                "cannot start a thread for the calculation: {error}"
+            ))
         })?;
         Ok(calculating
             .join()

@@ -77,7 +77,8 @@ fn update(plan: &mut Plan) -> Result<ToolOutput, ToolError> {
             step.status = Status::Done;
         }
     }
-    let encode = |failed| ToolError::permanent(format!("the plan cannot be kept: {failed}"));
+    let encode =
+        |failed| ToolError::permanent(format!("the plan cannot be written as JSON: {failed}"));
     let mut output = ToolOutput::new(JsonText::encode(&report(plan)).map_err(encode)?);
     let plan = JsonText::encode(&*plan).map_err(encode)?;
     output.signal = Some(ToolSignal::Plan { plan });
@@ -87,18 +88,18 @@ fn update(plan: &mut Plan) -> Result<ToolOutput, ToolError> {
 fn check(plan: &Plan) -> Result<(), ToolError> {
     if plan.steps.len() > PLAN_MAX_STEPS {
         return Err(ToolError::permanent(format!(
-            "the plan has {} steps; {PLAN_MAX_STEPS} are allowed, so put several into one",
+            "the plan has {} steps, but at most {PLAN_MAX_STEPS} are allowed; combine some",
             plan.steps.len()
         )));
     }
     for (number, step) in (1..).zip(&plan.steps) {
         if step.step.trim().is_empty() {
-            let message = format!("step {number} is empty; say what is to be done");
+            let message = format!("step {number} is empty; say what to do");
             return Err(ToolError::permanent(message));
         }
         if step.step.chars().nth(PLAN_MAX_STEP_CHARS).is_some() {
             return Err(ToolError::permanent(format!(
-                "step {number} is longer than {PLAN_MAX_STEP_CHARS} characters; say it more briefly"
+                "step {number} is longer than {PLAN_MAX_STEP_CHARS} characters; shorten it"
             )));
         }
     }

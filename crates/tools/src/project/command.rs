@@ -60,8 +60,8 @@ const CLOSED_FOLDERS: &str = " It cannot make, rename or remove anything directl
     keeps files of its own there: ";
 
 /// Added to the summary if git reports that it removed a file without replacing it.
-const FILE_IS_GONE: &str = " Git has removed the file whose filter failed: commit nothing before a person has brought it back, as by \
-                            `git checkout -- FILE`.";
+const FILE_IS_GONE: &str = " Git has removed the file whose filter failed: commit nothing until the user has restored \
+                            it, for example with `git checkout -- FILE`.";
 
 const GAPS: &str = " The kernel of this machine does not give the whole sandbox: ";
 
@@ -311,12 +311,12 @@ fn check(command: &str) -> Result<(), ToolError> {
     }
     if command.len() > COMMAND_MAX_BYTES {
         return Err(ToolError::permanent(format!(
-            "invalid_command: the command has more than {COMMAND_MAX_BYTES} bytes; write a script with write_file and run that"
+            "invalid_command: the command has more than {COMMAND_MAX_BYTES} bytes; write a script with write_file and run it"
         )));
     }
     if command.contains('\0') {
         return Err(ToolError::permanent(
-            "invalid_command: the command holds a NUL character",
+            "invalid_command: the command contains a NUL character",
         ));
     }
     Ok(())
@@ -386,16 +386,16 @@ fn about(aftermath: &Aftermath) -> String {
     [
         sentence(
             &aftermath.set_aside,
-            "appeared, which takes access to git: that was renamed, with `.set-aside` behind it.",
+            "appeared, which requires access to git: renamed with the suffix `.set-aside`.",
         ),
         sentence(
             &aftermath.named,
-            "appeared or came to lead elsewhere, which the user's git would read or run and only people make: that was renamed, \
-             with `.set-aside` behind it.",
+            "appeared or now leads elsewhere, which the user's git would read or run and only the user may create: \
+             renamed with the suffix `.set-aside`.",
         ),
         sentence(
             &aftermath.changed,
-            "changed, which the user's git reads or runs because its configuration names it: say so to the user.",
+            "changed, which the user's git reads or runs because its configuration names it: tell the user.",
         ),
     ]
     .concat()
@@ -404,7 +404,7 @@ fn about(aftermath: &Aftermath) -> String {
 /// Returns a sentence about a repository outside the project.
 fn out_of_reach(repository: &str) -> String {
     format!(
-        " The git repository of this folder, {repository}, is outside of the project: no command can write it, whatever \
+        " The git repository of this folder, {repository}, is outside the project: no command can write to it, whatever \
          access it has. Leave that to the user."
     )
 }
@@ -423,14 +423,13 @@ fn report(
     };
     let how = match (exit_code, signal) {
         (Some(code), _) => format!("ended with exit code {code}"),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
-        (None, None) => "was ended because its time was up".to_owned(),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
+        (None, None) => "was stopped because it timed out".to_owned(),
     };
     let command = one_line(command, MAX_QUOTED_CHARS);
     let mut summary = format!("`{command}` {how} after {:.1} s.", duration.as_secs_f64());
     if left_running {
-        summary
-            .push_str(" Something that it had started was still running, and was ended with it.");
+        summary.push_str(" Processes that it had started were still running and were stopped.");
     }
     summary.push_str(&about(&aftermath));
     Ran {

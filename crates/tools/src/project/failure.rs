@@ -111,8 +111,8 @@ impl fmt::Display for FileError {
         let path = quoted(self.name());
         match self {
             Self::RootGone => f.write_str(
-                "project_gone: the project folder was deleted or replaced while this program had it open, and is out of reach until \
-                 the program is started again (a server takes SIGHUP, too); say so to the user",
+                "project_gone: the project folder was deleted or replaced while this program had it open, and is \
+                 unavailable until the program is restarted (for a server, SIGHUP is enough); tell the user",
             ),
             Self::OutsideRoot { .. } => write!(
                 f,
@@ -131,7 +131,7 @@ impl fmt::Display for FileError {
             }
             Self::NotRegular { .. } => write!(
                 f,
-                "not_a_regular_file: {path} is neither a file nor a folder but, say, a pipe, socket or device; skip it"
+                "not_a_regular_file: {path} is neither a file nor a folder, but something like a pipe, socket or device; skip it"
             ),
             Self::Secret { .. } => write_secret(f, &path, "read"),
             Self::SecretTarget { .. } => write_secret(f, &path, "written"),
@@ -144,25 +144,26 @@ impl fmt::Display for FileError {
             Self::NamedByGit { .. } => write_protected(f, &path, NAMED_BY_GIT),
             Self::Own { .. } => write!(
                 f,
-                "out_of_reach: {path} belongs to this program itself; go on without it"
+                "out_of_reach: {path} belongs to this program itself; continue without it"
             ),
             Self::NotWritable { .. } => write!(
                 f,
-                "no_permission: {path} must not be written by the user that runs this program; go on without it"
+                "no_permission: the user who runs this program may not write {path}; continue without it"
             ),
             Self::NoFolder { .. } => write!(
                 f,
-                "no_folder: there is no folder {path}; set create_folders to true to have it made"
+                "no_folder: there is no folder {path}; set create_folders to true to create it"
             ),
             Self::Utf16 { .. } => write!(
                 f,
-                "is_utf_16: {path} is text in UTF-16, which this tool does not write; change it with a command that keeps the \
-                 encoding, or make it UTF-8 first, as with `iconv -f UTF-16 -t UTF-8`"
+                "is_utf_16: {path} is in UTF-16, which this tool does not write; change it with a command that keeps \
+                 the encoding, or convert it to UTF-8 first, for example with `iconv -f UTF-16 -t UTF-8`"
             ),
             Self::NotUtf8 { .. } => write!(
                 f,
                 "is_not_utf_8: {path} is not in UTF-8, and this tool writes nothing else; change it with a command that \
-                 keeps the encoding, or make it UTF-8 first, as with `iconv -f CP932 -t UTF-8` where it is in Shift-JIS"
+                 keeps the encoding, or convert it to UTF-8 first, for example with `iconv -f CP932 -t UTF-8` if it is \
+                 in Shift-JIS"
             ),
             Self::InvalidPatch { why } => write!(f, "invalid_patch: {why}"),
             Self::HunkMisfit { why, .. } => write!(f, "does_not_fit: {path}: {why}"),
@@ -173,7 +174,7 @@ impl fmt::Display for FileError {
             }
             Self::NoPermission { .. } => write!(
                 f,
-                "no_permission: {path} must not be read by the user that runs this program; go on without it"
+                "no_permission: the user who runs this program may not read {path}; continue without it"
             ),
             Self::InvalidPath { why, .. } => write!(f, "invalid_path: {path} {why}"),
             Self::InvalidPattern { why } => write!(f, "invalid_pattern: {why}"),
@@ -191,17 +192,16 @@ impl fmt::Display for FileError {
 }
 
 /// Why a file that would turn a folder into a repository is never written.
-const PART_OF_REPOSITORY: &str =
-    "with what is beside it git takes the folder for a repository and runs what that says";
+const PART_OF_REPOSITORY: &str = "with the files beside it, git would take the folder for a repository and run what it configures";
 
 /// Why a file that a repository's configuration names is never written.
 const NAMED_BY_GIT: &str =
-    "the configuration of the repository names it, and git reads or runs what it says";
+    "the configuration of the repository names it, and git reads or runs what it contains";
 
 fn write_protected(f: &mut fmt::Formatter<'_>, path: &str, why: &str) -> fmt::Result {
     write!(
         f,
-        "protected: {path} is never written, because {why}; only people change it"
+        "protected: {path} is never written, because {why}; only the user may change it"
     )
 }
 
@@ -209,7 +209,7 @@ fn write_secret(f: &mut fmt::Formatter<'_>, path: &str, done: &str) -> fmt::Resu
     let names = SECRET_FILES.join(", ");
     write!(
         f,
-        "secret_file: {path} is never {done}, because files named so hold secrets ({names}); go on without it"
+        "secret_file: {path} is never {done}, because files with such names hold secrets ({names}); continue without it"
     )
 }
 
@@ -231,7 +231,7 @@ fn was_put_back(left: &[String]) -> String {
         "no file was changed".to_owned()
     } else {
         format!(
-            "these files were changed and could not be put back: {}",
+            "these files were changed and could not be restored: {}",
             left.join(", ")
         )
     }
@@ -284,7 +284,7 @@ impl FileError {
             io::ErrorKind::IsADirectory => Self::IsFolder { path },
             io::ErrorKind::InvalidFilename => Self::InvalidPath {
                 path,
-                why: "is too long or not a possible name",
+                why: "is too long or not a valid name",
             },
             _ => Self::Io { path, source },
         }

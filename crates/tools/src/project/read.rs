@@ -134,7 +134,7 @@ fn read(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<File, 
             },
             None => FileError::TooBig {
                 what: format!(
-                    "start_line {start} is not within the first {} of {path:?}, and read_file reads no further; use a \
+                    "start_line {start} is not within the first {} of {path:?}, the most that read_file reads; use a \
                      command such as `sed -n '{start},{}p'`",
                     size(lines::READ_MAX_SCANNED_BYTES),
                     window.past_last.saturating_sub(1)
@@ -189,7 +189,7 @@ fn report(path: String, bytes: u64, content: Content, window: Window, excerpt: E
     };
     let more = total_lines.is_none_or(|total| end_line < total);
     let next_start_line = more.then(|| end_line + 1);
-    let of_all = total_lines.map_or_else(|| "more than can be counted".to_owned(), grouped);
+    let of_all = total_lines.map_or_else(|| "an unknown number".to_owned(), grouped);
     let mut summary = match end_line {
         0 => format!("{path} is empty."),
         _ => format!(
@@ -202,9 +202,9 @@ fn report(path: String, bytes: u64, content: Content, window: Window, excerpt: E
     summary.push_str(match (content, lossy) {
         (Content::Utf16, false) => " The file is in UTF-16.",
         (Content::Utf16, true) => {
-            " The file is in UTF-16. Some bytes are not UTF-16 and shown as \u{fffd}."
+            " The file is in UTF-16. Some bytes are not UTF-16 and are shown as \u{fffd}."
         }
-        (_, true) => " Some bytes are not UTF-8 and shown as \u{fffd}.",
+        (_, true) => " Some bytes are not UTF-8 and are shown as \u{fffd}.",
         (_, false) => "",
     });
     let hint = hint(next_start_line, &cut_lines, window);
@@ -225,7 +225,7 @@ fn report(path: String, bytes: u64, content: Content, window: Window, excerpt: E
 }
 
 fn hint(next: Option<u64>, cut: &[LongLine], window: Window) -> Option<String> {
-    let rest = next.map(|line| format!("for what follows, call again with start_line {line}"));
+    let rest = next.map(|line| format!("to read on, call again with start_line {line}"));
     let line = cut.first().map(|cut| {
         let column = window.column.saturating_add(lines::READ_MAX_LINE_CHARS);
         format!("for the rest of line {0}, call again with start_line {0}, line_count 1, start_column {column}", cut.line)

@@ -161,7 +161,7 @@ impl ProjectRoot {
         if asked.contains('\0') {
             return Err(FileError::InvalidPath {
                 path: asked.to_owned(),
-                why: "holds a NUL character",
+                why: "contains a NUL character",
             });
         }
         let path = Path::new(asked);

@@ -238,7 +238,7 @@ impl<'a> SearchRun<'a> {
             .map(|hit| format!("{}:{}", hit.path, hit.line));
         let summary = match total_hits {
             0 if files.files_searched == 0 && files.binary_files > 0 => {
-                "Only binary files; none was searched.".to_owned()
+                "Only binary files, which are not searched.".to_owned()
             }
             0 => format!("No hits in {place}."),
             _ => format!(
@@ -289,8 +289,8 @@ impl FilesSeen {
         }
         if self.not_utf_8_files > 0 {
             hints.push(format!(
-                "words that are not ASCII cannot be found in {}, not being in UTF-8; a command such as \
-                 `iconv -f CP932 -t UTF-8`, for Shift-JIS, shows the text",
+                "non-ASCII words cannot be found in {} not encoded in UTF-8; a command such as `iconv -f CP932 -t \
+                 UTF-8`, for Shift-JIS, shows the text",
                 count(self.not_utf_8_files, "file", "files")
             ));
         }

@@ -120,7 +120,7 @@ impl Target {
                 });
             }
             if !matches!(first, Component::Normal(_)) || has_dots(&missing) {
-                return Err(invalid("leads through `..` of folders that are not there"));
+                return Err(invalid("uses `..` below a folder that does not exist"));
             }
         }
         let dir = open(root, &there).map_err(|error| match FileError::from_io(&there, error) {
@@ -132,7 +132,7 @@ impl Target {
             .next()
             .map_or(name, |first| first.as_os_str());
         if dir.symlink_metadata(next).is_ok() {
-            return Err(invalid("leads through a symlink that leads nowhere"));
+            return Err(invalid("leads through a broken symlink"));
         }
         Self {
             path: there.join(missing).join(name),
@@ -350,13 +350,13 @@ fn check_name(asked: &str) -> Result<(), FileError> {
         why,
     };
     if asked.chars().any(char::is_control) {
-        return Err(invalid("holds control characters"));
+        return Err(invalid("contains control characters"));
     }
     if asked.trim() != asked {
-        return Err(invalid("begins or ends with a blank"));
+        return Err(invalid("begins or ends with whitespace"));
     }
     if asked.ends_with('/') {
-        return Err(invalid("ends with `/`, as folders do; name a file"));
+        return Err(invalid("ends with `/`, like a folder; name a file"));
     }
     Ok(())
 }

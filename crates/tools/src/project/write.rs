@@ -89,7 +89,7 @@ fn target(root: &ProjectRoot, arguments: &Arguments) -> Result<(Target, Vec<u8>)
     if content.len() > WRITE_MAX_BYTES {
         return Err(FileError::TooBig {
             what: format!(
-                "the content has {} bytes, more than {}; write it in several files",
+                "the content has {} bytes, more than {}; split it into several files",
                 grouped(content.len() as u64),
                 grouped(WRITE_MAX_BYTES as u64)
             ),
@@ -222,9 +222,9 @@ fn report(target: &Target, change: Change, content: &str) -> Written {
     );
     let bytes_before = target.existing.as_ref().map(|existing| existing.bytes);
     let summary = match (change, bytes_before) {
-        (Change::Unchanged, _) => format!("{path} has this content already ({size})."),
+        (Change::Unchanged, _) => format!("{path} already has this content ({size})."),
         (_, Some(before)) => format!(
-            "Replaced {path}: it has {size} now and had {}.",
+            "Replaced {path}: it now has {size} and had {} before.",
             count(before, "byte", "bytes")
         ),
         (_, None) => format!("Created {path} with {size}."),

@@ -85,8 +85,8 @@ pub(super) fn protected() -> Result<Found, String> {
     let (found, looked_at) = find(Path::new("."), MAX_ENTRIES);
     if looked_at > MAX_ENTRIES {
         return Err(format!(
-            "the project has more than {MAX_ENTRIES} files and folders, too many to find its repositories; name a folder \
-             within it as tools.root"
+            "the project has more than {MAX_ENTRIES} files and folders, too many to search for repositories; set \
+             tools.root to a folder inside it"
         ));
     }
     Ok(found)

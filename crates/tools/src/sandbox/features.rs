@@ -42,19 +42,19 @@ impl SandboxFeature {
     #[must_use]
     pub const fn without(self) -> &'static str {
         match self {
-            Self::Processes => "commands see the processes of others",
+            Self::Processes => "commands can see other processes",
             Self::Files => {
-                "commands can change permissions, owners and times of files outside the project that the user owns; to close \
-                 `.git` and `neuraxis.toml`, they can make, rename and remove nothing directly in the folders of these; and \
-                 access to git is refused"
+                "commands can change permissions, owners and times of the user's files outside the project; to protect \
+                 `.git` and `neuraxis.toml`, commands cannot create, rename or remove anything directly in their \
+                 folders; and access to git is refused"
             }
             Self::SharedMemory => "commands have no System V shared memory",
             Self::Network => {
-                "commands have no loopback: without access to the network they have no sockets at all"
+                "commands have no loopback: without access to the network, they have no sockets at all"
             }
             Self::SystemCalls => {
-                "commands can connect to Unix sockets, such as that of Docker or of a desktop session, and start programs \
-                 outside the sandbox through them; where there is no network namespace, they reach the network, too"
+                "commands can connect to Unix sockets, such as those of Docker or a desktop session, and start programs \
+                 outside the sandbox through them; without a network namespace, they also reach the network"
             }
         }
     }
@@ -94,7 +94,7 @@ impl SandboxFeatures {
     pub fn gaps(&self) -> impl Iterator<Item = &'static str> {
         let signals = (self.landlock < LANDLOCK_WITH_SIGNALS
             && !self.has(SandboxFeature::Processes))
-        .then_some("commands can send signals to other processes of the user");
+        .then_some("commands can send signals to the user's other processes");
         let missing = self.missing.iter().map(|(feature, _)| feature.without());
         missing.chain(signals)
     }
@@ -142,9 +142,9 @@ fn found() -> Result<&'static SandboxFeatures, NoSandbox> {
         Ok(Reply::Refused(why)) => Err(NoSandbox::Missing(why)),
         Ok(Reply::Failed(why)) => failed(why),
         Ok(Reply::Ended(_) | Reply::NoShell) => {
-            failed("the sandbox's helper answered something else".to_owned())
+            failed("the sandbox helper gave an unexpected answer".to_owned())
         }
-        Err(error) => failed(format!("the sandbox's helper cannot be started: {error}")),
+        Err(error) => failed(format!("cannot start the sandbox helper: {error}")),
     });
     found.as_ref().map_err(Clone::clone)
 }
@@ -153,6 +153,6 @@ fn found() -> Result<&'static SandboxFeatures, NoSandbox> {
 fn found() -> Result<&'static SandboxFeatures, NoSandbox> {
     let system = std::env::consts::OS;
     Err(NoSandbox::Missing(format!(
-        "the sandbox is made of what the Linux kernel has, and this is {system}"
+        "the sandbox needs Linux, and this is {system}"
     )))
 }

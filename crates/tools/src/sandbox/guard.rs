@@ -207,7 +207,7 @@ impl Guard {
         let shown = path.strip_prefix(".").unwrap_or(path).display();
         match self.rename(path).or_else(|| self.rename_in_open(path)) {
             Some(()) => shown.to_string(),
-            None => format!("{shown} (it is still there: it cannot be renamed)"),
+            None => format!("{shown} (still there, because it cannot be renamed)"),
         }
     }
 
@@ -237,7 +237,7 @@ impl Guard {
 
 /// Finds what is named in the project by the configurations of its repositories and of the repositories around it.
 fn named(protected: &[PathBuf]) -> Result<Named, String> {
-    let top = env::current_dir().map_err(|error| format!("where is the project? {error}"))?;
+    let top = env::current_dir().map_err(|error| format!("cannot find the project: {error}"))?;
     let within = protected.iter().filter_map(|path| path.parent());
     let within = within.map(|folder| top.join(folder));
     let work_trees: BTreeSet<PathBuf> = within.chain(top.ancestors().map(Path::to_owned)).collect();

@@ -77,7 +77,7 @@ pub fn use_sandbox_helper(program: impl Into<PathBuf>) {
 pub(super) fn program() -> Result<PathBuf, String> {
     let named = HELPER.get().cloned();
     named.ok_or_else(|| {
-        "this program does not call neuraxis_tools::run_sandbox_helper first in its main, so nothing can confine commands"
+        "this program does not call neuraxis_tools::run_sandbox_helper first in its main, so commands cannot be confined"
             .to_owned()
     })
 }
@@ -214,12 +214,12 @@ impl Running {
             Ok(Reply::Refused(why)) => Err(refused(&why)),
             Ok(Reply::Failed(why)) => Err(failed(&io::Error::other(why))),
             Ok(Reply::NoShell) => Err(ToolError::permanent(format!(
-                "no_shell: there is no {} here, by which commands are run; go on without commands",
+                "no_shell: there is no {} here to run commands with; continue without commands",
                 inside::SHELL
             ))),
-            Ok(Reply::Found { .. }) | Err(_) => Err(ToolError::new(
-                "the command was lost: its supervisor was ended",
-            )),
+            Ok(Reply::Found { .. }) | Err(_) => {
+                Err(ToolError::new("the command was lost: its supervisor ended"))
+            }
         }
     }
 
@@ -235,7 +235,7 @@ impl Running {
 
 fn refused(why: &str) -> ToolError {
     ToolError::permanent(format!(
-        "no_sandbox: commands cannot be confined here, so none is run: {why}; go on without it"
+        "no_sandbox: commands cannot be confined here, so none run: {why}; continue without commands"
     ))
 }
 

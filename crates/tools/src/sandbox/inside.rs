@@ -54,7 +54,8 @@ fn work(order: Order) -> Result<Reply, String> {
         let missing = confinement.missing;
         return Ok(Reply::Found { landlock, missing });
     };
-    let project = env::current_dir().map_err(|error| format!("where is the project? {error}"))?;
+    let project =
+        env::current_dir().map_err(|error| format!("cannot find the project: {error}"))?;
     confinement.enter(&project, &temporary, Some(&run))?;
     Ok(match execute(&run.command, &run.access) {
         Ok(ended) => Reply::Ended(ended),
@@ -109,7 +110,7 @@ impl Confinement {
             closed = Closed::default();
         } else if run.is_some_and(|run| run.access.contains(&Access::Git)) {
             return Err(
-                "access to git takes a mount namespace, which this machine does not give"
+                "access to git needs a mount namespace, which this machine does not provide"
                     .to_owned(),
             );
         }
@@ -119,7 +120,7 @@ impl Confinement {
         let landlock = files::confine(&reach(project, temporary, devices, closed, run));
         let landlock = landlock.map_err(|error| error.to_string())?;
         self.check_landlock(landlock)?;
-        privileges::give_up().map_err(|error| format!("privileges cannot be given up: {error}"))?;
+        privileges::give_up().map_err(|error| format!("cannot drop privileges: {error}"))?;
         let access = run.map(|run| run.access.clone()).unwrap_or_default();
         let features = self.wanted.clone();
         self.put(SandboxFeature::SystemCalls, || {
@@ -153,13 +154,13 @@ impl Confinement {
     fn check_landlock(&self, version: u32) -> Result<(), String> {
         if version == 0 {
             return Err(
-                "this kernel has no Landlock, or it is switched off; it takes Linux 5.13 or newer"
+                "this kernel has no Landlock, or it is turned off; Linux 5.13 or newer is needed"
                     .to_owned(),
             );
         }
         if version < LANDLOCK_WITH_TRUNCATE && !self.has(SandboxFeature::Files) {
-            return Err("without a mount namespace it takes Linux 6.2 or newer: before that, a command could empty any file \
-                of the user"
+            return Err("without a mount namespace, Linux 6.2 or newer is needed: on older kernels, a command could \
+                empty any of the user's files"
                 .to_owned());
         }
         Ok(())
@@ -182,7 +183,7 @@ fn go_to(project: &Path, run: &Run) -> Result<(), String> {
             Ok(found) if Identity::from(&found) == meant => {}
             Ok(_) => {
                 return Err(format!(
-                    "the folder {} was replaced meanwhile",
+                    "the folder {} was replaced in the meantime",
                     path.display()
                 ));
             }

@@ -40,6 +40,6 @@ pub(super) fn bring_up_loopback() -> io::Result<()> {
                 Err(io::Error::from_raw_os_error(code.saturating_neg()))
             }
         }
-        _ => Err(io::Error::other("the kernel's answer is not understood")),
+        _ => Err(io::Error::other("the kernel gave an unexpected answer")),
     }
 }

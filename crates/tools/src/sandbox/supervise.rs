@@ -60,8 +60,8 @@ fn serve(program: &Channel, mut order: Order) -> io::Result<Reply> {
         .map_err(|error| {
             let place = Path::new(&order.temporary).display();
             io::Error::other(format!(
-                "commands have their temporary folders in {place}, and none can be made there ({error}): make it writable, or \
-                 name another folder in TMPDIR"
+                "cannot create a temporary folder for commands in {place} ({error}): make {place} writable, or set \
+                 TMPDIR to another folder"
             ))
         })?;
     let guard = match order.run.as_mut().map(Guard::before).transpose() {
@@ -164,7 +164,7 @@ fn wait(program: &Channel, inside: &mut Channel) -> io::Result<Reply> {
     }
     inside
         .read()?
-        .ok_or_else(|| io::Error::other("the process that runs it was ended"))
+        .ok_or_else(|| io::Error::other("the process that runs the command ended"))
 }
 
 /// Removes the temporary folder, even if a command removed its own permissions for the contents.

@@ -102,7 +102,7 @@ async fn with_landlock_alone_files_are_written_in_the_project_but_not_what_is_cl
     assert!(
         refused
             .message
-            .contains("access to git takes a mount namespace"),
+            .contains("access to git needs a mount namespace"),
         "{}",
         refused.message
     );

@@ -172,12 +172,11 @@ async fn a_hunk_that_fits_in_several_places_but_not_in_its_own_is_refused_with_t
     let patch = change("@@ -99,3 +99,3 @@\n x\n-old\n+new\n y\n");
     assert_eq!(
         refusal(&project, &patch).await,
-        "does_not_fit: \"a.txt\": hunk 1 of 1 (@@ -99,3 @@) fits in more than one place, and not at its own line: at the lines \
-         1, 4, 7, 10, 13, 16, 19, 22 and 92 more; give it the right line, or more lines around the change"
+        "does_not_fit: \"a.txt\": hunk 1 of 1 (@@ -99,3 @@) fits in more than one place, and not at its own line number: at lines 1, 4, 7, 10, 13, 16, 19, 22 and 92 more; give the right line number, or more lines around the change"
     );
     let message = refusal(&project, &change("@@ -400,0 +401 @@\n+new\n")).await;
     assert!(
-        message.contains("its own line is not in the file, which has 300 lines"),
+        message.contains("its line number is not in the file, which has 300 lines"),
         "{message}"
     );
     assert_eq!(read(&project, "a.txt"), file);
@@ -307,8 +306,7 @@ async fn a_hunk_that_does_not_fit_is_named_with_the_nearest_lines_and_nothing_is
                  one\n-two\n+TWO\n@@ -4,3 +4,3 @@\n four\n-fife\n+FIVE\n six\n";
     assert_eq!(
         refusal(&project, patch).await,
-        "does_not_fit: \"b.txt\": hunk 2 of 2 (@@ -4,3 @@) does not fit. It resembles line 4 most, but where it expects \
-         \"fife\\n\", in line 5, the file has \"five\\n\". There:\n4: four\n5: five\n6: six"
+        "does_not_fit: \"b.txt\": hunk 2 of 2 (@@ -4,3 @@) does not fit. The closest match begins at line 4, but where the hunk expects \"fife\\n\", in line 5, the file has \"five\\n\". The file there:\n4: four\n5: five\n6: six"
     );
     let nowhere = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,1 @@\n-alpha\n-beta\n+x\n";
     assert_eq!(
@@ -339,7 +337,7 @@ async fn what_is_no_patch_or_contradicts_the_files_is_said() {
         ),
         (
             "--- a/new.txt\n+++ b/new.txt\n@@ -0,0 +1 @@\n+x\n",
-            "invalid_patch: there is no \"new.txt\" in the project; to make it, write `--- /dev/null` in place of `--- a/new.txt`",
+            "invalid_patch: there is no \"new.txt\" in the project; to create it, write `--- /dev/null` instead of `--- a/new.txt`",
         ),
         (
             "--- a/a.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+x\n",
@@ -351,11 +349,11 @@ async fn what_is_no_patch_or_contradicts_the_files_is_said() {
         ),
         (
             "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+x\n",
-            "invalid_patch: it makes \"a.txt\", which is there already",
+            "invalid_patch: it creates \"a.txt\", which already exists",
         ),
         (
             "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1,3 @@\n+x\n\n+y\n",
-            "invalid_patch: it makes \"new.txt\", and each line of a new file begins with `+`, empty ones too",
+            "invalid_patch: it creates \"new.txt\", and each line of a new file must begin with `+`, even an empty one",
         ),
         (
             "--- a/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n",
@@ -375,7 +373,7 @@ async fn what_is_no_patch_or_contradicts_the_files_is_said() {
         ),
         (
             "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc/passwd\n",
-            "invalid_patch: \"l\" is not a regular file there",
+            "invalid_patch: it does not treat \"l\" as a regular file",
         ),
         (
             "diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 100755\n",
@@ -415,8 +413,7 @@ async fn an_empty_file_is_deleted_without_hunks_where_its_name_stands_in_the_lin
     let by_git = "diff --git a/empty b/empty\ndeleted file mode 100644\nindex e69de29..0000000\n";
     assert_eq!(
         refusal(&project, by_git).await,
-        "invalid_patch: \"empty\" is deleted without its name; write `--- a/empty` and `+++ /dev/null` as well, for an empty \
-         file without hunks"
+        "invalid_patch: \"empty\" is deleted without a file name line; also write `--- a/empty` and `+++ /dev/null`, for an empty file without hunks"
     );
     let message = refusal(&project, "--- a/full\n+++ /dev/null\n").await;
     assert!(
@@ -454,13 +451,16 @@ async fn no_file_is_changed_that_is_named_in_the_first_line_of_git_alone() {
         assert_eq!(
             refusal(&project, &patch).await,
             format!(
-                "invalid_patch: the hunks of {path:?} have no names; write `--- a/{path}` and `+++ b/{path}` before them"
+                "invalid_patch: the hunks of {path:?} have no file name lines; write `--- a/{path}` and `+++ b/{path}` before them"
             )
         );
     }
     let delete = "diff --git a/a.txt b/a.txt\ndeleted file mode 100644\n@@ -1 +0,0 @@\n-one\n";
     let message = refusal(&project, delete).await;
-    assert!(message.contains("deleted without its name"), "{message}");
+    assert!(
+        message.contains("deleted without a file name line"),
+        "{message}"
+    );
     assert_eq!(read(&project, "a.txt"), POEM);
     assert!(!project.path("new.txt").exists());
 }
@@ -471,7 +471,7 @@ async fn a_patch_is_refused_when_a_line_of_it_would_be_lost() {
     for (patch, expected) in [
         (
             "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+ONE\n# Then:\n@@ -3 +3 @@\n-three\n+THREE\n",
-            "line 7 of the patch, \"@@ -3 +3 @@\", is cut off by a line before it that belongs to no hunk, \"# Then:\"",
+            "line 7 of the patch, \"@@ -3 +3 @@\", is cut off by an earlier line that belongs to no hunk, \"# Then:\"",
         ),
         (
             "@@ -3 +3 @@\n-three\n+THREE\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+ONE\n",
@@ -480,7 +480,7 @@ async fn a_patch_is_refused_when_a_line_of_it_would_be_lost() {
         (
             "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+ONE\n--- a/b.txt\n+++ b/b.txt\n@@ \
              -1 +1 @@\n-one\n+ONE\n",
-            "line 7 of the patch, \"--- a/b.txt\", has no line `diff --git` before it",
+            "line 7 of the patch, \"--- a/b.txt\", has no `diff --git` line before it",
         ),
         (
             "--- a/a.txt\n+++ b/a.txt\n-one\n+ONE\n",
@@ -492,23 +492,23 @@ async fn a_patch_is_refused_when_a_line_of_it_would_be_lost() {
         ),
         (
             "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1,4 @@\n+one\n+two\nthree\nfour\n",
-            "line 6 of the patch, \"three\", begins with none of blank, `+` and `-`; begin it with one",
+            "line 6 of the patch, \"three\", does not begin with a space, `+` or `-`; add one",
         ),
         (
             "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1,4 @@\n one\n+b\nc\nd\n",
-            "line 6 of the patch, \"c\", begins with none of blank, `+` and `-`",
+            "line 6 of the patch, \"c\", does not begin with a space, `+` or `-`",
         ),
         (
             "--- a/a.txt\n+++ b/a.txt\n@@ -1,9 +1,1 @@\n-one\ntwo\n-three\n",
-            "line 5 of the patch, \"two\", begins with none of blank, `+` and `-`",
+            "line 5 of the patch, \"two\", does not begin with a space, `+` or `-`",
         ),
         (
             "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1,4 @@\n+one\n\nFrom two\n+three\n",
-            "line 6 of the patch, \"From two\", begins with none of blank, `+` and `-`",
+            "line 6 of the patch, \"From two\", does not begin with a space, `+` or `-`",
         ),
         (
             "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+ONE\ntwo\n+three\n",
-            "line 7 of the patch, \"+three\", is cut off by a line before it that belongs to no hunk, \"two\"; begin that one with",
+            "line 7 of the patch, \"+three\", is cut off by an earlier line that belongs to no hunk, \"two\"; begin that line with",
         ),
     ] {
         let message = refusal(&project, patch).await;
@@ -550,15 +550,15 @@ async fn a_hunk_without_a_line_of_its_own_goes_where_its_lines_are_and_nowhere_e
     for (hunks, expected) in [
         (
             "@@\n x\n-old\n+new\n",
-            "hunk 1 of 1 (@@ @@) fits in more than one place, and not at its own line: at the lines 1, 3;",
+            "hunk 1 of 1 (@@ @@) fits in more than one place, and not at its own line number: at lines 1, 3;",
         ),
         (
             "@@\n-y\n+z\n@@\n-old\n-x\n+new\n",
-            "hunk 2 of 2 (@@ @@) does not fit: its lines are in line 2, which an earlier hunk has taken or left behind;",
+            "hunk 2 of 2 (@@ @@) does not fit: its lines begin at line 2, which an earlier hunk has used or passed;",
         ),
         (
             "@@\n+new\n",
-            "hunk 1 of 1 (@@ @@) only adds lines, and its own line is not in the file",
+            "hunk 1 of 1 (@@ @@) only adds lines, and its line number is not in the file",
         ),
         (
             "@@ -2,3 +2,4 @@\n+new\n",
@@ -666,7 +666,7 @@ async fn size_number_and_work_are_bounded() {
     let no_text = Project::new();
     no_text.write("x.bin", [0xff, b'x', b'\n']);
     let binary = refusal(&no_text, "--- a/x.bin\n+++ b/x.bin\n@@ -1 +1 @@\n-x\n+y\n").await;
-    assert!(binary.contains("no UTF-8 text"), "{binary}");
+    assert!(binary.contains("not UTF-8 text"), "{binary}");
 }
 
 #[cfg(unix)]
@@ -722,8 +722,7 @@ async fn a_patch_reads_changes_and_makes_no_file_through_a_symlink() {
             assert_eq!(
                 refusal(&project, &patch).await,
                 format!(
-                    "invalid_patch: {path:?} leads through a symlink to \"real/a.txt\", and a patch touches only what it names; \
-                     name the file itself"
+                    "invalid_patch: {path:?} leads through a symlink to \"real/a.txt\", but a patch changes only what it names; name the file itself"
                 )
             );
         }

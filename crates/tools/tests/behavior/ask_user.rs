@@ -40,7 +40,7 @@ async fn a_question_that_is_none_is_refused() {
         (json!({ "question": " " }), "the question is empty"),
         (
             json!({ "question": "x".repeat(2_001) }),
-            "the question is longer than 2000 characters; ask more briefly",
+            "the question is longer than 2000 characters; shorten it",
         ),
         (
             json!({ "question": "x", "options": ["a", ""] }),
@@ -48,7 +48,7 @@ async fn a_question_that_is_none_is_refused() {
         ),
         (
             json!({ "question": "x", "options": vec!["a"; 11] }),
-            "there are 11 options; propose 10 at most",
+            "there are 11 options; propose at most 10",
         ),
     ] {
         assert_eq!(ask(arguments).await.unwrap_err().message, expected);

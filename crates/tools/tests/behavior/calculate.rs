@@ -110,7 +110,7 @@ async fn what_may_be_read_in_two_ways_is_refused() {
         "1,,000",
     ] {
         let message = refusal(expression).await;
-        assert!(message.contains("may be read in two ways"), "{message}");
+        assert!(message.contains("is ambiguous"), "{message}");
     }
     for expression in [
         "(2 + 3) - 15%",
@@ -121,7 +121,7 @@ async fn what_may_be_read_in_two_ways_is_refused() {
         "21 + 5%",
     ] {
         let message = refusal(expression).await;
-        assert!(message.contains("stands for a hundredth"), "{message}");
+        assert!(message.contains("means a hundredth"), "{message}");
     }
 }
 
@@ -129,7 +129,7 @@ async fn what_may_be_read_in_two_ways_is_refused() {
 async fn a_percent_sign_before_a_number_with_a_sign_is_refused_and_a_sum_of_percentages_is_not() {
     for expression in ["7 % -3", "7%-3", "7 % +3", "-7 % -3", "2 * (7 % -x)"] {
         let message = refusal(expression).await;
-        assert!(message.contains("remainder `7 mod 3`"), "{message}");
+        assert!(message.contains("whole numbers, `7 mod 3`"), "{message}");
     }
     for (expression, expected) in [
         ("50% - 3 to %", "-250%"),
@@ -149,15 +149,15 @@ async fn of_a_function_that_it_lacks_the_calculator_says_which_there_are() {
         ("rad(180)", "there is no function \"rad\"; "),
         (
             "2 * max(3,500)",
-            "there is no function \"max\" of several values; ",
+            "there is no function \"max\" with several arguments; ",
         ),
         (
             "pow(2, (3 + 1))",
-            "there is no function \"pow\" of several values; ",
+            "there is no function \"pow\" with several arguments; ",
         ),
         (
             "round(3.14159, 2)",
-            "there is no function \"round\" of several values; ",
+            "there is no function \"round\" with several arguments; ",
         ),
         ("min(3, 4)", "there is no function \"min\"; "),
         ("min (3)", "there is no function \"min\"; "),
@@ -167,17 +167,17 @@ async fn of_a_function_that_it_lacks_the_calculator_says_which_there_are() {
         ("2sec(1)", "there is no function \"sec\"; "),
         (
             "sec (1)",
-            "there is no function \"sec\"; behind the unit write `*`; ",
+            "there is no function \"sec\"; after the unit write `*`; ",
         ),
         (
             "average(3,500)",
-            "there is no function \"average\" of several values; ",
+            "there is no function \"average\" with several arguments; ",
         ),
         ("factorial(5)", "unknown identifier 'factorial'; "),
     ] {
         let message = refusal(expression).await;
         assert!(message.contains(expected), "{message}");
-        let functions = "; among the functions, each of one value, are abs, floor, ceil, round, sqrt, cbrt, exp, ln, log2, ";
+        let functions = "; the functions, each with one argument, include abs, floor, ceil, round, sqrt, cbrt, exp, ln, log2, ";
         assert!(message.contains(functions), "{message}");
     }
     for expression in [
@@ -251,35 +251,35 @@ async fn what_is_wrong_with_an_expression_is_said() {
         ),
         (
             "1 + 2)",
-            "invalid_expression: the parenthesis that closes at character 6 was never opened",
+            "invalid_expression: the closing parenthesis at character 6 has no opening one",
         ),
         (
             "x = 3",
-            "invalid_expression: '=' at character 3 does not belong into an expression; write what is to be calculated, without `=`",
+            "invalid_expression: '=' at character 3 does not belong in an expression; write only the expression, without `=`",
         ),
         (
             "1 < 2",
-            "invalid_expression: '<' at character 3 does not belong into an expression; comparisons are not calculated",
+            "invalid_expression: '<' at character 3 does not belong in an expression; comparisons are not supported",
         ),
         (
             "17 % 5",
-            "invalid_expression: `%` stands for percent; for the remainder write `17 mod 5`, for a share `5% of 80`",
+            "invalid_expression: `%` means percent; for a remainder write `17 mod 5`, for a share `5% of 80`",
         ),
         (
             "200 + 10%",
-            "invalid_expression: `%` stands for a hundredth, so that `200 + 10%` is 200.1; for a share of what stands before write `200 + 10% of 200`",
+            "invalid_expression: `%` means a hundredth, so `200 + 10%` is 200.1; for a share of the preceding value write `200 + 10% of 200`",
         ),
         (
             "3,5 * 2",
-            "invalid_expression: 3,5 may be read in two ways; write decimals with a full stop, as 3.5, and no commas",
+            "invalid_expression: 3,5 is ambiguous; write decimals with a period, as in 3.5, and no commas",
         ),
         (
             "roll d6",
-            "invalid_expression: \"roll\" is not a number; only arithmetic is calculated",
+            "invalid_expression: \"roll\" is not a number; only arithmetic is supported",
         ),
         (
             "3d6",
-            "invalid_expression: \"3d6\" is not a number; only arithmetic is calculated",
+            "invalid_expression: \"3d6\" is not a number; only arithmetic is supported",
         ),
     ] {
         assert_eq!(refusal(expression).await, expected, "{expression:?}");

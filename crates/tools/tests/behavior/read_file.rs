@@ -50,10 +50,7 @@ async fn a_range_of_lines_says_where_to_go_on() {
         (Some(5), Some(10))
     );
     assert_eq!(read["next_start_line"], 6);
-    assert_eq!(
-        read["hint"],
-        "for what follows, call again with start_line 6"
-    );
+    assert_eq!(read["hint"], "to read on, call again with start_line 6");
 }
 
 #[tokio::test]
@@ -329,8 +326,7 @@ async fn of_a_file_too_big_to_count_the_asked_lines_are_shown_without_a_total() 
         .await;
     assert_eq!(
         message,
-        "too_big: start_line 5000 is not within the first 268,435,456 bytes of \"huge.log\", and read_file reads no \
-         further; use a command such as `sed -n '5000,5499p'`"
+        "too_big: start_line 5000 is not within the first 268,435,456 bytes of \"huge.log\", the most that read_file reads; use a command such as `sed -n '5000,5499p'`"
     );
 }
 
@@ -394,7 +390,7 @@ async fn a_folder_is_not_read_but_listed() {
 async fn impossible_paths_are_refused() {
     let project = Project::new();
     let message = project.fail("read_file", json!({ "path": "a\0b" })).await;
-    assert_eq!(message, "invalid_path: \"a\\0b\" holds a NUL character");
+    assert_eq!(message, "invalid_path: \"a\\0b\" contains a NUL character");
     assert!(
         !project
             .fail("read_file", json!({ "path": "x".repeat(100_000) }))

@@ -53,7 +53,7 @@ async fn assert_gone(time: &str) {
 #[tokio::test]
 async fn of_what_a_command_leaves_running_it_is_told_that_it_was_ended() {
     let project = Project::new();
-    let told = "Something that it had started was still running, and was ended with it.";
+    let told = "Processes that it had started were still running and were stopped.";
     for (command, is_told) in [
         (format!("sleep {} & echo up", own_time()), true),
         (format!("(setsid sleep {} &) ; echo up", own_time()), true),
@@ -102,7 +102,7 @@ async fn a_command_runs_in_the_project_and_its_exit_code_and_outputs_are_told() 
 async fn a_repository_outside_is_told_of_and_no_access_is_proposed_that_would_not_help() {
     // As in a linked working tree, whose repository is elsewhere.
     let project = Project::with(&[(".git", "gitdir: /usr\n"), ("other/.git/HEAD", "")]);
-    let told = "The git repository of this folder, /usr, is outside of the project";
+    let told = "The git repository of this folder, /usr, is outside the project";
     let both = json!(["network", "git"]);
     for (command, is_told, proposed) in [
         (": git commit; exit 3", true, &json!(["network"])),
@@ -240,7 +240,10 @@ async fn a_command_that_is_none_is_refused() {
     for (command, expected) in [
         ("", "invalid_command: the command is empty"),
         (" \n", "invalid_command: the command is empty"),
-        ("a\0b", "invalid_command: the command holds a NUL character"),
+        (
+            "a\0b",
+            "invalid_command: the command contains a NUL character",
+        ),
     ] {
         let message = project
             .fail("run_command", json!({ "command": command }))
@@ -317,7 +320,7 @@ async fn what_takes_too_long_is_ended_with_all_its_children_and_its_output_is_to
         ran["summary"]
             .as_str()
             .unwrap()
-            .contains("was ended because its time was up after 1.")
+            .contains("was stopped because it timed out after 1.")
     );
     assert_gone(&time).await;
 }

@@ -511,7 +511,7 @@ async fn a_symlink_by_which_a_repository_names_something_is_set_aside_where_it_l
         assert_eq!(ran.get("set_aside"), Some(&json!([link])), "{ran}");
         assert!(!project.path(link).exists(), "{link} is there");
         let summary = ran.get("summary").and_then(Value::as_str).unwrap();
-        assert!(summary.contains("only people make"), "{summary}");
+        assert!(summary.contains("only the user may create"), "{summary}");
     }
 }
 

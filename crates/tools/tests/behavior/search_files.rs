@@ -211,7 +211,7 @@ async fn a_broken_pattern_is_refused_with_place_and_advice() {
         "{message}"
     );
     assert!(
-        message.ends_with("or set syntax to plain to look for the text as it is"),
+        message.ends_with("or set syntax to plain to search for the text as it is"),
         "{message}"
     );
 }
@@ -313,7 +313,10 @@ async fn a_search_in_nothing_but_binary_files_says_so() {
     let search = project
         .call("search_files", json!({ "pattern": "x", "path": "b.bin" }))
         .await;
-    assert_eq!(search["summary"], "Only binary files; none was searched.");
+    assert_eq!(
+        search["summary"],
+        "Only binary files, which are not searched."
+    );
 }
 
 #[tokio::test]
@@ -406,7 +409,7 @@ async fn files_in_which_words_cannot_be_found_for_their_encoding_are_counted() {
     assert_eq!(places(&found), ["a.txt:1:1"]);
     assert_eq!(found["not_utf_8_files"], 3);
     let hint = found["hint"].as_str().unwrap();
-    let expected = "words that are not ASCII cannot be found in 3 files, not being in UTF-8; ";
+    let expected = "non-ASCII words cannot be found in 3 files not encoded in UTF-8; ";
     assert!(hint.starts_with(expected), "{hint}");
     // In ASCII, encodings hardly differ.
     let found = search("absent").await;

@@ -54,15 +54,15 @@ async fn a_plan_that_is_too_long_or_says_nothing_is_refused() {
     for (steps, expected) in [
         (
             vec![step("a"), step("\t")],
-            "step 2 is empty; say what is to be done",
+            "step 2 is empty; say what to do",
         ),
         (
             vec![step(&"x".repeat(501))],
-            "step 1 is longer than 500 characters; say it more briefly",
+            "step 1 is longer than 500 characters; shorten it",
         ),
         (
             vec![step("a"); 51],
-            "the plan has 51 steps; 50 are allowed, so put several into one",
+            "the plan has 51 steps, but at most 50 are allowed; combine some",
         ),
     ] {
         let error = update(&json!({ "steps": steps })).await.unwrap_err();

@@ -193,7 +193,7 @@ async fn a_hunk_that_does_not_fit_or_has_no_file_is_refused_and_changes_nothing(
         ("", "invalid_patch: it changes no file"),
         (
             "*** Update File: a.rs\n",
-            "invalid_patch: it says no change of \"a.rs\"",
+            "invalid_patch: it contains no change to \"a.rs\"",
         ),
         (
             "*** Update File: a.rs\n@@ fn a() {\n",
@@ -201,20 +201,20 @@ async fn a_hunk_that_does_not_fit_or_has_no_file_is_refused_and_changes_nothing(
         ),
         (
             "*** Update File: a.rs\n@@ fn c() {\n-    one\n",
-            "invalid_patch: `@@ fn c() {` names no line that is further down in \"a.rs\"",
+            "invalid_patch: `@@ fn c() {` matches no later line in \"a.rs\"",
         ),
         (
             "*** Update File: a.rs\n@@ fn b() {\n fn a() {\n-    one\n",
-            "invalid_patch: the lines of the hunk do not stand below `@@ fn b() {` in \"a.rs\"",
+            "invalid_patch: the lines of the hunk are not below `@@ fn b() {` in \"a.rs\"",
         ),
         (
             "*** Update File: a.rs\n@@ -9 +9 @@ fn c() {\n-    one\n",
-            "does_not_fit: \"a.rs\": hunk 1 of 1 fits in more than one place: at the lines 2, 7; put `@@ LINE` with a line above \
-             it in front",
+            "does_not_fit: \"a.rs\": hunk 1 of 1 fits in more than one place: at lines 2, 7; before it, put `@@ LINE` with a line \
+             further up",
         ),
         (
             "*** Update File: a.rs\n@@ fn a() {\n-    one\n@@ -2,3 +2,4 @@\n+    three\n",
-            "does_not_fit: \"a.rs\": hunk 2 of 2 only adds lines and does not say where; put `@@ LINE` with the line above",
+            "does_not_fit: \"a.rs\": hunk 2 of 2 only adds lines and does not say where; before them, put `@@ LINE` with the line above",
         ),
         (
             "*** Update File: a.rs\n@@ -8,3 +8,4 @@ fn b() {\n+    three\n",
@@ -222,21 +222,21 @@ async fn a_hunk_that_does_not_fit_or_has_no_file_is_refused_and_changes_nothing(
         ),
         (
             "*** Update File: a.rs\n@@ }\n+// b\n",
-            "does_not_fit: \"a.rs\": hunk 1 of 1 only adds lines below `@@ }`, which is in more than one place: at the lines 4, 9; \
-             put `@@ LINE` with a line above that in front",
+            "does_not_fit: \"a.rs\": hunk 1 of 1 only adds lines below `@@ }`, which is in more than one place: at lines 4, 9; \
+             before it, put `@@ LINE` with a line further up",
         ),
         (
             "*** Update File: a.rs\n--- a/c.rs\n+++ b/c.rs\n@@ -2 +2 @@\n-    one\n",
-            "invalid_patch: among the lines of \"a.rs\" stand names as a unified diff has them, `--- c.rs` and `+++ c.rs`;",
+            "invalid_patch: the lines of \"a.rs\" contain names as in a unified diff, `--- c.rs` and `+++ c.rs`;",
         ),
         (
             "*** Update File: a.rs\n--- a/a.rs\n+++ /dev/null\n@@ -1,9 +0,0 @@\n-fn a() {\n",
-            "invalid_patch: among the lines of \"a.rs\" stand names as a unified diff has them",
+            "invalid_patch: the lines of \"a.rs\" contain names as in a unified diff",
         ),
         ("*** Update File: a.rs\n@@\n-    three\n", "does not fit"),
         (
             "*** Update File: a.rs\n-    one\nfn b() {\n",
-            "invalid_patch: line 4 of the patch, \"fn b() {\", begins with none of blank, `+` and `-`",
+            "invalid_patch: line 4 of the patch, \"fn b() {\", does not begin with a space, `+` or `-`",
         ),
         (
             "*** Update File:a.rs\n-    one\n",
@@ -256,11 +256,11 @@ async fn a_file_that_cannot_be_made_or_deleted_so_is_refused_and_nothing_is_chan
     for (changes, expected) in [
         (
             "*** Delete File: a.rs\n-fn a() {\n",
-            "invalid_patch: line 3 of the patch, \"-fn a() {\", follows a file that is deleted",
+            "invalid_patch: line 3 of the patch, \"-fn a() {\", follows a deleted file",
         ),
         (
             "*** Add File: b.rs\n+x\ny\n",
-            "invalid_patch: line 4 of the patch, \"y\", has no `+`",
+            "invalid_patch: line 4 of the patch, \"y\", does not begin with `+`",
         ),
         (
             "*** Add File: b.rs\n",
@@ -268,7 +268,7 @@ async fn a_file_that_cannot_be_made_or_deleted_so_is_refused_and_nothing_is_chan
         ),
         (
             "*** Add File: a.rs\n+x\n",
-            "invalid_patch: it makes \"a.rs\", which is there already",
+            "invalid_patch: it creates \"a.rs\", which already exists",
         ),
         (
             "*** Add File: \"b.rs\"\n+x\n",
@@ -276,7 +276,7 @@ async fn a_file_that_cannot_be_made_or_deleted_so_is_refused_and_nothing_is_chan
         ),
         ("*** Add File: ../b.rs\n+x\n", "outside"),
         ("*** Delete File: c.rs\n", "not_found: "),
-        ("*** Delete File: bytes\n", "no UTF-8 text"),
+        ("*** Delete File: bytes\n", "not UTF-8 text"),
         (
             "*** Delete File: long\n",
             "too_big: \"long\" has more lines than a patch can remove",
@@ -291,7 +291,7 @@ async fn a_file_that_cannot_be_made_or_deleted_so_is_refused_and_nothing_is_chan
         ),
         (
             "*** Delete File: a.rs\n*** End Patch\n+x\n",
-            "invalid_patch: line 4 of the patch, \"+x\", does not stand between",
+            "invalid_patch: line 4 of the patch, \"+x\", is not between",
         ),
     ] {
         assert_refused(&project, changes, expected).await;

@@ -33,7 +33,7 @@ async fn a_file_is_made_replaced_and_left_alone_when_it_is_the_same() {
         .await;
     assert_eq!(
         replaced["summary"],
-        "Replaced src/a.txt: it has 1 line and 5 bytes now and had 8 bytes."
+        "Replaced src/a.txt: it now has 1 line and 5 bytes and had 8 bytes before."
     );
     assert_eq!(
         fs::read_to_string(project.path("src/a.txt")).unwrap(),
@@ -85,7 +85,7 @@ async fn text_in_utf_16_does_not_become_utf_8() {
         ("apply_patch", &json!({ "patch": patch })),
     ] {
         let message = project.fail(tool, arguments.clone()).await;
-        let expected = "is_utf_16: \"notes.txt\" is text in UTF-16, ";
+        let expected = "is_utf_16: \"notes.txt\" is in UTF-16, ";
         assert!(message.starts_with(expected), "{message}");
         assert!(message.contains("; change it with a "), "{message}");
         assert!(message.contains("`iconv -f UTF-16 -t UTF-8`"), "{message}");
@@ -132,7 +132,7 @@ async fn folders_are_made_only_on_wish() {
     let mut write = json!({ "path": "a/b/c.txt", "content": "x" });
     assert_eq!(
         project.fail("write_file", write.clone()).await,
-        "no_folder: there is no folder \"a/b\"; set create_folders to true to have it made"
+        "no_folder: there is no folder \"a/b\"; set create_folders to true to create it"
     );
     assert!(!project.path("a").exists());
     write["create_folders"] = json!(true);
@@ -269,7 +269,7 @@ async fn no_more_is_written_than_one_call_may() {
         .await;
     assert_eq!(
         message,
-        "too_big: the content has 1,048,577 bytes, more than 1,048,576; write it in several files"
+        "too_big: the content has 1,048,577 bytes, more than 1,048,576; split it into several files"
     );
     let most = json!({ "path": "a", "content": &content[1..] });
     assert_eq!(project.call("write_file", most).await["bytes"], 1 << 20);

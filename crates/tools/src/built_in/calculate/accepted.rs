@@ -76,13 +76,13 @@ fn signs(text: &str) -> Result<(), ToolError> {
         Some(at) => {
             let letter = text.chars().nth(at).unwrap_or_default();
             let hint = match letter {
-                '=' => "; write what is to be calculated, without `=`",
-                '<' | '>' => "; comparisons are not calculated",
+                '=' => "; write only the expression, without `=`",
+                '<' | '>' => "; comparisons are not supported",
                 _ => "",
             };
             let at = at + 1;
             Err(refused(&format!(
-                "{letter:?} at character {at} does not belong into an expression{hint}"
+                "{letter:?} at character {at} does not belong in an expression{hint}"
             )))
         }
     }
@@ -95,7 +95,7 @@ fn nesting(text: &str) -> Result<(), ToolError> {
             '(' => depth += 1,
             ')' if depth == 0 => {
                 return Err(refused(&format!(
-                    "the parenthesis that closes at character {at} was never opened"
+                    "the closing parenthesis at character {at} has no opening one"
                 )));
             }
             ')' => depth -= 1,
@@ -125,7 +125,7 @@ fn words(text: &str) -> Result<(), ToolError> {
     match refused_word {
         None => Ok(()),
         Some(word) => Err(refused(&format!(
-            "{word:?} is not a number; only arithmetic is calculated"
+            "{word:?} is not a number; only arithmetic is supported"
         ))),
     }
 }
@@ -154,7 +154,7 @@ fn commas(text: &str) -> Result<(), ToolError> {
 
 fn no_thousands(number: &str) -> ToolError {
     refused(&format!(
-        "{number} may be read in two ways; write decimals with a full stop, as 3.5, and no commas"
+        "{number} is ambiguous; write decimals with a period, as in 3.5, and no commas"
     ))
 }
 
@@ -171,17 +171,17 @@ fn percent(text: &str) -> Result<(), ToolError> {
         let before = text.get(..at).unwrap_or_default();
         if !of_something && is_added_to_no_percentage(before) {
             return Err(refused(
-                "`%` stands for a hundredth, so that `200 + 10%` is 200.1; for a share of what stands before write \
-                 `200 + 10% of 200`",
+                "`%` means a hundredth, so `200 + 10%` is 200.1; for a share of the preceding value write `200 + 10% of \
+                 200`",
             ));
         }
         if rest.starts_with('^') || rest.starts_with("**") {
-            return Err(refused("`5%^2` may be read in two ways; write `(5%)^2`"));
+            return Err(refused("`5%^2` is ambiguous; write `(5%)^2`"));
         }
         if begins_with_signed(rest) {
             return Err(refused(
-                "`%` before a number with a sign may be read in two ways; for a difference write `7% - 3`, and for the \
-                 remainder `7 mod 3`, which positive whole numbers have",
+                "`%` before a signed number is ambiguous; for a difference write `7% - 3`, and for a remainder, which \
+                 needs positive whole numbers, `7 mod 3`",
             ));
         }
         let is_operand = rest.starts_with(|next: char| {
@@ -190,7 +190,7 @@ fn percent(text: &str) -> Result<(), ToolError> {
         let goes_on = ["of", "to", "in"].into_iter().any(is_word);
         if is_operand && !goes_on {
             return Err(refused(
-                "`%` stands for percent; for the remainder write `17 mod 5`, for a share `5% of 80`",
+                "`%` means percent; for a remainder write `17 mod 5`, for a share `5% of 80`",
             ));
         }
     }
@@ -244,7 +244,7 @@ fn divisions(text: &str) -> Result<(), ToolError> {
         let rest = text.get(at + 1..).unwrap_or_default();
         if rest.trim_start().starts_with('/') {
             return Err(refused(
-                "`//` is not known; for whole division write `floor(10 / 3)`",
+                "`//` is not supported; for integer division write `floor(10 / 3)`",
             ));
         }
         let Some(behind) = behind_operand(rest) else {
@@ -252,8 +252,8 @@ fn divisions(text: &str) -> Result<(), ToolError> {
         };
         if begins_with_factor(behind.trim_start()) && !is_fraction(before, rest, behind) {
             return Err(refused(
-                "what is divided by may be read in two ways; put it into parentheses, as in `100 km / (2 h)` or \
-                 `20 / (5%)`, or the fraction, as in `(4/3) pi`",
+                "the divisor is ambiguous; put it in parentheses, as in `100 km / (2 h)` or `20 / (5%)`, or the \
+                 fraction, as in `(4/3) pi`",
             ));
         }
     }

@@ -24,7 +24,7 @@ pub(super) fn check(text: &str) -> Result<(), ToolError> {
         .any(|word| without_number(word).eq_ignore_ascii_case("log"))
     {
         return Err(refused(
-            "`log` may be read in two ways; write `ln`, `log10` or `log2`, and for another base `ln(8) / ln(3)`",
+            "`log` is ambiguous; write `ln`, `log10` or `log2`, or for another base `ln(8) / ln(3)`",
         ));
     }
     let mut open = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn check(text: &str) -> Result<(), ToolError> {
                     || (is_letter && !is_of_number(before, word))
                 {
                     return Err(refused(&format!(
-                        "there is no function {word:?}; behind the unit write `*`; {}",
+                        "there is no function {word:?}; after the unit write `*`; {}",
                         known()
                     )));
                 }
@@ -54,7 +54,7 @@ pub(super) fn check(text: &str) -> Result<(), ToolError> {
                 let word = last_word(before);
                 if !word.is_empty() && !may_be_in_number(before, behind) {
                     return Err(refused(&format!(
-                        "there is no function {word:?} of several values; {}",
+                        "there is no function {word:?} with several arguments; {}",
                         known()
                     )));
                 }
@@ -94,7 +94,7 @@ pub(super) fn instead(expression: &str, reason: &str) -> Option<String> {
 
 fn known() -> String {
     format!(
-        "among the functions, each of one value, are {}",
+        "the functions, each with one argument, include {}",
         FUNCTIONS.join(", ")
     )
 }

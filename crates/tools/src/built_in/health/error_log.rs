@@ -57,7 +57,7 @@ impl ErrorLog {
                 "the Console app"
             };
             return Err(format!(
-                "the error log is only read on Linux; here {viewer} shows it"
+                "the error log is only read on Linux; use {viewer} instead"
             ));
         }
         match journal::read(&self.journal_program).await {

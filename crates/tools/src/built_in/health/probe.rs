@@ -51,7 +51,7 @@ impl Sample {
             .map(sysinfo::Cpu::brand)
             .unwrap_or_default();
         if per_core.is_empty() {
-            return Err("this system does not tell about its processors".to_owned());
+            return Err("this system does not report its processors".to_owned());
         }
         Ok(Cpu::new(
             system.global_cpu_usage(),
@@ -79,7 +79,7 @@ impl Sample {
         });
         let processes: Vec<_> = processes.collect();
         if processes.is_empty() {
-            return Err("this system does not tell about its processes".to_owned());
+            return Err("this system does not report its processes".to_owned());
         }
         Ok(Processes::top(processes))
     }
@@ -115,7 +115,7 @@ pub(super) fn memory() -> Result<Memory, String> {
     let mut system = System::new().map_err(|error| error.to_string())?;
     system.refresh_memory_specifics(MemoryRefreshKind::everything());
     if system.total_memory() == 0 {
-        return Err("this system does not tell about its memory".to_owned());
+        return Err("this system does not report its memory".to_owned());
     }
     Ok(Memory::new(
         system.total_memory(),
@@ -163,7 +163,7 @@ pub(super) fn temperatures() -> Result<Temperatures, String> {
         )
     });
     Temperatures::of_sensors(sensors.collect())
-        .ok_or_else(|| "this machine has no temperature sensors that can be read".to_owned())
+        .ok_or_else(|| "this machine has no readable temperature sensors".to_owned())
 }
 
 pub(super) fn load() -> Result<Load, String> {

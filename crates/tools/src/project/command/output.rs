@@ -36,7 +36,7 @@ impl<'a> Live<'a> {
         if before < COMMAND_MAX_LIVE_BYTES {
             self.progress.output(text);
             if before + text.len() >= COMMAND_MAX_LIVE_BYTES {
-                self.progress.output("\n[what follows is not shown]\n");
+                self.progress.output("\n[the rest is not shown]\n");
             }
         }
     }
@@ -190,6 +190,6 @@ mod tests {
         let (_, shown) = read(&[&flood]).await;
         let bytes: usize = shown.iter().map(String::len).sum();
         assert!(bytes < COMMAND_MAX_LIVE_BYTES + CHUNK + 100, "{bytes}");
-        assert_eq!(shown.last().unwrap(), "\n[what follows is not shown]\n");
+        assert_eq!(shown.last().unwrap(), "\n[the rest is not shown]\n");
     }
 }

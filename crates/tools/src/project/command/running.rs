@@ -34,8 +34,7 @@ impl Confinement {
         match self {
             Self::Sandbox => sandboxed(command, root, folder, access, trace, variables),
             Self::None if access.len() < Access::ALL.len() => Err(ToolError::permanent(
-                "invalid_access: nothing confines a command on this machine, so that `access` has to name all there is: \
-                 [\"network\", \"git\"]",
+                "invalid_access: nothing confines commands on this machine, so `access` must be [\"network\", \"git\"]",
             )),
             Self::None => {
                 let folder = root.path().join(&folder.path);
@@ -88,7 +87,7 @@ fn sandboxed(
     _: &[String],
 ) -> Result<Running, ToolError> {
     Err(ToolError::permanent(
-        "no_sandbox: commands cannot be confined here, so none is run; go on without it",
+        "no_sandbox: commands cannot be confined here, so none run; continue without commands",
     ))
 }
 

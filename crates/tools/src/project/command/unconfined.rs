@@ -46,8 +46,7 @@ pub(super) fn start(
     shell.process_group(0);
     let child = shell.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => ToolError::permanent(
-            "no_shell: there is no `sh` in the folders that PATH names (on Windows, Git for Windows brings one); go on \
-             without commands",
+            "no_shell: there is no `sh` in PATH (on Windows, Git for Windows includes one); continue without commands",
         ),
         _ => failed(&error),
     })?;

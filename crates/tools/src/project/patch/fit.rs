@@ -82,7 +82,7 @@ pub(super) fn text_of<'a>(content: &'a [u8], path: &str) -> Result<&'a str, File
     }
     Err(FileError::InvalidPatch {
         why: format!(
-            "{path:?} is no UTF-8 text, so that it cannot be patched; change it with a program"
+            "{path:?} is not UTF-8 text, so it cannot be patched; change it with a program"
         ),
     })
 }
@@ -162,8 +162,8 @@ fn end_each(lines: &mut [Cow<'_, str>], file: &[&str]) -> Result<(), String> {
     for line in followed.filter(|line| !line.ends_with('\n')) {
         if file.last().copied() != Some(&**line) {
             return Err(format!(
-                "the line {} has no newline at its end and would become one with the next; remove it and add it again with \
-                 a newline",
+                "the line {} has no newline at its end and would join the next one; remove it and add it again with a \
+                 newline",
                 quoted(line)
             ));
         }
@@ -224,15 +224,15 @@ fn place(
     match (places.next(), places.next()) {
         (only, None) => Ok(only.filter(|start| *start >= next)),
         (_, Some(_)) if wanted.is_empty() => Err(format!(
-            "only adds lines, and its own line is not in the file, which has {}, or lies before another hunk; give it the \
-             right line, or lines around what it adds",
+            "only adds lines, and its line number is not in the file, which has {}, or is before another hunk; give the \
+             right line number, or lines around what it adds",
             count(file.len() as u64, "line", "lines")
         )),
         (first, Some(second)) => {
             let all = first.into_iter().chain([second]).chain(places);
             Err(format!(
-                "fits in more than one place, and not at its own line: at the lines {}; give it the right line, or more \
-                 lines around the change",
+                "fits in more than one place, and not at its own line number: at lines {}; give the right line number, \
+                 or more lines around the change",
                 lines_at(all)
             ))
         }
@@ -323,8 +323,8 @@ fn misfit(file: &[&str], wanted: &[&str], expected: usize) -> String {
     match place.equal {
         0 => "does not fit: none of its lines is in the file; read the file again".to_owned(),
         equal if equal == wanted.len() => format!(
-            "does not fit: its lines are in line {}, which an earlier hunk has taken or left behind; put the hunks in the \
-             order of the file, and what overlaps into one",
+            "does not fit: its lines begin at line {}, which an earlier hunk has used or passed; put the hunks in the \
+             order of the file, and combine those that overlap",
             place.start + 1
         ),
         _ => format!("does not fit. {}", difference(file, wanted, place.start)),
@@ -376,7 +376,7 @@ fn difference(file: &[&str], wanted: &[&str], start: usize) -> String {
         .map(|(number, line)| format!("\n{number}: {}", as_is(line)))
         .collect();
     format!(
-        "It resembles line {} most, but where it expects {should}, in line {}, {is}. There:{shown}",
+        "The closest match begins at line {}, but where the hunk expects {should}, in line {}, {is}. The file there:{shown}",
         start + 1,
         start + at + 1,
     )

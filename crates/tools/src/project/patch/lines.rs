@@ -154,12 +154,12 @@ impl<'a> Reader<'a> {
         let shown = quoted(line.trim_end());
         match self.place {
             _ if self.is_git && is_name(line) => format!(
-                "line {number} of the patch, {shown}, has no line `diff --git` before it, as other files have; begin each \
-                 file with one or none"
+                "line {number} of the patch, {shown}, has no `diff --git` line before it, unlike other files; begin \
+                 every file with one, or none"
             ),
             Place::After(stray) => format!(
-                "line {number} of the patch, {shown}, is cut off by a line before it that belongs to no hunk, {}; begin that \
-                 one with a blank, `+` or `-` if it is a line of the file, or else leave it out",
+                "line {number} of the patch, {shown}, is cut off by an earlier line that belongs to no hunk, {}; begin \
+                 that line with a space, `+` or `-` if it is a line of the file, or else omit it",
                 quoted(stray.trim_end())
             ),
             Place::Before => format!(
@@ -178,7 +178,7 @@ fn check_quotes(number: usize, line: &str) -> Result<(), FileError> {
         let shown = quoted(line.trim_end());
         return Err(invalid(format!(
             "the name in line {number} of the patch, {shown}, is written with quotes or escapes; only plain names are \
-             understood"
+             supported"
         )));
     }
     Ok(())
@@ -188,8 +188,8 @@ fn check_quotes(number: usize, line: &str) -> Result<(), FileError> {
 fn without_sign(number: usize, line: Option<&&str>) -> FileError {
     let shown = quoted(line.copied().unwrap_or_default().trim_end());
     invalid(format!(
-        "line {number} of the patch, {shown}, begins with none of blank, `+` and `-`; begin it with one if it is a line of the \
-         file, or else leave it out"
+        "line {number} of the patch, {shown}, does not begin with a space, `+` or `-`; add one if it is a line of the \
+         file, or else omit it"
     ))
 }
 

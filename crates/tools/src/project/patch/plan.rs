@@ -81,10 +81,7 @@ pub(super) fn plan(
             total = total.saturating_add(bytes);
             if !touched.insert(path.clone()) {
                 return Err(FileError::InvalidPatch {
-                    why: format!(
-                        "it changes {:?} twice; put its hunks together",
-                        shown(&path)
-                    ),
+                    why: format!("it changes {:?} twice; combine its hunks", shown(&path)),
                 });
             }
         }
@@ -99,7 +96,7 @@ pub(super) fn check_total(bytes: u64) -> Result<(), FileError> {
     if bytes > MAX_TOTAL_BYTES {
         return Err(FileError::TooBig {
             what: format!(
-                "the files have more than {} bytes together; apply the patch in parts",
+                "the files have more than {} bytes in total; apply the patch in parts",
                 grouped(MAX_TOTAL_BYTES)
             ),
         });
@@ -204,7 +201,7 @@ fn fresh(root: &ProjectRoot, path: &str) -> Result<Target, FileError> {
     let target = Target::find(root, path, Folders::Make)?;
     if target.existing.is_some() {
         return Err(FileError::InvalidPatch {
-            why: format!("it makes {path:?}, which is there already; read it and change it"),
+            why: format!("it creates {path:?}, which already exists; read it and change it"),
         });
     }
     check_symlinks(root, path, &target)?;
@@ -216,7 +213,7 @@ fn check_adds(hunks: &Patch<'_, str>, path: &str) -> Result<(), FileError> {
     if lines(hunks, |line| !matches!(line, Line::Insert(_))) > 0 {
         return Err(FileError::InvalidPatch {
             why: format!(
-                "it makes {path:?}, and each line of a new file begins with `+`, empty ones too"
+                "it creates {path:?}, and each line of a new file must begin with `+`, even an empty one"
             ),
         });
     }
@@ -248,7 +245,7 @@ fn of_new_file(error: FileError, hunks: &Patch<'_, str>, path: &str) -> FileErro
         FileError::NotFound { .. } if ranges.all(|range| range.is_empty()) => {
             FileError::InvalidPatch {
                 why: format!(
-                    "there is no {path:?} in the project; to make it, write `--- /dev/null` in place of `--- a/{path}`"
+                    "there is no {path:?} in the project; to create it, write `--- /dev/null` instead of `--- a/{path}`"
                 ),
             }
         }
@@ -265,7 +262,7 @@ fn check_symlinks(root: &ProjectRoot, path: &str, target: &Target) -> Result<(),
     if root.relative(path)?.ancestors().any(is_symlink) {
         return Err(FileError::InvalidPatch {
             why: format!(
-                "{path:?} leads through a symlink to {:?}, and a patch touches only what it names; name the file itself",
+                "{path:?} leads through a symlink to {:?}, but a patch changes only what it names; name the file itself",
                 shown(&target.path)
             ),
         });

@@ -60,8 +60,8 @@ pub(super) fn sections(patch: &str) -> Result<Vec<Section<'_>>, FileError> {
     Ok(sections)
 }
 
-pub(super) const HINT: &str = "each hunk needs a line `@@ -line,count +line,count @@`, and each line of it begins with a blank, \
-    `+` or `-`";
+pub(super) const HINT: &str = "each hunk needs a line `@@ -line,count +line,count @@`, and each of its lines begins \
+    with a space, `+` or `-`";
 
 pub(super) fn too_many_files() -> FileError {
     FileError::TooBig {
@@ -81,17 +81,17 @@ fn section<'a>(file: FilePatch<'a, str>) -> Result<Section<'a>, FileError> {
     let special = [FileMode::Symlink, FileMode::Gitlink].map(Some);
     if modes.iter().any(|mode| special.contains(mode)) {
         return Err(invalid(format!(
-            "{path:?} is not a regular file there; symlinks and submodules are not made or changed"
+            "it does not treat {path:?} as a regular file; symlinks and submodules cannot be created or changed"
         )));
     }
     let creates = matches!(wanted, Wanted::Create { .. });
     if !creates && old_mode.is_some() && new_mode.is_some() && old_mode != new_mode {
         return Err(invalid(format!(
-            "it changes the mode of {path:?}; only contents are changed"
+            "it changes the mode of {path:?}; only contents can be changed"
         )));
     }
     let PatchKind::Text(hunks) = file.into_patch() else {
-        return Err(invalid(format!("the change of {path:?} is binary")));
+        return Err(invalid(format!("the change to {path:?} is binary")));
     };
     let moves = matches!(wanted, Wanted::Rename { .. } | Wanted::Copy { .. });
     if let Wanted::Rename { from, to } | Wanted::Copy { from, to } = &wanted {
@@ -115,14 +115,14 @@ fn check_changes(wanted: &Wanted, hunks: &Patch<'_, str>) -> Result<(), FileErro
     match wanted {
         Wanted::Delete { .. } if is_named => Ok(()),
         Wanted::Delete { .. } => Err(invalid(format!(
-            "{path:?} is deleted without its name; write `--- a/{path}` and `+++ /dev/null` as well, for an empty file without \
-             hunks"
+            "{path:?} is deleted without a file name line; also write `--- a/{path}` and `+++ /dev/null`, for an empty \
+             file without hunks"
         ))),
         _ if hunks.hunks().is_empty() => Err(invalid(format!(
-            "there are no hunks for {path:?}; to make an empty file use write_file"
+            "there are no hunks for {path:?}; to create an empty file, use write_file"
         ))),
         _ if !is_named => Err(invalid(format!(
-            "the hunks of {path:?} have no names; write `--- a/{path}` and `+++ b/{path}` before them"
+            "the hunks of {path:?} have no file name lines; write `--- a/{path}` and `+++ b/{path}` before them"
         ))),
         _ => Ok(()),
     }
@@ -137,7 +137,7 @@ fn check_names(hunks: &Patch<'_, str>, from: &str, to: &str) -> Result<(), FileE
             .or_else(|| named.strip_prefix("b/"));
         if ![named, stripped.unwrap_or(named)].contains(&meant) {
             return Err(invalid(format!(
-                "its hunks are for {named:?}, and what it moves or copies is {from:?} to {to:?}; write a section for each file"
+                "its hunks are for {named:?}, but it moves or copies {from:?} to {to:?}; write a section for each file"
             )));
         }
     }
@@ -207,6 +207,6 @@ pub(super) fn check_plain(path: &str) -> Result<(), FileError> {
 
 fn not_plain(path: &str) -> FileError {
     invalid(format!(
-        "the name {path:?} is written with quotes or escapes; only plain names are understood"
+        "the name {path:?} is written with quotes or escapes; only plain names are supported"
     ))
 }

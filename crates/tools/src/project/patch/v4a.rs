@@ -157,7 +157,7 @@ fn changes(patch: &str) -> Result<Vec<Change<'_>>, FileError> {
             })?,
             _ if line.starts_with(['+', '-', ' ', '@', '*']) && !line.trim().is_empty() => {
                 return Err(invalid(format!(
-                    "line {number} of the patch, {}, does not stand between `{BEGIN}` and `{END}`",
+                    "line {number} of the patch, {}, is not between `{BEGIN}` and `{END}`",
                     quoted(line)
                 )));
             }
@@ -203,12 +203,13 @@ fn read<'a>(changes: &mut Vec<Change<'a>>, line: &'a str) -> Result<(), String> 
         _ if line.trim().is_empty() => {}
         Some(Change::Add { .. }) => {
             return Err(
-                "has no `+` before it, as each line of a new file has, empty ones too".into(),
+                "does not begin with `+`, as each line of a new file must, even an empty one"
+                    .into(),
             );
         }
         Some(Change::Delete { .. }) => {
             return Err(format!(
-                "follows a file that is deleted; begin the next with `{UPDATE}path`"
+                "follows a deleted file; begin the next file with `{UPDATE}path`"
             ));
         }
         None => {
@@ -233,8 +234,7 @@ fn read_of_update<'a>(hunks: &mut Vec<Hunk<'a>>, line: &'a str) -> Result<(), St
     }
     if !(line.is_empty() || line.starts_with([' ', '+', '-']) || line.trim_end() == END_OF_FILE) {
         return Err(
-            "begins with none of blank, `+` and `-`; begin it with one if it is a line of the file"
-                .into(),
+            "does not begin with a space, `+` or `-`; add one if it is a line of the file".into(),
         );
     }
     if hunks.last().is_none_or(|hunk| hunk.is_last) {
@@ -269,11 +269,11 @@ fn finish(change: &mut Change<'_>) -> Result<(), FileError> {
             hunks.retain(|hunk| !hunk.lines.is_empty() || !hunk.below.is_empty());
             if hunks.iter().any(|hunk| hunk.lines.is_empty()) {
                 return Err(invalid(format!(
-                    "a hunk of {path:?} has no lines behind its `@@`"
+                    "a hunk of {path:?} has no lines after its `@@`"
                 )));
             }
             if hunks.is_empty() && to.is_none() {
-                return Err(invalid(format!("it says no change of {path:?}")));
+                return Err(invalid(format!("it contains no change to {path:?}")));
             }
             to.map_or(Ok(()), check_plain)?;
             check_plain(path)
@@ -311,8 +311,8 @@ fn without_names(path: &str, to: Option<&str>, hunks: &mut [Hunk<'_>]) -> Result
             named.find(|(old, new)| old == new || [old, new].contains(&&NO_FILE))
         {
             return Err(invalid(format!(
-                "among the lines of {path:?} stand names as a unified diff has them, `--- {old}` and `+++ {new}`; leave them out, \
-                 and begin each file with `{UPDATE}path`, `{ADD}path` or `{DELETE}path`"
+                "the lines of {path:?} contain names as in a unified diff, `--- {old}` and `+++ {new}`; omit them, and \
+                 begin each file with `{UPDATE}path`, `{ADD}path` or `{DELETE}path`"
             )));
         }
     }
@@ -387,8 +387,7 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
     for below in &hunk.below {
         let behind = file.get(*next..).unwrap_or_default();
         let found = behind.iter().position(|line| line.trim() == *below);
-        let found =
-            found.ok_or_else(|| format!("`@@ {below}` names no line that is further down"))?;
+        let found = found.ok_or_else(|| format!("`@@ {below}` matches no later line"))?;
         *next += found + 1;
     }
     // Only that line says where to add, and another equal line may be meant.
@@ -417,9 +416,7 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
         (!hunk.below.is_empty() && !may_be_another) || (is_below_section && !old.is_empty())
     };
     match (start, hunk.below.last()) {
-        (None, Some(below)) => Err(format!(
-            "the lines of the hunk do not stand below `@@ {below}`"
-        )),
+        (None, Some(below)) => Err(format!("the lines of the hunk are not below `@@ {below}`")),
         (start, _) => {
             *next = start.map_or(*next, |start| start + old.len());
             let is_sure = |start: &usize| {
@@ -444,15 +441,15 @@ fn check_sure(file: &[&str], hunk: &Hunk<'_>) -> Result<(), String> {
         let named =
             (0..file.len()).filter(|at| file.get(*at).is_some_and(|line| line.trim() == *below));
         return Err(format!(
-            "only adds lines below `@@ {below}`, which is in more than one place: at the lines {}; put `@@ LINE` with a line \
-             above that in front, or lines of the file around what it adds",
+            "only adds lines below `@@ {below}`, which is in more than one place: at lines {}; before it, put `@@ LINE` \
+             with a line further up, or include lines of the file around what it adds",
             lines_at(named)
         ));
     }
     if old.is_empty() {
         return Err(
-            "only adds lines and does not say where; put `@@ LINE` with the line above it in front, or lines of the file \
-             around what it adds"
+            "only adds lines and does not say where; before them, put `@@ LINE` with the line above, or include lines \
+             of the file around what it adds"
                 .into(),
         );
     }
@@ -461,8 +458,8 @@ fn check_sure(file: &[&str], hunk: &Hunk<'_>) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "fits in more than one place: at the lines {}; put `@@ LINE` with a line above it in front, or more lines around the \
-         change",
+        "fits in more than one place: at lines {}; before it, put `@@ LINE` with a line further up, or include more \
+         lines around the change",
         lines_at(places())
     ))
 }

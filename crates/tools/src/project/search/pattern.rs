@@ -52,12 +52,12 @@ impl Pattern {
         }
         if pattern.len() > SEARCH_MAX_PATTERN_BYTES {
             return invalid(format!(
-                "it is longer than {SEARCH_MAX_PATTERN_BYTES} bytes; look for a part of it"
+                "it is longer than {SEARCH_MAX_PATTERN_BYTES} bytes; search for a part of it"
             ));
         }
         if syntax == Syntax::Plain && pattern.contains('\n') {
             return invalid(
-                "it has a line break, but each line is searched by itself; look for one line"
+                "it has a line break, but each line is searched on its own; search for one line"
                     .to_owned(),
             );
         }
@@ -75,7 +75,7 @@ impl Pattern {
                 is_ascii: pattern.is_ascii(),
             }),
             Err(error) => invalid(format!(
-                "{error}; correct it, or set syntax to plain to look for the text as it is"
+                "{error}; correct it, or set syntax to plain to search for the text as it is"
             )),
         }
     }

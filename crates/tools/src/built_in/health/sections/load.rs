@@ -51,7 +51,7 @@ impl Findings for Load {
         let cores = count(self.logical_cores as u64, "core", "cores");
         let warn = || {
             format!(
-                "The load is {:.1} over the last 5 minutes, much for {cores}.",
+                "The load is {:.1} over the last 5 minutes, which is high for {cores}.",
                 self.five_minutes
             )
         };
@@ -89,7 +89,7 @@ mod tests {
         let warnings = Load::new([9.0, 4.5, 1.0], 2).warnings();
         assert_eq!(
             warnings,
-            ["The load is 4.5 over the last 5 minutes, much for 2 cores."]
+            ["The load is 4.5 over the last 5 minutes, which is high for 2 cores."]
         );
     }
 }

@@ -88,7 +88,7 @@ impl Findings for Processes {
         });
         let memory = name(&self.top_by_memory, |process| size(process.memory_bytes));
         let total = grouped(self.total as u64);
-        format!("{total} in all; most CPU (100 % is one core): {cpu}; most memory: {memory}")
+        format!("{total} in total; most CPU (100 % is one core): {cpu}; most memory: {memory}")
     }
 }
 
@@ -119,8 +119,7 @@ mod tests {
             Process::new("rustc", 7, 95.4, 1 << 30),
             Process::new("sh", 1, 0.0, 1 << 20),
         ]);
-        let expected = "2 in all; most CPU (100 % is one core): rustc (95 %), sh (0 %); \
-            most memory: rustc (1.0 GiB), sh (1 MiB)";
+        let expected = "2 in total; most CPU (100 % is one core): rustc (95 %), sh (0 %); most memory: rustc (1.0 GiB), sh (1 MiB)";
         assert_eq!(found.summary(), expected);
     }
 
