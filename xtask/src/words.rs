@@ -98,11 +98,12 @@ fn print_phrases(file: &Path, lines: &[(usize, &str)]) -> usize {
 /// Returns the first phrase of [`PHRASES`] that a line contains as whole words.
 fn phrase_in(line: &str) -> Option<(&'static str, &'static str)> {
     let line = line.to_lowercase();
-    let is_letter = |next: Option<char>| next.is_some_and(char::is_alphanumeric);
+    let is_part_of_word =
+        |next: Option<char>| next.is_some_and(|next| next == '_' || next.is_alphanumeric());
     PHRASES.into_iter().find(|(phrase, _)| {
         line.match_indices(phrase).any(|(at, _)| {
             let (before, behind) = (&line[..at], &line[at + phrase.len()..]);
-            !is_letter(before.chars().next_back()) && !is_letter(behind.chars().next())
+            !is_part_of_word(before.chars().next_back()) && !is_part_of_word(behind.chars().next())
         })
     })
 }

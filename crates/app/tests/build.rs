@@ -321,7 +321,7 @@ async fn an_address_in_a_variable_that_is_none_is_an_error_with_the_variable() {
         .unwrap_err();
     let said = error.to_string();
     assert!(
-        said.starts_with("OPENAI_BASE_URL: base_url is no address"),
+        said.starts_with("OPENAI_BASE_URL: base_url is not a valid address"),
         "{said}"
     );
     assert!(!said.contains("canary"), "{said}");
@@ -406,7 +406,7 @@ async fn a_search_that_lacks_something_is_an_error_that_names_it() {
         ),
         (
             vec![("web.search.provider", "brave")],
-            "web.search: api_key_env is missing: brave wants a key",
+            "web.search: api_key_env is missing: brave requires a key",
         ),
         (
             vec![("web.search.base_url", "https://a.example")],

@@ -198,10 +198,10 @@ pub enum AnthropicError {
     #[error("no model is named: set model, such as claude-opus-5-5")]
     NoModel,
     /// A thinking budget too small for any model.
-    #[error("thinking_budget is {0} tokens, and {LEAST_BUDGET} is the least that models take")]
+    #[error("thinking_budget is {0} tokens, but models accept no less than {LEAST_BUDGET}")]
     SmallBudget(u32),
     /// A thinking budget combined with another way to think.
-    #[error("thinking_budget is for models that are told how long to think: leave thinking out")]
+    #[error("thinking_budget already says how long the model thinks: omit thinking")]
     BudgetAndThinking,
     /// `show_thinking` is set, but no thinking is requested.
     #[error("show_thinking needs thinking = \"adaptive\" or a thinking_budget")]

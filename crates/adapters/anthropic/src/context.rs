@@ -60,7 +60,7 @@ impl Context {
             Err(error) if error.kind == LlmErrorKind::Connection => {
                 self.was_asked.store(false, Ordering::Relaxed);
             }
-            _ => tracing::debug!(model, "the server does not tell the context size"),
+            _ => tracing::debug!(model, "the server does not report the context size"),
         }
     }
 }

@@ -82,7 +82,7 @@ impl Decoder {
             _ if head.error.is_some() => {
                 return Err(error_of(head.error, head.request_id, errors));
             }
-            _ => return Err(invalid("the server sent something that is no message")),
+            _ => return Err(invalid("the server sent something that is not a message")),
         }
         let message: Message<'_> = parse(text)?;
         let blocks = message.content.unwrap_or_default();
@@ -138,7 +138,7 @@ impl Decoder {
             _ if json.error.is_some() => {
                 return Err(error_of(json.error, json.request_id, errors));
             }
-            "" => return Err(invalid("the server sent something that is no event")),
+            "" => return Err(invalid("the server sent something that is not an event")),
             // A ping, or an event newer than this adapter.
             _ => return Ok(EventOutcome::Nothing),
         }
@@ -185,7 +185,7 @@ impl Decoder {
         raw: Option<&RawValue>,
         out: &mut VecDeque<ReplyDelta>,
     ) -> Result<(), LlmError> {
-        let raw = raw.ok_or_else(|| invalid("an event that brings a piece has none"))?;
+        let raw = raw.ok_or_else(|| invalid("a delta event has no delta"))?;
         self.grow(raw.get().len())?;
         let (block, shares) = self.block(number)?;
         block.go_on(raw, shares, out)
@@ -204,10 +204,10 @@ impl Decoder {
         match blocks.find(|block| block.number == number) {
             Some(block) if !block.is_done => Ok((block, &mut self.shares)),
             Some(_) => Err(invalid(format!(
-                "block {number} of the reply goes on after its end"
+                "block {number} of the reply continues after its end"
             ))),
             None => Err(invalid(format!(
-                "an event is about block {number} of the reply, which has not begun"
+                "an event refers to block {number} of the reply, which has not begun"
             ))),
         }
     }
@@ -233,7 +233,7 @@ impl Decoder {
         let finish = match said {
             ReplyFinish::Stop if has_calls => ReplyFinish::ToolCalls,
             ReplyFinish::ToolCalls if !has_calls => {
-                return Err(invalid("the reply stopped for its tool calls but has none"));
+                return Err(invalid("the reply stopped for tool calls but has none"));
             }
             said => said,
         };

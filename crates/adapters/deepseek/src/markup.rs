@@ -87,7 +87,9 @@ impl MarkupFilter {
     ) -> Result<(), LlmError> {
         if let Some(written) = &mut self.written {
             if written.text.len() + piece.text.len() > MAX_WRITTEN {
-                return Err(invalid("the model wrote a tool call as text, without end"));
+                return Err(invalid(
+                    "the model wrote a tool call as text that does not end",
+                ));
             }
             written.text.push_str(&piece.text);
             return Ok(());
@@ -140,10 +142,10 @@ impl MarkupFilter {
         }
         if !self.has_text && !self.has_calls {
             match end.finish {
-                ReplyFinish::Stop => return Err("the model answered with nothing at all"),
+                ReplyFinish::Stop => return Err("the model's answer is empty"),
                 ReplyFinish::Length => tracing::warn!(
-                    "the model used up the limit on output tokens before it answered: raise it, or think less \
-                     (reasoning_effort)"
+                    "the model reached the limit on output tokens before it answered: raise the limit or lower \
+                     reasoning_effort"
                 ),
                 ReplyFinish::ToolCalls | ReplyFinish::ContentFilter | ReplyFinish::Refused => {}
             }
@@ -161,7 +163,7 @@ impl MarkupFilter {
     ) -> Result<(), &'static str> {
         if self.has_calls {
             // They may be the same calls repeated, and an effect must not happen twice.
-            return Err("the model wrote a tool call as text, and made calls besides");
+            return Err("the model wrote a tool call as text and also made tool calls");
         }
         let bytes = written.text.len();
         let WrittenCalls { calls, rest } = parse::calls(&written.text)?;
@@ -176,7 +178,7 @@ impl MarkupFilter {
         }
         tracing::info!(
             calls = calls.len(),
-            "took tool calls out of a text that the model wrote them into"
+            "extracted tool calls that the model wrote as text"
         );
         for call in calls {
             let block = self.free;

@@ -63,7 +63,7 @@ impl RequestShape {
         ) && !request.tools.is_empty();
         if is_forced && self.thinks && !self.said_choice.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "DeepSeek's models cannot be made to call a tool while they think: thinking is off for such a request"
+                "DeepSeek's models cannot be forced to call a tool while they think: thinking is turned off for such requests"
             );
         }
         is_forced
@@ -75,7 +75,7 @@ impl RequestShape {
             && !self.said_temperature.swap(true, Ordering::Relaxed)
         {
             tracing::warn!(
-                "DeepSeek's models have no temperature while they think: it is left out (thinking = \"off\" gives it back)"
+                "DeepSeek's models ignore the temperature while they think: it is omitted (set thinking = \"off\" to use it)"
             );
         }
     }

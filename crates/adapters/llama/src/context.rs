@@ -111,7 +111,11 @@ impl Context {
                 if matches!(error.kind, LlmErrorKind::Loading | LlmErrorKind::Connection) => {}
             untold => {
                 let model = &*chat.model().model;
-                tracing::debug!(model, ?untold, "the server does not tell the context size");
+                tracing::debug!(
+                    model,
+                    ?untold,
+                    "the server does not report the context size"
+                );
                 *asked = Some(Instant::now());
             }
         }

@@ -60,7 +60,7 @@ async fn tokens(questions: &Questions<'_>, content: &str) -> Result<u64, LlmErro
         parse_special: true,
     };
     let body = serde_json::to_vec(&text).map_err(|error| {
-        let said = format!("the prompt cannot be sent to be counted: {error}");
+        let said = format!("cannot encode the prompt to count its tokens: {error}");
         LlmError::new(LlmErrorKind::BadRequest, said)
     })?;
     let answer: Tokens = questions.post("tokenize", body.into()).await?;

@@ -65,7 +65,7 @@ fn read<T: DeserializeOwned>(path: &str, answer: &[u8]) -> Result<T, LlmError> {
         // Only the position is reported, not what the unknown server wrote.
         let (line, column) = (error.line(), error.column());
         let said = format!(
-            "what stands at /{path} is not what a model server says, at line {line}, column {column}"
+            "the answer from /{path} is not that of a model server, at line {line}, column {column}"
         );
         LlmError::new(LlmErrorKind::InvalidResponse, said)
     })

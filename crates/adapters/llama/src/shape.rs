@@ -89,7 +89,7 @@ impl RequestShape {
     fn leave_format_out(&self) {
         if !self.said_format.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "a reply cannot be held to a JSON Schema while the model may call tools: the schema is left out"
+                "a reply cannot be constrained to a JSON Schema while the model may call tools: the schema is omitted"
             );
         }
     }

@@ -115,24 +115,24 @@ pub struct HttpConfig {
 pub enum ConfigFault {
     /// The name cannot be part of a tool's name.
     #[error(
-        "{name:?} cannot name a server: 1 to 32 of A-Z a-z 0-9 _ -, without two underscores in a row or one at its end"
+        "{name:?} is not a valid server name: it must be 1 to 32 of A-Z a-z 0-9 _ -, without two underscores in a row or one at the end"
     )]
     Name {
         /// The rejected name.
         name: String,
     },
     /// No program is named.
-    #[error("command is empty: name the program of the server")]
+    #[error("command is empty: set it to the server's program")]
     NoCommand,
     /// The address is invalid.
-    #[error("url is no address of a server ({reason}): write it like https://example.org/mcp")]
+    #[error("url is not a valid server address ({reason}): write it like https://example.org/mcp")]
     Url {
         /// What is wrong with it.
         reason: String,
     },
     /// A secret would be sent unencrypted.
     #[error(
-        "url begins with http: and is not on this machine, so that the token or the headers would be sent in the clear; use https:"
+        "url begins with http: and is not on this machine, so the token or the headers would be sent unencrypted; use https:"
     )]
     Clear,
     /// This build has no TLS support.
@@ -140,14 +140,14 @@ pub enum ConfigFault {
     NoTls,
     /// A header cannot be sent.
     #[error(
-        "headers.{name} cannot be sent: its name or its value has characters that no header may have"
+        "headers.{name} cannot be sent: its name or its value has characters that are not allowed in headers"
     )]
     Header {
         /// The header's name.
         name: String,
     },
     /// The token cannot be sent.
-    #[error("the token has characters that no header may have")]
+    #[error("the token has characters that are not allowed in headers")]
     Token,
 }
 

@@ -286,7 +286,7 @@ impl Connection {
                 None => return Ok((tools, left_out)),
                 Some(next) if next.is_empty() => return Ok((tools, left_out)),
                 Some(next) if !seen.insert(next.clone()) => {
-                    left_out.push(rest("its list leads back to where it was".to_owned()));
+                    left_out.push(rest("its list repeats a page".to_owned()));
                     return Ok((tools, left_out));
                 }
                 next => cursor = next,
@@ -325,7 +325,7 @@ fn no_tool(tool: &Value, error: &serde_json::Error) -> LeftOut {
     LeftOut {
         tool: one_line(name.unwrap_or("(without a name)"), 64),
         why: format!(
-            "it is not defined as a tool ({})",
+            "its definition is invalid ({})",
             one_line(&error.to_string(), MAX_SAID)
         ),
     }

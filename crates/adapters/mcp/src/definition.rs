@@ -80,7 +80,7 @@ pub(crate) fn sorted(
     for tool in &tools {
         let made = match names.get(&local_name(&tool.name)) {
             Some(1) => definition(config, tool),
-            _ => Err("there is more than one of this name".to_owned()),
+            _ => Err("several tools have this name".to_owned()),
         };
         match made {
             Ok(definition) => used.push(definition),
@@ -113,7 +113,7 @@ fn definition(config: &McpServerConfig, tool: &Tool) -> Result<Definition, Strin
     );
     let name: ToolName = name.parse().map_err(|_| {
         format!(
-            "{} cannot be a tool's name: 1 to 64 of A-Z a-z 0-9 _ -",
+            "{} is not a valid tool name: it must be 1 to 64 of A-Z a-z 0-9 _ -",
             one_line(&name, 80)
         )
     })?;

@@ -50,7 +50,7 @@ pub(crate) fn question(
     let required = texts(schema.get("required"));
     let mut question = Question::new(Arc::clone(server), message);
     for (name, field) in fields {
-        let field = field.as_object().ok_or("a field is no schema")?;
+        let field = field.as_object().ok_or("a field is not a schema")?;
         let field = opened(schema, field)?;
         let kind = kind(schema, &field)?;
         question = question.field(made(name, &field, kind, required.contains(&name.as_str()))?);
@@ -67,7 +67,7 @@ fn opened(root: &Value, field: &Map<String, Value>) -> Result<Map<String, Value>
             let place = place.and_then(Value::as_object);
             place
                 .cloned()
-                .ok_or("a field refers to what is not in its schema")?
+                .ok_or("a field refers to something that is not in its schema")?
         } else if let Some((union, one)) = only_one(&schema) {
             schema.remove(union);
             one
@@ -82,7 +82,7 @@ fn opened(root: &Value, field: &Map<String, Value>) -> Result<Map<String, Value>
             schema.entry(name).or_insert(value);
         }
     }
-    Err("a field leads on to too many schemas".to_owned())
+    Err("a field refers to too many schemas".to_owned())
 }
 
 /// Returns the only schema that is combined with nothing but null, and the keyword that combines them. A `const` choice
@@ -163,9 +163,9 @@ fn kind(root: &Value, schema: &Map<String, Value>) -> Result<FieldKind, String> 
             let values = items.as_ref().map(choices).transpose()?.flatten();
             values
                 .map(|choices| FieldKind::AnyOf { choices })
-                .ok_or_else(|| "a list has nothing to choose from".to_owned())
+                .ok_or_else(|| "a list has no choices".to_owned())
         }
-        _ => Err("a field is of a kind that is not asked for".to_owned()),
+        _ => Err("a field has an unsupported type".to_owned()),
     }
 }
 
@@ -201,7 +201,7 @@ fn choices(schema: &Map<String, Value>) -> Result<Option<Vec<FieldChoice>>, Stri
     };
     match choices.len() {
         1..=MAX_CHOICES => Ok(Some(choices)),
-        0 => Err("a field has nothing to choose from".to_owned()),
+        0 => Err("a field has no choices".to_owned()),
         _ => Err(format!("a field has more than {MAX_CHOICES} values")),
     }
 }

@@ -64,14 +64,14 @@ pub enum ConnectError {
     #[error("{0}")]
     Away(String),
     /// It speaks only protocol versions that this client does not.
-    #[error("it speaks none of the protocol versions spoken here ({SPOKEN}), but: {theirs}")]
+    #[error("it supports none of the protocol versions supported here ({SPOKEN}), only: {theirs}")]
     Version {
         /// Its versions.
         theirs: String,
     },
     /// The service requires authentication.
     #[error(
-        "it wants a token: name the variable that holds it in token_env, or a file in token_file"
+        "it requires a token: set token_env to the variable that holds it, or token_file to a file"
     )]
     Unauthorized,
     /// It rejects the token or the headers that were sent to authenticate. Contains the reason, as text for users.
@@ -89,7 +89,7 @@ fn where_looked(path: Option<&str>) -> String {
 fn last_words(said: &str) -> String {
     match said.is_empty() {
         true => String::new(),
-        false => format!("; its last words were: {said}"),
+        false => format!("; its last output was: {said}"),
     }
 }
 
@@ -124,7 +124,7 @@ impl ConnectError {
                 Self::of_transport(TransportFault::of(error, secrets), said)
             }
             other => Self::Protocol(format!(
-                "it answered what cannot be: {}",
+                "its answer is invalid: {}",
                 one_line(&secrets.text(&other.to_string()), MAX_SAID)
             )),
         }
@@ -179,7 +179,7 @@ pub(crate) fn of_service(error: &ServiceError, secrets: &Secrets) -> String {
         ServiceError::McpError(error) => refused(error, secrets),
         ServiceError::TransportSend(error) => TransportFault::of(error, secrets).words(),
         ServiceError::TransportClosed => "it ended".to_owned(),
-        ServiceError::UnexpectedResponse => "it answered something else than was asked".to_owned(),
+        ServiceError::UnexpectedResponse => "its answer does not fit the request".to_owned(),
         other => one_line(&secrets.text(&other.to_string()), MAX_SAID),
     }
 }

@@ -39,7 +39,7 @@ pub(crate) const ELICITATION: &str = "elicitation/create";
 pub(crate) const MAX_QUESTIONS: usize = 10;
 
 /// What is reported about a server that exceeds it.
-pub(crate) const TOO_MANY_QUESTIONS: &str = "asks too many things at once";
+pub(crate) const TOO_MANY_QUESTIONS: &str = "asks too many questions at once";
 
 /// How long a server may take to confirm the requested log level.
 const LEVEL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -102,10 +102,10 @@ pub(crate) async fn ask(notices: &Notices, asked: Asked<'_>, params: &Value) -> 
     match text("mode") {
         None | Some("form") => {}
         Some("url") => {
-            return refused("it wants a person to open an address, and only forms are answered");
+            return refused("it asks the user to open an address, but only forms are supported");
         }
         Some(_) => {
-            return refused("it asks in a way that is not known, and only forms are answered");
+            return refused("it asks in an unknown way, but only forms are supported");
         }
     }
     let Some(message) = text("message") else {
@@ -132,7 +132,9 @@ pub(crate) async fn ask(notices: &Notices, asked: Asked<'_>, params: &Value) -> 
         Asked::UnderWay(calls) => match calls.ask(&question).await {
             Some(reply) => reply,
             None => {
-                notices.misbehaves("it asks a question, and it is not known whom: nobody is asked");
+                notices.misbehaves(
+                    "it asks a question, but it is unknown which user to ask: no user is asked",
+                );
                 // The user did not decline.
                 return ElicitResult::new(ElicitationAction::Cancel);
             }
@@ -172,7 +174,7 @@ pub(crate) fn ask_for_messages(peer: &Peer<RoleClient>) {
         let asked = peer.set_level(SetLevelRequestParams::new(level));
         let answered = tokio::time::timeout(LEVEL_TIMEOUT, asked).await;
         if !matches!(answered, Ok(Ok(_))) {
-            tracing::debug!("it does not take the level of its log messages");
+            tracing::debug!("it does not accept a log level");
         }
     });
 }

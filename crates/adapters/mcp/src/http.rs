@@ -47,10 +47,7 @@ pub(crate) fn transport(
     }
     let client = client.build().map_err(|error| {
         // The cause is on this machine, such as its certificates.
-        ConnectError::Protocol(format!(
-            "no connection can be set up: {}",
-            innermost(&error)
-        ))
+        ConnectError::Protocol(format!("cannot set up connections: {}", innermost(&error)))
     })?;
     let mut headers = HashMap::new();
     for (name, value) in &config.headers {

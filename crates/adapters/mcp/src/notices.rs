@@ -91,7 +91,7 @@ impl fmt::Display for ServerNotice {
             }
             Self::Lost { server, why } => write!(
                 f,
-                "the connection to MCP server {server} was lost, and is made anew: {why}"
+                "the connection to MCP server {server} was lost and is being re-established: {why}"
             ),
             Self::Misbehaves { server, what } => write!(f, "MCP server {server}: {what}"),
             Self::LeftOut {
@@ -114,10 +114,7 @@ impl fmt::Display for ServerNotice {
                 write!(f, "MCP server {server}")?;
                 if !changed.is_empty() {
                     let names = named(changed);
-                    write!(
-                        f,
-                        " changed what these tools are since they were accepted: {names}"
-                    )?;
+                    write!(f, " changed these tools since they were accepted: {names}")?;
                 }
                 if !new.is_empty() {
                     let joint = if changed.is_empty() {
@@ -139,7 +136,7 @@ impl fmt::Display for ServerNotice {
             }
             Self::NoPins { server, why } => write!(
                 f,
-                "MCP server {server}: what was accepted of its tools cannot be known, so that none is offered: {why}"
+                "MCP server {server}: it is unknown which of its tools were accepted, so none are offered: {why}"
             ),
         }
     }

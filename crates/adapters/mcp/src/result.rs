@@ -188,8 +188,7 @@ impl Parts {
             return;
         };
         let Some(media_type) = kind(&bytes) else {
-            self.texts
-                .push(left_out("its content is of no kind that can be shown"));
+            self.texts.push(left_out("its content cannot be shown"));
             return;
         };
         let why = if bytes.len() > MAX_MEDIA_BYTES {
@@ -331,7 +330,7 @@ mod tests {
         let text = output.value.as_text();
         for said in [
             "[image, image/png, 8 bytes]",
-            "[sound, audio/wav: left out, its content is of no kind that can be shown]",
+            "[sound, audio/wav: left out, its content cannot be shown]",
             "[image, image/png: left out, it is not base64]",
             "demo://1:\nhello",
             "[file, image/png, 8 bytes]",
@@ -378,7 +377,7 @@ mod tests {
             let output = of(json!({"content": [{"type": "text", "text": "Booked."}, image]}));
             let output = output.unwrap();
             assert!(output.media.is_empty(), "{content:?}");
-            let told = "[image, image/png: left out, its content is of no kind that can be shown]";
+            let told = "[image, image/png: left out, its content cannot be shown]";
             assert_eq!(output.value.as_text(), format!("Booked.\n\n{told}"));
         }
     }

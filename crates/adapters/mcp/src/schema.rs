@@ -35,7 +35,7 @@ pub(crate) fn bounded(schema: &Map<String, Value>) -> Result<Value, String> {
     // An invalid schema cannot check anything, and no tool catalog accepts it.
     match jsonschema::validator_for(&schema) {
         Ok(_) => Ok(schema),
-        Err(error) => Err(said(&format!("is none: {}", described(&error)))),
+        Err(error) => Err(said(&format!("is invalid: {}", described(&error)))),
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
             (json!({"properties": {"a": {"pattern": "("}}}), ""),
         ] {
             let why = bound(&schema).unwrap_err();
-            assert!(why.starts_with("its schema is none: "), "{why}");
+            assert!(why.starts_with("its schema is invalid: "), "{why}");
             assert!(why.contains(place), "{place} in {why}");
         }
     }

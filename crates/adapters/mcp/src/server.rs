@@ -228,11 +228,11 @@ impl Shared {
             Ok(Ok(state)) => match &*state {
                 State::Up(peer) => Ok(peer.clone()),
                 _ => Err(ToolError::permanent(format!(
-                    "MCP server {server} is not used any more"
+                    "MCP server {server} is no longer used"
                 ))),
             },
             _ => Err(ToolError::temporary(format!(
-                "MCP server {server} is not there: {}; {known}. Try again later or go on without it",
+                "MCP server {server} is unavailable: {}; {known}. Try again later or continue without it",
                 self.why_away()
             ))),
         }
@@ -242,7 +242,7 @@ impl Shared {
     fn why_away(&self) -> String {
         match (&*self.state.borrow(), &self.config.reach) {
             (State::Down(why), Reach::Http(_)) => self.redacted(why),
-            _ => "it is being started anew".to_owned(),
+            _ => "it is being restarted".to_owned(),
         }
     }
 

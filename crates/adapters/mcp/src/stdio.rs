@@ -57,7 +57,7 @@ impl Process {
             source,
         };
         let (mut program, parent) = program::start(command).await.map_err(failed)?;
-        let piped = || failed(io::Error::other("its input and output are not there"));
+        let piped = || failed(io::Error::other("its input and output are missing"));
         let stdin = program.child.stdin.take().ok_or_else(piped)?;
         let stdout = program.child.stdout.take().ok_or_else(piped)?;
         let mut last_words = LastWords::default();
@@ -87,7 +87,7 @@ impl Process {
             ends = self.ends().await;
         }
         if !ends {
-            tracing::warn!(server = %self.notices.server, "it does not end when asked to: it is stopped");
+            tracing::warn!(server = %self.notices.server, "it does not end when asked to: it is killed");
         }
         // Child processes may still exist in the process group whose id was the server's.
         self.program.signal(Signal::Kill);

@@ -27,7 +27,7 @@ use crate::server::Shared;
 const MAX_ROUNDS: usize = 10;
 
 /// What is reported about a server whose answer cannot be read.
-const NO_RESULT: &str = "answered something that is no result of a tool";
+const NO_RESULT: &str = "answered with something that is not a tool result";
 
 /// A tool of a server.
 pub(crate) struct McpTool {
@@ -96,7 +96,7 @@ impl McpTool {
             ServerResult::InputRequiredResult(asks) => self.read(serde_json::to_value(asks)?),
             ServerResult::EmptyResult(_) => Ok(Answer::Done(CallToolResult::success(Vec::new()))),
             ServerResult::CreateTaskResult(_) => Err(self.error(
-                "made a task of it that goes on by itself, which was not asked for: its result will not be known",
+                "turned the call into a background task, which was not requested: its result will not be known",
             )),
             ServerResult::CustomResult(answer) => self.read(answer.0),
             _ => Err(self.error(NO_RESULT)),
@@ -150,7 +150,7 @@ impl McpTool {
     /// earlier attempt may have reached it.
     fn known(&self, ctx: &ToolContext, of_first: &'static str) -> &'static str {
         match ctx.attempt.0 > 1 && self.spec.class != ToolClass::ReadOnly {
-            true => "whether an earlier attempt of the call took effect is not known",
+            true => "it is unknown whether an earlier attempt of the call took effect",
             false => of_first,
         }
     }
@@ -166,12 +166,12 @@ impl McpTool {
             }
             let known = self.known(ctx, "the call did not reach it");
             return ToolError::temporary(format!(
-                "MCP server {server} is gone ({why}): {known}. Try again later or go on without it"
+                "MCP server {server} is gone ({why}): {known}. Try again later or continue without it"
             ));
         }
         if !matches!(error, ServiceError::McpError(_)) || is_unread(error) {
             // The answer itself is not logged: it may contain parts of the conversation.
-            tracing::warn!(run = %ctx.run_id, tool = %self.spec.name, "no answer that can be read came to a call of an MCP server's tool");
+            tracing::warn!(run = %ctx.run_id, tool = %self.spec.name, "a call of an MCP server's tool got no readable answer");
         }
         // For example because a token expired. If it concerns only this tool, nothing else is lost.
         if is_refused(error) {
@@ -179,17 +179,17 @@ impl McpTool {
         }
         if broke_off(error) {
             return ToolError::new(format!(
-                "MCP server {server} broke off during the call ({why}): whether it took effect is not known"
+                "MCP server {server} broke off during the call ({why}): it is unknown whether the call took effect"
             ));
         }
         if is_unread(error) {
             return ToolError::new(format!(
-                "MCP server {server} gave the call an answer that cannot be read ({why}): whether it took effect is not known"
+                "MCP server {server} sent an unreadable answer to the call ({why}): it is unknown whether the call took effect"
             ));
         }
         match error {
             ServiceError::TransportClosed => ToolError::new(format!(
-                "MCP server {server} ended during the call: whether it took effect is not known"
+                "MCP server {server} ended during the call: it is unknown whether the call took effect"
             )),
             ServiceError::McpError(refusal) => {
                 let message = format!("MCP server {server} refuses the call: {why}");
@@ -200,7 +200,7 @@ impl McpTool {
                     _ => ToolError::new(message),
                 }
             }
-            _ => ToolError::new(format!("MCP server {server} cannot be asked: {why}")),
+            _ => ToolError::new(format!("the call to MCP server {server} failed: {why}")),
         }
     }
 }
@@ -227,8 +227,7 @@ impl Tool for McpTool {
             .await?;
         // It may have changed or disappeared while the run continued with its original tools.
         if !self.shared.offers(&self.remote, self.hash) {
-            return Err(self
-                .error("does not offer this tool any more, or not as it was when the run began"));
+            return Err(self.error("no longer offers this tool, or changed it since the run began"));
         }
         let mut params =
             CallToolRequestParams::new(self.remote.to_string()).with_arguments(arguments);
@@ -240,7 +239,7 @@ impl Tool for McpTool {
                 Answer::Asks(asks) => params = self.answered(params, asks, &ctx).await?,
             }
         }
-        Err(self.error("keeps asking back"))
+        Err(self.error("keeps asking questions"))
     }
 }
 
@@ -294,7 +293,7 @@ impl Drop for CancelOnDrop {
             return;
         };
         runtime.spawn(async move {
-            let reason = Some("the call was given up".to_owned());
+            let reason = Some("the call was canceled".to_owned());
             let param = CancelledNotificationParam::new(Some(id), reason);
             let cancelled = CancelledNotification::new(param);
             // A server that is gone has nothing to cancel.

@@ -19,7 +19,7 @@ pub(crate) fn help(question: &Question, tools: &[ToolSpec]) -> String {
     let mut paragraphs = vec![NO_MODEL.to_owned()];
     paragraphs.extend(not_offered(question, tools));
     paragraphs.push(match tools {
-        [] => "No tool is offered to this request.".to_owned(),
+        [] => "No tool is offered for this request.".to_owned(),
         tools => list(tools),
     });
     paragraphs.push(HOW_TO_CONFIGURE.to_owned());

@@ -54,7 +54,7 @@ impl LlmClient for OfflineModel {
         if ctx.cancellation.is_cancelled() {
             return Err(LlmError::new(
                 LlmErrorKind::Cancelled,
-                "given up by its caller",
+                "canceled by the caller",
             ));
         }
         let said = |text: String, model| (vec![ReplyPart::text(text)], ReplyFinish::Stop, model);

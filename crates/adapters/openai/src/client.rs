@@ -163,7 +163,7 @@ impl OpenAiClient {
             Some(format!("set {table}.temperature = \"left_out\""))
         } else if is_chat && (names("max_tokens") || names("max_completion_tokens")) {
             Some(format!(
-                "set {table}.max_tokens_field to the one that the server takes: \"max_tokens\" or \"max_completion_tokens\""
+                "set {table}.max_tokens_field to the one that the server accepts: \"max_tokens\" or \"max_completion_tokens\""
             ))
         } else if !is_chat && !self.is_first_hand {
             Some(format!(
@@ -277,7 +277,7 @@ pub(crate) fn without_reply(mut error: LlmError, most: Option<u32>) -> LlmError 
         let most = most.map_or(0, u64::from);
         *needed = needed.map(|in_all| in_all.saturating_sub(most));
         error.message.push_str(
-            "; where it does not fit with a shorter reply either, raise this limit with the provider or offer fewer tools",
+            "; if it does not fit with a shorter reply either, raise this limit with the provider or offer fewer tools",
         );
     }
     error

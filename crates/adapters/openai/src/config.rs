@@ -164,21 +164,19 @@ pub enum OpenAiError {
     #[error("no model is named: set model")]
     NoModel,
     /// The configuration uses a setting that only the Responses API has.
-    #[error("{setting} is not part of Chat Completions: leave it out, or set api = \"responses\"")]
+    #[error("{setting} is not part of Chat Completions: omit it, or set api = \"responses\"")]
     OnlyResponses {
         /// The name of the setting.
         setting: &'static str,
     },
     /// The configuration uses a setting that only Chat Completions has.
-    #[error("{setting} is part of Chat Completions alone: leave it out, or set api = \"chat\"")]
+    #[error("{setting} is only part of Chat Completions: omit it, or set api = \"chat\"")]
     OnlyChat {
         /// The name of the setting.
         setting: &'static str,
     },
     /// The environment variable for a secret header is not set.
-    #[error(
-        "the environment variable {variable}, which is to hold the header {header}, is not set"
-    )]
+    #[error("the environment variable {variable}, which must hold the header {header}, is not set")]
     NoVariable {
         /// The name of the variable.
         variable: String,

@@ -137,7 +137,7 @@ pub(crate) fn chat_dialect_for(config: &OpenAiConfig) -> Dialect {
         dialect.tools_and_reasoning = ToolsAndReasoning::OneOrTheOther;
         tracing::warn!(
             model = %config.model,
-            "on Chat Completions this model does not reason where tools are on offer: set api = \"responses\""
+            "on Chat Completions, this model does not reason when tools are offered: set api = \"responses\""
         );
     }
     dialect

@@ -47,7 +47,7 @@ pub(crate) struct Order {
 pub enum ConvertError {
     /// It takes too long.
     #[error(
-        "convert_timeout: the document was not read within {}; use another source",
+        "convert_timeout: the document could not be read within {}; use another source",
         neuraxis_core::duration_text::text(within)
     )]
     Timeout {
@@ -55,7 +55,7 @@ pub enum ConvertError {
         within: Duration,
     },
     /// The reader crashed or exceeded its memory limit.
-    #[error("unreadable: what reads {kind} failed at this document; use another source")]
+    #[error("unreadable: the reader of {kind} failed on this document; use another source")]
     Crashed {
         /// The kind of document.
         kind: &'static str,
@@ -68,8 +68,8 @@ pub enum ConvertError {
     },
     /// This program cannot read such documents safely.
     #[error(
-        "no_converter: PDF is read by a process of its own, and this program does not call neuraxis_web::run_convert_helper first \
-         in its main; go on without the document"
+        "no_converter: PDF is read in a separate process, but this program does not call \
+         neuraxis_web::run_convert_helper first in its main; continue without the document"
     )]
     NoHelper,
     /// The process that reads documents cannot be started.

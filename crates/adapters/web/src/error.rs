@@ -12,7 +12,7 @@ use crate::guard::BlockedAddress;
 #[non_exhaustive]
 pub enum FetchError {
     /// The URL is invalid.
-    #[error("invalid_url: {why}; give a whole one, such as https://example.org/page")]
+    #[error("invalid_url: {why}; give a complete URL, such as https://example.org/page")]
     Url {
         /// What is wrong with it.
         why: String,
@@ -28,7 +28,7 @@ pub enum FetchError {
     },
     /// Whether the site allows it cannot be determined.
     #[error(
-        "robots: {host} does not say now whether programs may fetch this page: its robots.txt answers with status {status}"
+        "robots: it is unknown whether programs may fetch this page: the robots.txt of {host} answers with status {status}"
     )]
     RobotsUnknown {
         /// The name of the host.
@@ -38,7 +38,7 @@ pub enum FetchError {
     },
     /// The site's rules cannot be read: they are compressed although that was not requested.
     #[error(
-        "robots: {host} does not say whether programs may fetch this page: it sent its robots.txt compressed ({found}) though it was asked not to; use another source"
+        "robots: it is unknown whether programs may fetch this page: {host} sent its robots.txt compressed ({found}) although it was asked not to; use another source"
     )]
     RobotsEncoded {
         /// The name of the host.
@@ -48,14 +48,14 @@ pub enum FetchError {
     },
     /// The document is on another host, which policy must judge by its own address.
     #[error(
-        "redirected: the page has moved to another site and was not followed; if that site will do, fetch {to}"
+        "redirected: the page has moved to another site, and the redirect was not followed; if that site is acceptable, fetch {to}"
     )]
     Redirected {
         /// Its URL on that host.
         to: String,
     },
     /// There are too many redirects, or one that leads nowhere.
-    #[error("redirects: the page leads on again and again; {most} redirects were followed")]
+    #[error("redirects: the page redirects too often; {most} redirects were followed")]
     TooManyRedirects {
         /// The number of redirects that are followed.
         most: u32,
@@ -80,7 +80,7 @@ pub enum FetchError {
     },
     /// The document is compressed although that was not requested.
     #[error(
-        "content_encoding: the site sent the page compressed ({found}) though it was asked not to; use another source"
+        "content_encoding: the site sent the page compressed ({found}) although it was asked not to; use another source"
     )]
     Encoded {
         /// The compression method.
@@ -103,7 +103,7 @@ pub enum FetchError {
     },
     /// Other requests to the same site are in progress, and the call's turn did not come in time.
     #[error(
-        "busy: other requests to {host} are under way, and sites are asked for one thing at a time; try again once their results are there"
+        "busy: other requests to {host} are in progress, and each site gets one request at a time; try again once they have finished"
     )]
     Busy {
         /// The name of the host.
@@ -129,7 +129,7 @@ pub enum FetchError {
         pages: usize,
     },
     /// This program cannot fetch anything.
-    #[error("no_client: connections cannot be set up: {why}")]
+    #[error("no_client: cannot set up connections: {why}")]
     Client {
         /// The innermost cause.
         why: String,
@@ -137,8 +137,7 @@ pub enum FetchError {
 }
 
 fn after(retry_after: Option<Duration>) -> String {
-    let said =
-        retry_after.map(|wait| format!("; it can be asked again in {} seconds", wait.as_secs()));
+    let said = retry_after.map(|wait| format!("; try again in {} seconds", wait.as_secs()));
     said.unwrap_or_default()
 }
 

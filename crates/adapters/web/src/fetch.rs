@@ -328,7 +328,7 @@ fn check_length(url: &Url) -> Result<(), FetchError> {
     let escapes = url.as_str().matches('%').count();
     match url.as_str().len() - 2 * escapes > MAX_URL_BYTES {
         true => Err(FetchError::Url {
-            why: format!("it redirects to one of more than {MAX_URL_BYTES} bytes"),
+            why: format!("it redirects to a URL of more than {MAX_URL_BYTES} bytes"),
         }),
         false => Ok(()),
     }

@@ -28,16 +28,14 @@ pub enum BlockedAddress {
         scheme: String,
     },
     /// The URL contains a user name or a password.
-    #[error(
-        "blocked_address: the URL holds a user name or a password; leave out what stands before the @"
-    )]
+    #[error("blocked_address: the URL contains a user name or a password; remove it, up to the @")]
     UserInfo,
     /// The URL names no host.
     #[error("blocked_address: the URL names no host")]
     NoHost,
     /// The URL's host is an address that is not public.
     #[error(
-        "blocked_address: {host} is {kind}; only public addresses can be fetched, in whatever way they are written. Use another \
+        "blocked_address: {host} is {kind}; only public addresses can be fetched, however they are written. Use another \
          source, or tell the user that the operator can allow this host with allow_hosts in [web]"
     )]
     Literal {
@@ -48,8 +46,8 @@ pub enum BlockedAddress {
     },
     /// The host name leads to an address that is not public.
     #[error(
-        "blocked_address: the name {host} leads to {kind}; only public addresses can be fetched. Use another source, or tell the \
-         user that the operator can allow this host with allow_hosts in [web]"
+        "blocked_address: the name {host} resolves to {kind}; only public addresses can be fetched. Use another source, \
+         or tell the user that the operator can allow this host with allow_hosts in [web]"
     )]
     Resolved {
         /// The host name.

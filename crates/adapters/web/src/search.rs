@@ -140,16 +140,18 @@ pub enum SearchConfigError {
     #[error("provider is missing; known: searxng, brave, tavily")]
     NoProvider,
     /// The service has no address.
-    #[error("base_url is missing: where is the SearXNG? For example \"http://127.0.0.1:8888\"")]
+    #[error(
+        "base_url is missing: set it to the address of SearXNG, such as \"http://127.0.0.1:8888\""
+    )]
     NoUrl,
     /// The address is invalid.
     #[error(
-        "base_url is not an address without user and password, such as \"http://127.0.0.1:8888\""
+        "base_url must be an address without user name and password, such as \"http://127.0.0.1:8888\""
     )]
     Url,
     /// The service requires a key.
     #[error(
-        "api_key_env is missing: {provider} wants a key; name the environment variable that holds it"
+        "api_key_env is missing: {provider} requires a key; name the environment variable that holds it"
     )]
     NoKey {
         /// The name of the service.

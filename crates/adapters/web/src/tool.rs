@@ -102,7 +102,7 @@ fn output(document: &Document, asked: &str, page: usize) -> Result<ToolOutput, T
             page + 1
         ));
     } else if document.is_cut {
-        summary.push_str(" The document goes on; this is as much as is read of one.");
+        summary.push_str(" The document continues, but no more of it is read.");
     }
     let value = JsonText::encode(&Page {
         summary,

@@ -261,14 +261,14 @@ impl Body {
 
     fn cut_off(&self, error: &reqwest::Error) -> LlmError {
         let cause = self.errors.tidy(&cause(error));
-        let said = format!("{} cut its reply off: {cause}", self.errors.server());
+        let said = format!("{} cut off its reply: {cause}", self.errors.server());
         LlmError::new(LlmErrorKind::Incomplete, said)
     }
 }
 
 /// The error of a call that its caller canceled.
 pub(crate) fn given_up() -> LlmError {
-    LlmError::new(LlmErrorKind::Cancelled, "given up by its caller")
+    LlmError::new(LlmErrorKind::Cancelled, "canceled by the caller")
 }
 
 /// Adds a duration that may be too long for the clock.

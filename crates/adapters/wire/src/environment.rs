@@ -8,7 +8,7 @@ use neuraxis_ports::{ConnectError, KeyDiscovery, Provider, Secret};
 /// The variable with a provider's key is not set, or is empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the environment variable {variable}, which is to hold the key, is not set or is empty: set it, or give the key as `api_key`"
+    "the environment variable {variable}, which must hold the key, is not set or is empty: set it, or set `api_key`"
 )]
 #[non_exhaustive]
 pub struct NoKey {

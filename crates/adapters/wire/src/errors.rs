@@ -103,7 +103,7 @@ impl ServerErrors {
         let cause = self.tidy(&cause(error));
         let said = if UNSPOKEN_PROXY.iter().any(|words| cause.contains(words)) {
             format!(
-                "cannot connect to {server}: {cause}, of the proxy that the environment names (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY); one that begins with http: or https: is needed, there or as proxy"
+                "cannot connect to {server}: {cause}, for the proxy that the environment names (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY); there or in proxy, set an address that begins with http: or https:"
             )
         } else if error.is_connect() || error.is_timeout() {
             let next = next_step(&cause, self.between.as_ref());
@@ -127,7 +127,7 @@ impl ServerErrors {
     /// The error of a call that never got its turn: nothing was sent, and the model is not to blame.
     pub(crate) fn busy(&self, within: Duration) -> LlmError {
         let said = format!(
-            "as many replies of {} as may come in at once (max_concurrent) did so for {within:?}",
+            "the maximum number of concurrent replies from {} (max_concurrent) was reached for {within:?}",
             self.server
         );
         LlmError::new(LlmErrorKind::RateLimited { retry_after: None }, said)
@@ -137,16 +137,16 @@ impl ServerErrors {
 /// Returns what to check when a connection failed, by the HTTP client's error.
 fn next_step(cause: &str, between: Option<&Between>) -> Cow<'static, str> {
     if cause.contains("CaUsedAsEndEntity") {
-        return "the server shows the certificate of an authority as its own: give it one that is none, as made with `-addext \
-                basicConstraints=critical,CA:FALSE` of openssl, and name that in ca_file"
+        return "the server presents a CA certificate as its own: give it one that is not a CA, such as one that openssl \
+                created with `-addext basicConstraints=critical,CA:FALSE`, and name that in ca_file"
             .into();
     }
     if cause.contains("certificate not valid for name") {
-        return "base_url has to say a name that the certificate is for, or the server needs one for that name".into();
+        return "base_url must use a name that the certificate is valid for, or the server needs a certificate for that name".into();
     }
     if cause.contains("peer certificate") {
-        return "check this machine's clock, whether the certificate has to be renewed, and whether this machine trusts who signed \
-                it (ca_file names further ones)"
+        return "check this machine's clock, whether the certificate must be renewed, and whether this machine trusts its \
+                issuer (ca_file can name more issuers)"
             .into();
     }
     if cause.contains("Too many open files") {
@@ -154,18 +154,18 @@ fn next_step(cause: &str, between: Option<&Between>) -> Cow<'static, str> {
             .into();
     }
     if cause.contains("proxy auth") {
-        return "the proxy wants a name and a password, which may stand in the variable HTTPS_PROXY alone"
+        return "the proxy requires a user name and a password, which are allowed only in the variable HTTPS_PROXY"
             .into();
     }
     if cause.contains("tunnel") {
-        return "the proxy refuses that, or cannot connect there itself".into();
+        return "the proxy refuses the connection, or cannot connect itself".into();
     }
     match between {
         Some(Between::Proxy(_)) => {
             "check that the proxy runs and that its address is right".into()
         }
         Some(Between::Variable(name)) => format!(
-            "check that the server runs and that base_url is right, and so of the proxy that {name} names, unless NO_PROXY leaves the server out"
+            "check that the server runs and that base_url is right; check the same for the proxy that {name} names, unless NO_PROXY excludes the server"
         )
         .into(),
         None => "check that the server runs and that base_url is right".into(),
@@ -196,7 +196,7 @@ mod tests {
             (
                 "invalid peer certificate: certificate not valid for name \"a\"; certificate is only valid for \"b\"",
                 None,
-                "base_url has to say",
+                "base_url must use",
             ),
             ("Too many open files (os error 24)", None, "LimitNOFILE"),
             (refused, None, "base_url is right"),

@@ -71,7 +71,7 @@ pub async fn models(
     let entries = entries.map_err(|error| no_list(&what_is_wrong(&error)))?;
     let entries = entries.unwrap_or_default();
     if !entries.is_empty() && !entries.iter().any(|entry| entry.contains_key("id")) {
-        return Err(no_list("nothing in it has an id"));
+        return Err(no_list("none of its entries has an id"));
     }
     let ids = entries.iter().filter_map(|entry| entry.get("id"));
     let names = ids.filter_map(Value::as_str).map(str::to_owned);
@@ -82,7 +82,7 @@ pub async fn models(
 }
 
 fn no_list(why: &str) -> LlmError {
-    let said = format!("the list of models is not what a model server says: {why}");
+    let said = format!("the list of models is not that of a model server: {why}");
     LlmError::new(LlmErrorKind::InvalidResponse, said)
 }
 

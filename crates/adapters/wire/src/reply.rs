@@ -82,7 +82,7 @@ pub fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, LlmError> {
 /// are.
 pub(crate) fn what_is_wrong(error: &serde_json::Error) -> String {
     let wrong = match error.is_data() {
-        true => "it has another form",
+        true => "it does not have the expected form",
         false => "it is not valid",
     };
     let (line, column) = (error.line(), error.column());
@@ -121,8 +121,8 @@ mod tests {
     #[test]
     fn the_error_of_json_says_the_place_and_repeats_nothing() {
         for (json, wrong) in [
-            ("{\"choices\":\"canary\"}", "another form at line 1"),
-            ("[\"canary\"]", "another form"),
+            ("{\"choices\":\"canary\"}", "the expected form at line 1"),
+            ("[\"canary\"]", "the expected form"),
             ("{\"choices\":[1],\n\"canary\"", "not valid at line 2"),
         ] {
             let error = parse::<std::collections::BTreeMap<String, Vec<u8>>>(json).unwrap_err();

@@ -89,7 +89,7 @@ impl<D: ReplyDecoder> Reading<D> {
                 (Phase::Reading, None) => {
                     let error = LlmError::new(
                         LlmErrorKind::Incomplete,
-                        "the stream ended before the reply was whole",
+                        "the stream ended before the reply was complete",
                     );
                     return Poll::Ready(Some(Err(self.decoder.with_usage(error))));
                 }

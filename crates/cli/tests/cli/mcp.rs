@@ -274,7 +274,7 @@ fn a_tool_that_changed_is_not_offered_until_it_is_accepted() {
     let (is_offered, told) = offered(&machine);
     assert!(!is_offered);
     assert!(
-        told.contains("changed what these tools are since they were accepted: shop__look"),
+        told.contains("changed these tools since they were accepted: shop__look"),
         "{told}"
     );
     let tested = machine
@@ -357,10 +357,13 @@ fn what_is_wrong_in_a_section_is_named_with_what_was_meant() {
             "[mcp.servers.shop]\ncommand = 'sh'\nurl = 'https://x/'",
             "expected either command or url",
         ),
-        ("[mcp.servers.a__b]\ncommand = 'sh'", "cannot name a server"),
+        (
+            "[mcp.servers.a__b]\ncommand = 'sh'",
+            "is not a valid server name",
+        ),
         (
             "[mcp.servers.shop]\nurl = 'http://shop.example/'\nheaders = { k = 'hunter2' }",
-            "in the clear",
+            "sent unencrypted",
         ),
     ] {
         let complaint = machine(section).run(["mcp", "list"]).complaint(2);

@@ -86,8 +86,7 @@ fn a_model_that_takes_no_tools_answers_without_them_and_the_user_is_warned() {
     let provider = Provider::start(Behavior::TakesNoTools);
     let [_, (_, section), ..] = sections(&provider.url());
     let done = run(&machine(&section), &["ask", "What time is it?"]);
-    let warned =
-        "warning: openai/gpt-test: the model takes no tools: it answers without them from now on";
+    let warned = "warning: openai/gpt-test: the model does not accept tools: from now on, it answers without them";
     assert!(done.stderr.starts_with(warned), "{done:?}");
     let why = "gemma:2b does not support tools";
     assert!(done.stderr.contains(why), "{done:?}");
@@ -204,7 +203,7 @@ fn a_configuration_that_cannot_serve_is_refused_with_exit_code_2_before_anything
         ),
         (
             "provider = 'deepseek'\nbase_url = 'ftp://x'".to_owned(),
-            "neuraxis.toml:3:1: models.reasoning: base_url begins with ftp: where http: or https: is needed",
+            "neuraxis.toml:3:1: models.reasoning: base_url begins with ftp:, but must begin with http: or https:",
         ),
         (
             "provider = 'cassette'\nfile = 'none.cassette'".to_owned(),

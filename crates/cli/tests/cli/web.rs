@@ -59,7 +59,7 @@ async fn what_crashes_while_it_is_read_is_an_error_of_the_call() {
     assert!(
         failed
             .stderr
-            .contains("unreadable: it is no PDF that can be read"),
+            .contains("unreadable: it is not a readable PDF"),
         "{failed:?}"
     );
 }

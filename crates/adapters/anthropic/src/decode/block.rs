@@ -86,7 +86,7 @@ impl Block {
                 }
             }
             Some(_) => Content::Sealed(Some(raw.to_owned())),
-            None => return Err(invalid("a block of the reply says not what it is")),
+            None => return Err(invalid("a block of the reply has no type")),
         };
         Ok(Self {
             number,
@@ -132,7 +132,7 @@ impl Block {
             }
             (_, "text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta") => {
                 return Err(invalid(format!(
-                    "block {} of the reply got a piece of another kind",
+                    "block {} of the reply got a delta of the wrong kind",
                     self.place
                 )));
             }

@@ -137,7 +137,7 @@ impl Stop<'_> {
             // All other reasons so far mean an early stop, after which calls may be incomplete.
             other => {
                 if let Some(reason) = early_end(other) {
-                    tracing::warn!("the reply may not be whole: {reason}");
+                    tracing::warn!("the reply may be incomplete: {reason}");
                 }
                 Some(ReplyFinish::Length)
             }
@@ -164,16 +164,16 @@ fn early_end(reason: &str) -> Option<String> {
     Some(match reason {
         "max_tokens" => return None,
         "model_context_window_exceeded" => {
-            "the conversation fills the whole context of the model (model_context_window_exceeded)"
+            "the conversation fills the model's context (model_context_window_exceeded)"
                 .to_owned()
         }
         "pause_turn" => {
-            "the service paused a turn of its own tools (pause_turn), of which none is \
-             offered here, and it is not gone on with"
+            "the service paused a turn of its own tools (pause_turn), although none are offered here; the turn is not \
+             resumed"
                 .to_owned()
         }
         newer => format!(
-            "it stopped for a reason that is not known here: {}",
+            "the model stopped for an unknown reason: {}",
             clean(newer, 60)
         ),
     })
@@ -234,9 +234,9 @@ mod tests {
     fn an_early_end_is_told_with_its_own_reason() {
         assert_eq!(early_end("max_tokens"), None, "the usual one");
         for (reason, words) in [
-            ("model_context_window_exceeded", "context of the model"),
+            ("model_context_window_exceeded", "fills the model's context"),
             ("pause_turn", "(pause_turn)"),
-            ("something_new", "not known here: something_new"),
+            ("something_new", "unknown reason: something_new"),
         ] {
             let told = early_end(reason).unwrap_or_default();
             assert!(told.contains(words), "{told}");

@@ -28,7 +28,11 @@ pub(super) fn write_user(parts: &[Part], json: &mut JsonWriter<'_>) -> Result<()
                 write_media(part, json)?;
                 true
             }
-            _ => return Err(unsupported("a user message of anything but text and media")),
+            _ => {
+                return Err(unsupported(
+                    "a user message with anything but text and media",
+                ));
+            }
         };
         is_empty &= !is_written;
     }
@@ -100,7 +104,7 @@ pub(super) fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result
         }
         // A server may read its own files for a client that names them.
         MediaSource::Url(_) => {
-            return Err(unsupported("media at an address that is not http(s)"));
+            return Err(unsupported("media at a URL that is not http(s)"));
         }
     }
     json.raw("}}");

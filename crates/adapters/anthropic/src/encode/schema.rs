@@ -54,7 +54,7 @@ impl RefusedSchemas {
         };
         // Without the service's message, which may quote the conversation: it is unknown here whether that may be
         // logged.
-        tracing::warn!(error = %error.kind, name, "the service refuses the form of a reply: the model is told it in words");
+        tracing::warn!(error = %error.kind, name, "the service refuses the schema of a reply: it is described to the model in words instead");
         let mut refused = self.lock();
         if refused.len() >= MOST_REFUSED {
             refused.remove(0);

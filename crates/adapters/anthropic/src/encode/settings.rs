@@ -72,7 +72,7 @@ impl Settings {
         let asked = ThinkingMode::of(config);
         let not_thinking = asked.refused_by(traits);
         let thinking = not_thinking.map_or(asked, |_| ThinkingMode::Unsaid);
-        let no_effort = "this model takes no effort: it is left out";
+        let no_effort = "this model does not accept effort: it is omitted";
         let no_effort = (config.effort.is_some() && !traits.takes_effort).then_some(no_effort);
         Self {
             thinking,
@@ -162,7 +162,7 @@ impl Settings {
         }
         if !self.said_budget.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "the most tokens that this model can give leave no room for thinking beside an answer of {answer}: it does not think"
+                "this model's output limit leaves no room for thinking next to an answer of {answer} tokens: it does not think"
             );
         }
         (ThinkingMode::Off, self.room(request))
@@ -205,9 +205,7 @@ impl Settings {
             return Some(choice);
         }
         if !self.said_choice.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                "this model cannot be made to call a tool: it is asked for the call in words"
-            );
+            tracing::warn!("this model cannot be forced to call a tool: it is asked to in words");
         }
         said.push(in_words);
         self.one_call_at_a_time.then_some(Choice::Auto)
@@ -220,7 +218,7 @@ impl Settings {
             return Some(asked.clamp(0.0, 1.0));
         };
         if !self.said_temperature.swap(true, Ordering::Relaxed) {
-            tracing::warn!("{reason}: it is left out");
+            tracing::warn!("{reason}: it is omitted");
         }
         None
     }
@@ -229,11 +227,11 @@ impl Settings {
     const fn no_temperature(&self, thinks: bool) -> Option<&'static str> {
         match (self.takes_temperature, thinks) {
             (true, false) => None,
-            (true, true) => Some("a model that thinks takes no temperature"),
+            (true, true) => Some("a model that thinks does not accept a temperature"),
             (false, _) if self.is_temperature_off => {
-                Some("the configuration says that no temperature is sent")
+                Some("the configuration turns off the temperature")
             }
-            (false, _) => Some("this model takes no temperature"),
+            (false, _) => Some("this model does not accept a temperature"),
         }
     }
 

@@ -60,14 +60,14 @@ pub(super) fn calls(text: &str) -> Result<WrittenCalls, &'static str> {
             // The tag that begins the block is the one that tends to get lost.
             (true, "tool_calls" | "function_calls") if block.is_none() && !calls.is_empty() => {}
             (false, "invoke") => calls.push(reader.call(&tag)?),
-            _ => return Err("the model wrote a tool call as text, with tags in the wrong places"),
+            _ => return Err("the model wrote a tool call as text, with misplaced tags"),
         }
         if calls.len() > MAX_CALLS {
             return Err("the model wrote more tool calls as text than a reply may have");
         }
     }
     if block.is_some() || calls.is_empty() {
-        return Err("the model wrote a tool call as text, and not to its end");
+        return Err("the model wrote a tool call as text and did not finish it");
     }
     Ok(WrittenCalls { calls, rest })
 }
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
         self.text = rest;
         match is_in_block {
             true if !before.trim().is_empty() => {
-                Err("the model wrote a tool call as text, with something else in it")
+                Err("the model wrote a tool call as text, with other content in it")
             }
             true => Ok(""),
             false => Ok(before),
@@ -119,8 +119,7 @@ impl<'a> Reader<'a> {
 
     /// Reads a tag. Returns `None` at the end of the text.
     fn tag(&mut self) -> Result<Option<Tag<'a>>, &'static str> {
-        const UNREADABLE: &str =
-            "the model wrote a tool call as text, with a tag that cannot be read";
+        const UNREADABLE: &str = "the model wrote a tool call as text, with an unreadable tag";
         if self.text.is_empty() {
             return Ok(None);
         }
@@ -147,14 +146,16 @@ impl<'a> Reader<'a> {
         loop {
             self.text_before_tag(true)?;
             let Some(tag) = self.tag()? else {
-                return Err("the model wrote a tool call as text, and not to its end");
+                return Err("the model wrote a tool call as text and did not finish it");
             };
             match (tag.is_closing, tag.name) {
                 (true, "invoke") => break,
                 (false, "parameter") => {
                     let key = tag.subject()?;
                     if fields.iter().any(|(known, _)| *known == key) {
-                        return Err("the model wrote a tool call as text, with a parameter twice");
+                        return Err(
+                            "the model wrote a tool call as text, with a duplicate parameter",
+                        );
                     }
                     if fields.len() >= MAX_PARAMETERS {
                         return Err(
@@ -164,9 +165,7 @@ impl<'a> Reader<'a> {
                     fields.push((key, self.value(&tag)?));
                 }
                 _ => {
-                    return Err(
-                        "the model wrote a tool call as text, with tags in the wrong places",
-                    );
+                    return Err("the model wrote a tool call as text, with misplaced tags");
                 }
             }
         }
@@ -182,7 +181,7 @@ impl<'a> Reader<'a> {
         let written = self.text_before_tag(false)?;
         let end = self.tag()?;
         if !end.is_some_and(|tag| tag.is_closing && tag.name == "parameter") {
-            return Err("the model wrote a tool call as text, with a parameter that does not end");
+            return Err("the model wrote a tool call as text, with an unclosed parameter");
         }
         let json = JsonText::from_text(written.trim());
         match first.attribute("string") {

@@ -130,20 +130,26 @@ fn several_calls_keep_their_order_and_their_values_their_type() {
 #[test]
 fn markup_that_cannot_be_read_is_an_invalid_response_and_no_half_of_a_call_is_made() {
     for (written, expected) in [
-        (LEAK.replace("</｜DSML｜tool_calls>", ""), "not to its end"),
-        (LEAK.replace("</｜DSML｜invoke>", ""), "wrong places"),
-        (LEAK.replacen("</｜DSML｜parameter>", "", 1), "does not end"),
+        (
+            LEAK.replace("</｜DSML｜tool_calls>", ""),
+            "did not finish it",
+        ),
+        (LEAK.replace("</｜DSML｜invoke>", ""), "misplaced tags"),
+        (
+            LEAK.replacen("</｜DSML｜parameter>", "", 1),
+            "unclosed parameter",
+        ),
         (LEAK.replace("name=\"look\"", ""), "without a name"),
         (LEAK.replace(">2<", ">{\"a\":<"), "not JSON"),
-        (LEAK.replace("\"depth\"", "\"at\""), "twice"),
-        (LEAK.replace("invoke", "what"), "wrong places"),
+        (LEAK.replace("\"depth\"", "\"at\""), "duplicate"),
+        (LEAK.replace("invoke", "what"), "misplaced tags"),
         (
             LEAK.replace("<｜DSML｜invoke", "hm <｜DSML｜invoke"),
-            "something else in it",
+            "other content in it",
         ),
-        (LEAK.replace(" string=", " STRING="), "cannot be read"),
-        ("</｜DSML｜tool_calls>".to_owned(), "wrong places"),
-        ("<｜DSML｜".to_owned(), "cannot be read"),
+        (LEAK.replace(" string=", " STRING="), "unreadable tag"),
+        ("</｜DSML｜tool_calls>".to_owned(), "misplaced tags"),
+        ("<｜DSML｜".to_owned(), "unreadable tag"),
     ] {
         let said = complaint(&written);
         assert!(said.contains(expected), "{written}: {said}");
@@ -176,7 +182,7 @@ fn markup_without_end_is_cut_off() {
     let piece = "<|DSML|".repeat(MAX_WRITTEN / 14);
     let error = reply(&[&piece, &piece, &piece]).unwrap_err();
     assert_eq!(error.kind, LlmErrorKind::InvalidResponse);
-    assert!(error.message.ends_with("without end"), "{error}");
+    assert!(error.message.ends_with("that does not end"), "{error}");
     let parameters =
         (0..300).map(|number| format!("<|DSML|parameter name=\"p{number}\">1</|DSML|parameter>"));
     let many = format!(
@@ -196,7 +202,7 @@ fn a_text_made_to_take_long_does_not() {
         assert_eq!(reply(&[&text]).unwrap().text().len(), text.len());
     }
     let tags = "<|DSML|tool_calls></|DSML|tool_calls>".repeat(MAX_WRITTEN / 40);
-    assert!(complaint(&tags).contains("not to its end"));
+    assert!(complaint(&tags).contains("did not finish it"));
 }
 
 #[test]
@@ -244,7 +250,7 @@ fn an_end_that_was_held_is_shown_with_the_end() {
 #[test]
 fn a_reply_of_nothing_is_an_invalid_response_unless_it_was_cut_short() {
     let nothing = complaint(" \n");
-    assert!(nothing.contains("nothing at all"), "{nothing}");
+    assert!(nothing.contains("is empty"), "{nothing}");
     let thought = ReplyDelta::Reasoning {
         block: BlockIndex(0),
         text: "hm".to_owned(),

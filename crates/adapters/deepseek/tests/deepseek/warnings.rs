@@ -59,7 +59,7 @@ async fn each_parameter_that_is_left_out_is_said_once() {
         }
     }
     let said = log.text();
-    assert_eq!(said.matches("no temperature").count(), 1, "{said}");
-    assert_eq!(said.matches("made to call a tool").count(), 1, "{said}");
+    assert_eq!(said.matches("ignore the temperature").count(), 1, "{said}");
+    assert_eq!(said.matches("forced to call a tool").count(), 1, "{said}");
     assert_eq!(said.matches("WARN").count(), 2, "{said}");
 }

@@ -51,7 +51,7 @@ impl TransportFault {
             // No credentials are configured.
             StreamableHttpError::AuthRequired(_) if secrets.is_empty() => Self::Unauthorized,
             StreamableHttpError::AuthRequired(error) => Self::Refused(cut(with_reason(
-                "it does not take the token that it is sent",
+                "it rejects the token that it is sent",
                 &error.www_authenticate_header,
             ))),
             StreamableHttpError::InsufficientScope(error) => {
@@ -62,7 +62,7 @@ impl TransportFault {
                 answers(with_reason(what, &error.www_authenticate_header))
             }
             StreamableHttpError::HttpStatus(error) => {
-                let said = format!("it answered with the status {}", error.status);
+                let said = format!("it answered with status {}", error.status);
                 match error.status {
                     // A proxy also answers this way in place of a service that received the request and is slow.
                     500.. => unread(said),
@@ -75,41 +75,38 @@ impl TransportFault {
                     Some(status) if status.starts_with("401") => match secrets.is_empty() {
                         true => Self::Unauthorized,
                         false => Self::Refused(cut(format!(
-                            "it does not take the token that it is sent: {}",
+                            "it rejects the token that it is sent: {}",
                             of_status(&without_addresses(status))
                         ))),
                     },
                     Some(status) => answers(of_status(&without_addresses(status))),
                     None => unread(format!(
-                        "it answered what is no message of the protocol: {}",
+                        "its answer is not a message of the protocol: {}",
                         without_addresses(said)
                     )),
                 }
             }
             StreamableHttpError::UnexpectedContentType(found) => unread(match found {
                 Some(found) => format!(
-                    "it answered with the content type {found:?}, and not with a message of the protocol"
+                    "it answered with content type {found:?} instead of a message of the protocol"
                 ),
-                None => {
-                    "it answered without a content type, and not with a message of the protocol"
-                        .to_owned()
-                }
+                None => "it answered without a content type, and without a message of the protocol"
+                    .to_owned(),
             }),
             StreamableHttpError::ResponseBodyTooLarge { max_size } => {
                 unread(format!("its answer has more than {max_size} bytes"))
             }
             StreamableHttpError::Deserialize(error) => unread(format!(
-                "it answered what is no message of the protocol: {error}"
+                "its answer is not a message of the protocol: {error}"
             )),
-            StreamableHttpError::Sse(error) => unread(format!(
-                "its stream of events broke off: {}",
-                innermost(error)
-            )),
+            StreamableHttpError::Sse(error) => {
+                unread(format!("its event stream broke off: {}", innermost(error)))
+            }
             StreamableHttpError::UnexpectedEndOfStream => {
                 unread("its answer ended too early".to_owned())
             }
             StreamableHttpError::SessionExpired | StreamableHttpError::SessionRecoveryTimeout => {
-                answers("it does not know the session any more".to_owned())
+                answers("it no longer knows the session".to_owned())
             }
             StreamableHttpError::TransportChannelClosed => {
                 answers("the connection to it ended".to_owned())
@@ -130,7 +127,7 @@ impl TransportFault {
         } else if error.is_body() || error.is_decode() {
             Self::BrokeOff(format!("its answer broke off: {}", innermost(error)))
         } else if let Some(status) = error.status() {
-            Self::Answers(format!("it answered with the status {}", status.as_u16()))
+            Self::Answers(format!("it answered with status {}", status.as_u16()))
         } else {
             Self::BrokeOff(no_answer(error))
         }
@@ -145,7 +142,7 @@ impl TransportFault {
             | Self::Unread(why)
             | Self::Answers(why)
             | Self::Refused(why) => why.clone(),
-            Self::Unauthorized => "it wants a token".to_owned(),
+            Self::Unauthorized => "it requires a token".to_owned(),
         }
     }
 }
@@ -156,10 +153,10 @@ fn of_status(status: &str) -> String {
     let (status, text) = (status.trim(), text.trim());
     let hint = match status.split(' ').next() {
         Some("301" | "302" | "303" | "307" | "308") => {
-            " (redirects are not followed: configure the address that it leads to, which often differs by a slash at its end)"
+            " (redirects are not followed: configure the target address, which often differs only by a trailing slash)"
         }
         Some("405") => {
-            " (it takes no messages there; HTTP with SSE, as before streamable HTTP, is not spoken here)"
+            " (it accepts no messages there; HTTP with SSE, which streamable HTTP replaced, is not supported here)"
         }
         _ => "",
     };
@@ -168,7 +165,7 @@ fn of_status(status: &str) -> String {
         true => String::new(),
         false => format!(": {text}"),
     };
-    format!("it answered with the status {status}{hint}{text}")
+    format!("it answered with status {status}{hint}{text}")
 }
 
 /// Adds the reason that a service gives for refusing a request, if it follows RFC 6750.
@@ -186,14 +183,14 @@ fn with_reason(what: &str, challenge: &str) -> String {
 fn cannot_be_reached(error: &(dyn Error + 'static)) -> String {
     let why = innermost(error);
     let trusted = match why.contains("peer certificate") {
-        true => " (SSL_CERT_FILE names a file of the certificates that are trusted)",
+        true => " (set SSL_CERT_FILE to a file of trusted certificates)",
         false => "",
     };
     format!("it cannot be reached: {why}{trusted}")
 }
 
 fn no_answer(error: &(dyn Error + 'static)) -> String {
-    format!("no answer came: {}", innermost(error))
+    format!("no answer arrived: {}", innermost(error))
 }
 
 /// Returns the innermost cause. The errors around it name the address, whose path and query may contain secrets.
@@ -228,7 +225,7 @@ mod tests {
     fn a_status_is_said_once_and_with_what_a_wrong_address_needs() {
         assert_eq!(
             of_status("404 Not Found: Not Found"),
-            "it answered with the status 404 Not Found"
+            "it answered with status 404 Not Found"
         );
         let redirect = of_status("307 Temporary Redirect:");
         assert!(redirect.contains("307 Temporary Redirect (redirects are not followed"));
@@ -249,8 +246,8 @@ mod tests {
         assert_eq!(
             said,
             [
-                "it answered with the status 404 Not Found: gone",
-                "it answered with the content type \"text/html\", and not with a message of the protocol",
+                "it answered with status 404 Not Found: gone",
+                "it answered with content type \"text/html\" instead of a message of the protocol",
                 "its answer ended too early",
                 "the connection to it ended",
             ]

@@ -105,7 +105,7 @@ impl StreamableHttpClient for Client {
             },
             // Without a session, the answer cannot arrive in any other way.
             (Ok(StreamableHttpPostResponse::Accepted), Some(_)) if !is_in_session => {
-                let nothing = "nothing at all".into();
+                let nothing = "an empty answer".into();
                 Err(StreamableHttpError::UnexpectedServerResponse(nothing))
             }
             (answered, _) => answered,

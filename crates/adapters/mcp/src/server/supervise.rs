@@ -224,13 +224,13 @@ async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
                 | ConnectError::Refused(_)),
             )) => return error.to_string(),
             Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("no answer came within {LIST_TIMEOUT:?}")),
+            Err(_) => Some(format!("no answer arrived within {LIST_TIMEOUT:?}")),
         };
         // A connection that ends in the meantime is reported separately.
         pauses.wait().await;
         if let Some(why) = why {
             shared.notices.misbehaves(format!(
-                "it does not say what its tools are now ({why}): those of before stay, and it is asked again"
+                "it does not list its current tools ({why}): the previous ones stay, and it is asked again"
             ));
         }
         shared.changed.notify_one();

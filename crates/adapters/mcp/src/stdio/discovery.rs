@@ -65,7 +65,7 @@ impl Discovery {
     pub(super) fn refuse(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let (id, _) = self.asked.take()?;
         self.refused = Some(id.clone());
-        let said = "it does not say which versions it speaks";
+        let said = "it does not say which versions it supports";
         let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, said, None);
         Some(JsonRpcMessage::error(error, Some(id)))
     }

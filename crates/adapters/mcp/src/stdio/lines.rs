@@ -127,7 +127,7 @@ impl Lines {
             let shown = self.notices.secrets.text(&String::from_utf8_lossy(line));
             let shown = one_line(&shown, MAX_SHOWN);
             self.warn(&format!(
-                "it wrote what is no message of the protocol: {shown}"
+                "it wrote something that is not a message of the protocol: {shown}"
             ));
             return None;
         };
@@ -144,7 +144,7 @@ impl Lines {
                     self.bad_lines = 0;
                     return Some(message);
                 }
-                Err(error) => format!("a message of a wrong form ({error})"),
+                Err(error) => format!("a malformed message ({error})"),
             },
         };
         self.warn(&format!("it sent {fault}"));
@@ -273,7 +273,7 @@ impl Transport<RoleClient> for Lines {
                 return message;
             }
             if self.bad_lines >= MAX_BAD_LINES {
-                tracing::warn!(server = %self.notices.server, "it wrote {MAX_BAD_LINES} bad lines in a row: it is given up");
+                tracing::warn!(server = %self.notices.server, "it wrote {MAX_BAD_LINES} bad lines in a row: its connection ends");
                 return None;
             }
         }

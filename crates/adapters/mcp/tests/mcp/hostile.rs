@@ -43,7 +43,7 @@ async fn a_list_without_an_end_is_cut_and_the_tools_so_far_are_used() {
     assert!(notices(&server).contains("more than 100 pages"));
     let circle = r#"list() { answer '{"tools":[],"nextCursor":"again"}'; }"#;
     let server = ready(script(circle)).await;
-    assert!(notices(&server).contains("leads back"));
+    assert!(notices(&server).contains("repeats a page"));
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn what_is_no_message_is_passed_over_and_calls_go_on() {
     assert_eq!(output.value.as_text(), "fine");
     let told = notices(&server);
     assert!(
-        told.contains("wrote what is no message of the protocol: Starting up..."),
+        told.contains("wrote something that is not a message of the protocol: Starting up..."),
         "{told}"
     );
 }
@@ -122,7 +122,7 @@ async fn an_answer_that_is_none_fails_its_call_alone() {
         ),
         (r#""extra":1"#, "neither a result nor an error"),
         (r#""result":null"#, "neither a result nor an error"),
-        (r#""error":"no object""#, "wrong form"),
+        (r#""error":"no object""#, "malformed message"),
         (
             r#""result":{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}}}"#,
             "not offered",
@@ -131,7 +131,7 @@ async fn an_answer_that_is_none_fails_its_call_alone() {
             r#""result":{"resultType":"task","task":{"taskId":"1","status":"working","ttlMs":1,"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"}}"#,
             "",
         ),
-        (r#""result":{"tools":[]}"#, "no result of a tool"),
+        (r#""result":{"tools":[]}"#, "not a tool result"),
     ] {
         let bad = format!(
             r#"call() {{ case $line in *good*) text fine ;; *) printf '{{"jsonrpc":"2.0","id":%s,{answer}}}\n' "$id" ;; esac; }}"#
@@ -165,7 +165,7 @@ async fn an_answer_that_is_too_large_fails_its_call_at_once() {
         assert_eq!(error.persistence, Persistence::Unknown, "{error}");
         let told = &error.message;
         assert!(
-            told.ends_with("whether it took effect is not known"),
+            told.ends_with("unknown whether the call took effect"),
             "{told}"
         );
         for word in ["refuses", "code"] {
@@ -221,7 +221,7 @@ async fn a_definition_that_changes_is_not_offered_until_it_is_accepted() {
     assert_eq!(names(&server), ["shop__stay"]);
     let told = notices(&server);
     assert!(
-        told.contains("changed what these tools are since they were accepted: shop__look"),
+        told.contains("changed these tools since they were accepted: shop__look"),
         "{told}"
     );
     assert!(told.contains("neuraxis mcp trust shop"));
@@ -231,7 +231,7 @@ async fn a_definition_that_changes_is_not_offered_until_it_is_accepted() {
         .await
         .unwrap_err();
     assert!(
-        error.message.contains("not as it was when the run began"),
+        error.message.contains("changed it since the run began"),
         "{}",
         error.message
     );

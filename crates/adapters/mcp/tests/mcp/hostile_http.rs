@@ -25,19 +25,19 @@ async fn what_answers_and_is_no_server_is_told_of_in_words() {
             "200 OK",
             "text/html",
             "<html>Hello",
-            "with the content type \"text/html\", and not with a message",
+            "with content type \"text/html\" instead of a message",
         ),
         (
             "200 OK",
             "application/json",
             "{\"jsonrpc\"",
-            "no message of the protocol",
+            "not a message of the protocol",
         ),
         (
             "200 OK",
             "application/json",
             "[1,2]",
-            "no message of the protocol",
+            "not a message of the protocol",
         ),
         ("404 Not Found", "text/plain", "no such page", "status 404"),
         (
@@ -115,7 +115,7 @@ async fn where_nobody_listens_it_is_said_so() {
 async fn an_answer_that_is_none_fails_its_call_alone() {
     type Answering = fn(&Value) -> Reply;
     let answers: [(&str, Answering); 6] = [
-        ("no message of the protocol", |_| Reply::json("noise")),
+        ("not a message of the protocol", |_| Reply::json("noise")),
         ("content type", |_| Reply::of("200 OK", "text/html", "<p>")),
         ("status 500", |_| Reply::of("500 Oops", "text/plain", "x")),
         ("", |asked| {
@@ -170,10 +170,10 @@ async fn a_call_whose_answer_cannot_be_read_is_not_said_to_have_done_nothing() {
         assert_eq!(error.persistence, Persistence::Unknown, "{error}");
         let told = &error.message;
         assert!(
-            told.ends_with("whether it took effect is not known"),
+            told.ends_with("unknown whether the call took effect"),
             "{told}"
         );
-        assert!(!told.contains("cannot be asked"), "{told}");
+        assert!(!told.contains("failed:"), "{told}");
     }
 }
 
@@ -192,7 +192,7 @@ async fn a_call_whose_answer_is_lost_is_not_said_to_have_done_nothing() {
     assert!(
         error
             .message
-            .ends_with("whether it took effect is not known"),
+            .ends_with("unknown whether the call took effect"),
         "{error}"
     );
     assert!(!error.message.contains("did not reach it"), "{error}");
@@ -347,7 +347,7 @@ async fn a_service_that_refuses_its_token_for_a_while_is_found_again() {
     .await;
     until("the refusal is seen", || {
         let trouble = server.report().trouble;
-        trouble.is_some_and(|why| why.contains("it wants a token"))
+        trouble.is_some_and(|why| why.contains("it requires a token"))
     })
     .await;
     refuses.store(false, Ordering::Relaxed);
@@ -364,17 +364,14 @@ async fn a_token_that_is_not_taken_is_told_of_with_the_reason() {
     })
     .await;
     let why = start(service.config()).ready().await.unwrap_err();
-    assert!(why.starts_with("it wants a token: name"), "{why}");
+    assert!(why.starts_with("it requires a token: set"), "{why}");
     let mut config = service.config();
     let Reach::Http(address) = &mut config.reach else {
         unreachable!()
     };
     address.token = Some(Secret::new("tok-canary"));
     let why = start(config).ready().await.unwrap_err();
-    assert_eq!(
-        why,
-        "it does not take the token that it is sent: it expired"
-    );
+    assert_eq!(why, "it rejects the token that it is sent: it expired");
 }
 
 #[tokio::test]

@@ -58,13 +58,13 @@ async fn a_server_that_dies_within_a_call_fails_it_and_is_started_anew() {
     let error = call(&server, "shop__look", r#"{"a":"die"}"#)
         .await
         .unwrap_err();
-    assert!(error.message.contains("not known"), "{}", error.message);
+    assert!(error.message.contains("unknown"), "{}", error.message);
     // The same tool, in a run that continues immediately.
     let again = look.call(JsonText::from_text("{}"), tool_context()).await;
     assert_eq!(again.unwrap().value.as_text(), "alive");
     // It was reported before the server was restarted.
     let told = notices(&server);
-    let lost = "the connection to MCP server shop was lost, and is made anew: it ended";
+    let lost = "the connection to MCP server shop was lost and is being re-established: it ended";
     assert!(told.starts_with(lost), "{told}");
     assert_eq!(names(&server), ["shop__look"], "it was there all the time");
 }
@@ -112,7 +112,7 @@ async fn a_list_that_fails_after_a_change_ends_nothing_and_is_asked_for_again() 
     assert_eq!(starts, "started\n", "its calls would have ended with it");
     let told = notices(&server);
     assert!(
-        told.contains("it does not say what its tools are now (busy (code -32603))"),
+        told.contains("it does not list its current tools (busy (code -32603))"),
         "{told}"
     );
 }
@@ -193,7 +193,7 @@ async fn a_program_that_fails_is_told_of_by_the_line_that_names_its_error() {
         stdio.env = path();
         let server = start(McpServerConfig::new("shop", Reach::Stdio(stdio)));
         let why = server.ready().await.unwrap_err();
-        let expected = format!("it ended before it answered; its last words were: {said}");
+        let expected = format!("it ended before it answered; its last output was: {said}");
         assert_eq!(why, expected);
     }
 }
@@ -208,7 +208,7 @@ async fn a_program_that_ends_before_it_reads_is_told_of_with_its_last_words() {
         let why = server.ready().await.unwrap_err();
         assert_eq!(
             why,
-            "it ended before it answered; its last words were: error: no key"
+            "it ended before it answered; its last output was: error: no key"
         );
     }
 }

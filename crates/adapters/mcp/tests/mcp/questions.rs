@@ -111,8 +111,7 @@ async fn a_question_that_cannot_be_shown_is_declined_with_a_notice_and_the_call_
         assert!(heard.contains("action:decline"), "{heard}");
         assert!(approver.questions().is_empty());
         let told = notices(&server);
-        let why =
-            "it asks a question that cannot be shown (a list has nothing to choose from): declined";
+        let why = "it asks a question that cannot be shown (a list has no choices): declined";
         assert!(told.contains(why), "{told}");
     }
 }
@@ -163,7 +162,7 @@ async fn more_questions_than_ten_at_once_are_declined_with_a_notice() {
     assert!(heard.contains("action:decline"), "{heard}");
     let told = notices(&server);
     assert!(
-        told.contains("it asks too many things at once: declined"),
+        told.contains("it asks too many questions at once: declined"),
         "{told}"
     );
 }
@@ -192,7 +191,7 @@ async fn a_person_is_never_sent_to_an_address() {
     assert!(output.value.as_text().contains("action:decline"));
     assert!(approver.questions().is_empty());
     let told = notices(&server);
-    assert!(told.contains("wants a person to open an address"), "{told}");
+    assert!(told.contains("asks the user to open an address"), "{told}");
 }
 
 #[tokio::test]

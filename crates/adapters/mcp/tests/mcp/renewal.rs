@@ -55,7 +55,7 @@ async fn a_call_that_is_taken_and_never_answered_ends_at_once() {
     let error = called.expect("nobody ends the call").unwrap_err();
     let told = &error.message;
     assert!(
-        told.ends_with("whether it took effect is not known"),
+        told.ends_with("unknown whether the call took effect"),
         "{told}"
     );
 }

@@ -117,7 +117,7 @@ impl Output {
             _ if said(json.error).is_some() => {
                 return Err(error_in_stream(event.data, json.error, errors));
             }
-            "" => return Err(invalid("the server sent something that is no event")),
+            "" => return Err(invalid("the server sent something that is not an event")),
             _ => return Ok(EventOutcome::Nothing),
         }
         Ok(EventOutcome::Output)
@@ -130,7 +130,7 @@ impl Output {
         item: Option<&RawValue>,
         out: &mut VecDeque<ReplyDelta>,
     ) -> Result<(), LlmError> {
-        let item = item.ok_or_else(|| invalid("an event about an item has none"))?;
+        let item = item.ok_or_else(|| invalid("an item event has no item"))?;
         let after = self.last_reasoning();
         // Each item stores the id of the reasoning before it.
         self.grow(item.get().len() + after.as_deref().map_or(0, str::len))?;
@@ -140,7 +140,7 @@ impl Output {
         }
         if at > self.items.len() {
             return Err(invalid(format!(
-                "item {at} of the reply begins when there are {}: the numbers have a gap",
+                "item {at} of the reply begins when there are {}: there is a gap in the numbers",
                 self.items.len()
             )));
         }
@@ -171,13 +171,13 @@ impl Output {
         delta: Option<&RawValue>,
         out: &mut VecDeque<ReplyDelta>,
     ) -> Result<(), LlmError> {
-        let delta = delta.ok_or_else(|| invalid("an event that brings a piece has none"))?;
+        let delta = delta.ok_or_else(|| invalid("a delta event has no delta"))?;
         let Text(piece) = parse(delta.get())?;
         self.grow(piece.len())?;
         let at = at.unwrap_or(self.items.len().saturating_sub(1));
         let item = self.items.get_mut(at).ok_or_else(|| {
             invalid(format!(
-                "a piece came of item {at} of the reply, which has not begun"
+                "a delta refers to item {at} of the reply, which has not begun"
             ))
         })?;
         item.go_on(section, &piece, &mut self.shares, out)
@@ -197,7 +197,7 @@ impl Output {
         if at >= self.items.len() {
             self.begin(Some(at), item, out)?;
         }
-        let raw = item.ok_or_else(|| invalid("an event about an item has none"))?;
+        let raw = item.ok_or_else(|| invalid("an item event has no item"))?;
         self.grow(raw.get().len())?;
         let origin = Origin {
             server: &self.server,
@@ -205,7 +205,7 @@ impl Output {
         };
         match self.items.get_mut(at) {
             Some(item) if !item.is_done => item.finish(raw, origin, &mut self.shares, out),
-            _ => Err(invalid(format!("item {at} of the reply is done twice"))),
+            _ => Err(invalid(format!("item {at} of the reply ends twice"))),
         }
     }
 
@@ -230,12 +230,12 @@ impl Output {
             && said != status
         {
             return Err(invalid(format!(
-                "the reply ends as {status} but calls itself {:?}",
+                "the reply ends as {status} but has status {:?}",
                 clean(said, 60)
             )));
         }
         let Some(status) = said.as_deref().or(status) else {
-            return Err(invalid("the server sent something that is no response"));
+            return Err(invalid("the server sent something that is not a response"));
         };
         let why = response.incomplete_details.map(|why| text_of(why.reason));
         let finish = finish_by_status(status, &why.unwrap_or_default())?;

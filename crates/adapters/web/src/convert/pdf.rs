@@ -21,8 +21,8 @@ const TREE: ObjectId = (0, 0);
 
 /// Reads a document.
 pub(super) fn read(bytes: &[u8]) -> Result<Readable, String> {
-    let mut document = Document::load_mem(bytes)
-        .map_err(|error| format!("it is no PDF that can be read ({error})"))?;
+    let mut document =
+        Document::load_mem(bytes).map_err(|error| format!("it is not a readable PDF ({error})"))?;
     if document.is_encrypted() {
         let opened = document.decrypt("");
         opened.map_err(|_| "the PDF is encrypted with a password".to_owned())?;
@@ -50,7 +50,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Readable, String> {
     }
     if !has_text {
         return Err(match has_unread {
-            false => "the PDF holds no text; it may be one of scanned images".to_owned(),
+            false => "the PDF contains no text; it may consist of scanned images".to_owned(),
             true => "no page of the PDF can be read".to_owned(),
         });
     }

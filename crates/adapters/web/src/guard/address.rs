@@ -54,13 +54,9 @@ const SPECIAL_V6: [Range6; 17] = [
     (
         Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0),
         96,
-        "an IPv4 address in the form of IPv6",
+        "an IPv4 address in IPv6 form",
     ),
-    (
-        Ipv6Addr::UNSPECIFIED,
-        96,
-        "an IPv4 address in the form of IPv6",
-    ),
+    (Ipv6Addr::UNSPECIFIED, 96, "an IPv4 address in IPv6 form"),
     (
         v6(0x64, 0xff9b, 0),
         96,
@@ -71,7 +67,7 @@ const SPECIAL_V6: [Range6; 17] = [
         48,
         "an IPv4 address that NAT64 translates",
     ),
-    (v6(0x100, 0, 0), 64, "an address that discards"),
+    (v6(0x100, 0, 0), 64, "a discard address"),
     (v6(0x2001, 0, 0), 32, "an address of a Teredo tunnel"),
     (v6(0x2001, 2, 0), 48, "an address for benchmarks"),
     (v6(0x2001, 0, 0), 23, "an address for protocols"),
@@ -108,7 +104,7 @@ pub(super) fn not_public(address: IpAddr) -> Option<&'static str> {
             let (first, bits) = GLOBAL_UNICAST;
             let elsewhere = !begins(address, first, bits);
             let kind = held.map(|(_, _, kind)| kind);
-            kind.or(elsewhere.then_some("an address that is no public one"))
+            kind.or(elsewhere.then_some("an address that is not public"))
         }
     }
 }

@@ -132,11 +132,9 @@ mod tests {
         let resolver = resolver([addresses(&["10.11.12.13"])]);
         let refused = resolver.addresses("intranet.example").await;
         let text = refused.unwrap_err().to_string();
-        assert!(
-            text.starts_with(
-                "blocked_address: the name intranet.example leads to a private address"
-            )
-        );
+        assert!(text.starts_with(
+            "blocked_address: the name intranet.example resolves to a private address"
+        ));
         assert!(!text.contains("10.11"), "{text}");
     }
 }

@@ -89,7 +89,7 @@ impl Exchange {
         serde_json::from_slice(&body).map_err(|error| WebSearchError::InvalidResponse {
             // Only the position is reported, not what the unknown server wrote.
             why: format!(
-                "no JSON of the expected form at line {}, column {}",
+                "not JSON of the expected form, at line {}, column {}",
                 error.line(),
                 error.column()
             ),
@@ -113,7 +113,7 @@ impl Exchange {
             }),
             403 => Err(WebSearchError::Refused {
                 why:
-                    "status 403; a SearXNG says so unless search.formats in its settings holds json"
+                    "status 403, which SearXNG returns unless search.formats in its settings contains json"
                         .to_owned(),
             }),
             500.. => Err(WebSearchError::Failing { status }),

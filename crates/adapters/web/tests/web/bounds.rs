@@ -16,7 +16,7 @@ async fn of_a_document_that_is_too_long_the_beginning_is_given_and_said_to_be_th
     config.max_bytes = 1_501;
     let page = fetch(&tool(&config), &site.url("/")).await.unwrap();
     assert_eq!(page["content"], "é".repeat(750));
-    let said = "Page 1 of 1. The document goes on; this is as much as is read of one.";
+    let said = "Page 1 of 1. The document continues, but no more of it is read.";
     assert_eq!(page["summary"], said);
 }
 

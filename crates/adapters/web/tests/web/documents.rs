@@ -177,7 +177,7 @@ async fn of_a_pdf_of_more_pages_than_are_read_it_is_said_that_it_goes_on() {
         ("/long", "Page 1 of 1."),
         (
             "/longer",
-            "Page 1 of 1. The document goes on; this is as much as is read of one.",
+            "Page 1 of 1. The document continues, but no more of it is read.",
         ),
     ] {
         let page = fetch(&tool, &site.url(path)).await.unwrap();

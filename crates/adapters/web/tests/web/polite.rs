@@ -32,7 +32,7 @@ async fn robots_txt_is_asked_once_and_kept_to() {
     }
     let message = refused(&tool, &site.url("/far")).await;
     assert!(
-        message.contains("redirects to one of more than 2048 bytes"),
+        message.contains("redirects to a URL of more than 2048 bytes"),
         "{message}"
     );
     assert_eq!(site.targets(), ["/robots.txt", "/open", "/out", "/far"]);
@@ -98,10 +98,7 @@ async fn a_site_whose_robots_txt_fails_is_left_alone_and_one_without_is_not() {
     config.robots = true;
     let asking = tool(&config);
     let message = refused(&asking, &site.url("/")).await;
-    assert!(
-        message.ends_with("its robots.txt answers with status 500"),
-        "{message}"
-    );
+    assert!(message.ends_with("answers with status 500"), "{message}");
     assert!(fetch(&asking, &without.url("/")).await.is_ok());
     config.robots = false;
     assert!(
@@ -128,7 +125,7 @@ async fn a_robots_txt_that_comes_compressed_is_named_and_one_that_is_not_there_i
     let asking = tool(&config);
     let message = refused(&asking, &compressed.url("/")).await;
     assert!(
-        message.contains("it sent its robots.txt compressed (gzip)"),
+        message.contains("sent its robots.txt compressed (gzip)"),
         "{message}"
     );
     assert_eq!(compressed.targets(), ["/robots.txt"]);
@@ -160,7 +157,7 @@ async fn a_call_waits_for_others_to_the_same_host_no_longer_than_it_says() {
     let errors: Vec<ToolError> = calls.into_iter().map(Result::unwrap_err).collect();
     let (first, last) = (&errors[0], &errors[11]);
     assert!(first.message.starts_with("timeout: "), "{}", first.message);
-    let busy = "busy: other requests to 127.0.0.1 are under way";
+    let busy = "busy: other requests to 127.0.0.1 are in progress";
     assert!(last.message.starts_with(busy), "{}", last.message);
     assert_eq!(last.persistence, Persistence::Temporary);
     let waits = config.timeout * 5;

@@ -126,7 +126,7 @@ impl Blocks {
         if self.was_given_up {
             return Err(LlmError::new(
                 LlmErrorKind::server(None),
-                "the server gave up in the middle of its reply",
+                "the server failed in the middle of its reply",
             ));
         }
         let Some(said) = self.finish else {
@@ -140,9 +140,7 @@ impl Blocks {
             ReplyFinish::Stop if !self.calls.is_empty() => ReplyFinish::ToolCalls,
             ReplyFinish::Stop if self.refused => ReplyFinish::Refused,
             ReplyFinish::ToolCalls if self.calls.is_empty() => {
-                return Err(invalid(
-                    "the reply finished for its tool calls but has none",
-                ));
+                return Err(invalid("the reply finished for tool calls but has none"));
             }
             said => said,
         };
@@ -195,7 +193,7 @@ impl Blocks {
         let is_said = |delta: &ReplyDelta| !matches!(delta, ReplyDelta::State { .. });
         let brought = if out.iter().skip(before).any(is_said) {
             if self.finish.is_some() {
-                return Err(invalid("the reply went on after it had finished"));
+                return Err(invalid("the reply continued after it had finished"));
             }
             EventOutcome::Output
         } else {
@@ -338,7 +336,7 @@ fn finish(reason: &str) -> Result<ReplyFinish, LlmError> {
         "length" | "model_length" => Ok(ReplyFinish::Length),
         "content_filter" => Ok(ReplyFinish::ContentFilter),
         "function_call_filter" => Err(invalid(format!(
-            "the model wrote a call that its server cannot read ({})",
+            "the model wrote a call that its server cannot parse ({})",
             clean(reason, 60)
         ))),
         _ => Err(invalid(format!(

@@ -206,7 +206,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
     type Value = Content<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text or a list of parts")
+        f.write_str("a string or a list of parts")
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {

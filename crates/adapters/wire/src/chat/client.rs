@@ -230,23 +230,23 @@ impl ChatClient {
         } else if NO_TURN.iter().any(|words| said.contains(words))
             && encoder.take_turns(request, sent)
         {
-            "an order of roles; from now on user and assistant take turns"
+            "this order of roles; from now on, user and assistant alternate"
         } else if NO_SYSTEM.iter().any(|words| said.contains(words))
             && encoder.avoid_late_system(request, sent)
         {
-            "a system message that is not the first; from now on it is sent as a user message"
+            "system messages after the first; from now on, they are sent as user messages"
         } else if NO_ID.iter().any(|words| said.contains(words))
             && encoder.make_ids_strict(request, sent)
         {
-            "the id of a call; from now on they are of nine letters and digits"
+            "the id of a call; from now on, ids have nine letters and digits"
         } else if said.contains(NO_SIGNATURE) && encoder.sign_calls(request, sent) {
-            "calls that it did not sign; from now on they have what stands for a signature"
+            "calls that it did not sign; from now on, they have a placeholder for the signature"
         } else if said.contains(NO_USAGE) && encoder.leave_usage_unsaid(delivery, sent) {
-            "to count a stream; from now on it is not asked for the usage"
+            "to report the usage of a stream; from now on, it is not asked to"
         } else if NO_MEDIA.iter().any(|words| said.contains(words))
             && encoder.leave_media_out(request, sent)
         {
-            "images, sounds and files; from now on they are left out of what was said before"
+            "images, sounds and files; from now on, they are omitted from earlier messages"
         } else if NO_TOOLS.iter().any(|words| said.contains(words))
             // A server that refuses several calls at once accepts one.
             && !said.contains("parallel")
@@ -256,8 +256,8 @@ impl ChatClient {
             tracing::warn!(
                 model = %self.model,
                 %error,
-                "the model takes no tools: it answers without them from now on; tools = [] of a channel, such as \
-                 [channels.chat], offers none from the start"
+                "the model does not accept tools: from now on, it answers without them; to offer none from the start, \
+                 set tools = [] in a channel, such as [channels.chat]"
             );
             return Ok(());
         } else {

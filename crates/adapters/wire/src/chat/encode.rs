@@ -332,8 +332,8 @@ impl Encoder {
             None | Some(ReasoningEffort::None) => Ok(Some(ReasoningEffort::None)),
             Some(effort) => {
                 let said = format!(
-                    "this model takes no function tools on Chat Completions while it reasons (effort {}): use the \
-                     Responses API, or the effort none",
+                    "this model accepts no function tools on Chat Completions while it reasons (effort {}): use the \
+                     Responses API, or set the effort to none",
                     effort.as_str()
                 );
                 Err(LlmError::new(LlmErrorKind::BadRequest, said))

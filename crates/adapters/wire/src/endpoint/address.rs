@@ -11,27 +11,25 @@ use reqwest::Url;
 #[non_exhaustive]
 pub enum EndpointError {
     /// The address is invalid. It is not repeated: it may hold a password.
-    #[error("base_url is no address ({reason}): write it like http://127.0.0.1:8080")]
+    #[error("base_url is not a valid address ({reason}): write it like http://127.0.0.1:8080")]
     NoUrl {
         /// What is wrong with it.
         reason: String,
     },
     /// The address has a part that it must not have.
-    #[error(
-        "base_url has {part}, which does not belong there: write it like http://127.0.0.1:8080"
-    )]
+    #[error("base_url must not have {part}: write it like http://127.0.0.1:8080")]
     UnwantedPart {
         /// The part, without its content.
         part: &'static str,
     },
     /// The scheme is neither HTTP nor HTTPS.
-    #[error("base_url begins with {scheme}: where http: or https: is needed")]
+    #[error("base_url begins with {scheme}:, but must begin with http: or https:")]
     Scheme {
         /// The scheme.
         scheme: String,
     },
     /// Not a valid header name.
-    #[error("{0:?} is no name of an HTTP header")]
+    #[error("{0:?} is not a valid HTTP header name")]
     HeaderName(String),
     /// A header's value has characters that cannot be sent. It is not repeated: it may be a key.
     #[error("the value of the header {0} has characters that cannot be sent, such as a line break")]
@@ -45,16 +43,16 @@ pub enum EndpointError {
         reason: String,
     },
     /// The proxy's address cannot be used. It is not repeated: it may hold a password.
-    #[error("proxy is no address of a proxy ({reason}): write it like http://127.0.0.1:3128")]
+    #[error("proxy is not a valid address ({reason}): write it like http://127.0.0.1:3128")]
     Proxy {
         /// What is wrong with it.
         reason: String,
     },
     /// The address, the proxy or `ca_file` requires TLS, and the program was built without the feature `tls`.
-    #[error("https: cannot be spoken: this program was built without the feature `tls`")]
+    #[error("https: is not supported: this program was built without the feature `tls`")]
     NoTls,
     /// The connections cannot be prepared, for example because the machine has no certificates.
-    #[error("connections cannot be prepared: {0}")]
+    #[error("cannot set up connections: {0}")]
     Client(String),
 }
 
@@ -145,13 +143,13 @@ pub(super) fn name(url: &Url) -> String {
 /// Returns the target of a redirect from `from`, without path and query, which may hold secrets.
 pub(super) fn redirect_target(from: &str, location: Option<&str>) -> String {
     let Some(location) = location else {
-        return "nowhere: it names no location".to_owned();
+        return "no location".to_owned();
     };
     let target = Url::parse(from).and_then(|base| base.join(location));
     match target {
         Ok(target) if name(&target) == from => "another path of the same server".to_owned(),
         Ok(target) => name(&target),
-        Err(_) => "a location that is no address".to_owned(),
+        Err(_) => "an invalid location".to_owned(),
     }
 }
 
@@ -209,12 +207,15 @@ mod tests {
     #[test]
     fn an_address_that_cannot_be_used_is_refused_without_repeating_it() {
         for (text, message) in [
-            ("127.0.0.1:8080", "base_url is no address"),
+            ("127.0.0.1:8080", "base_url is not a valid address"),
             ("localhost:8080", "base_url begins with localhost:"),
-            ("http://", "base_url is no address"),
+            ("http://", "base_url is not a valid address"),
             ("ftp://x", "base_url begins with ftp:"),
-            ("http://me:canary@x", "base_url has a user name or password"),
-            ("http://x/?key=canary", "base_url has a query"),
+            (
+                "http://me:canary@x",
+                "base_url must not have a user name or password",
+            ),
+            ("http://x/?key=canary", "base_url must not have a query"),
         ] {
             let said = parse(text).unwrap_err().to_string();
             assert!(said.starts_with(message), "{text}: {said}");
@@ -248,8 +249,8 @@ mod tests {
                 "https://evil.example",
             ),
             (Some("/login"), "another path of the same server"),
-            (Some("http://["), "a location that is no address"),
-            (None, "nowhere: it names no location"),
+            (Some("http://["), "an invalid location"),
+            (None, "no location"),
         ] {
             assert_eq!(redirect_target(from, location), expected);
         }

@@ -63,7 +63,7 @@ impl HttpReply {
         let encoding = encoding(&self.head.headers).unwrap_or_default();
         let encoding = self.errors().tidy(&encoding);
         self.invalid(&format!(
-            "sent a body in encoding {encoding}, which was not asked for"
+            "sent a body in encoding {encoding}, which was not requested"
         ))
     }
 
@@ -92,7 +92,7 @@ impl HttpReply {
         let location = location.and_then(|value| value.to_str().ok());
         let target = errors.tidy(&address::redirect_target(errors.server(), location));
         let said = format!(
-            "{} redirects to {target} (status {}): redirects are not followed, set base_url to where the server is",
+            "{} redirects to {target} (status {}): redirects are not followed; set base_url to the server's actual address",
             errors.server(),
             self.head.status.as_u16()
         );
@@ -109,7 +109,7 @@ impl HttpReply {
                 Failure::of_json(&json).into_error(self.errors())
             }
             _ => self.invalid(&format!(
-                "answered with {kind} instead of {wanted}; check that base_url leads to a model server"
+                "answered with {kind} instead of {wanted}; check that base_url points to a model server"
             )),
         }
     }

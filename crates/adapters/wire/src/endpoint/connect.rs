@@ -49,7 +49,9 @@ pub(super) fn client(
 /// Adds a hint if this machine has no certificates.
 fn unprepared(cause: String) -> String {
     match cause.contains("CA certificates") {
-        true => format!("{cause}: install those of the system, or name a file of some in ca_file"),
+        true => format!(
+            "{cause}: install the system's certificates, or set ca_file to a file of certificates"
+        ),
         false => cause,
     }
 }
@@ -105,7 +107,7 @@ fn with_tls(
         let certificates =
             Certificate::from_pem_bundle(&pem).map_err(|error| unusable(cause(&error)))?;
         if certificates.is_empty() {
-            return Err(unusable("it holds no certificate".to_owned()));
+            return Err(unusable("it contains no certificate".to_owned()));
         }
         builder = builder.tls_certs_merge(certificates);
     } else if !takes_tls(config, base) && !may_take_tls(config, base) {
@@ -164,7 +166,7 @@ fn read_proxy(text: &str) -> Result<Proxy, EndpointError> {
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(refused(
-            "it has a user name or password, which may stand in the variable HTTPS_PROXY alone",
+            "it has a user name or password, which are allowed only in the variable HTTPS_PROXY",
         ));
     }
     Proxy::all(url).map_err(|error| refused(&cause(&error)))

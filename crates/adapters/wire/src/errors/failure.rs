@@ -242,7 +242,7 @@ impl Failure {
             said = format!("{said} ({})", notes.join(", "));
         }
         if kind == LlmErrorKind::BadRequest && matches!(self.status, Some(404 | 405)) {
-            said.push_str("; check that base_url leads to a model server");
+            said.push_str("; check that base_url points to a model server");
         }
         if kind == LlmErrorKind::BadRequest {
             said.push_str(self.of_proxy());
@@ -256,10 +256,10 @@ impl Failure {
     fn of_proxy(&self) -> &'static str {
         match self.status {
             Some(403) if self.message.starts_with(rules::PAGE) => {
-                "; a proxy or a firewall may have answered in the place of the server"
+                "; a proxy or a firewall may have answered instead of the server"
             }
             Some(407) => {
-                "; the proxy wants a name and a password, which may stand in the variable that names it alone"
+                "; the proxy requires a user name and a password, which are allowed only in the variable that names it"
             }
             _ => "",
         }

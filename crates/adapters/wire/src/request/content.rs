@@ -53,7 +53,11 @@ pub fn write_user_content(
                 json.raw("}");
             }
             Part::Media(part) => media(part, json)?,
-            _ => return Err(unsupported("a user message of anything but text and media")),
+            _ => {
+                return Err(unsupported(
+                    "a user message with anything but text and media",
+                ));
+            }
         }
     }
     json.raw("]");

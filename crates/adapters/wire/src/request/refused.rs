@@ -63,7 +63,7 @@ impl RefusedReasoning {
         // logged.
         tracing::warn!(
             error = %error.kind,
-            "the service refuses earlier reasoning: the conversation goes on without it"
+            "the service refuses earlier reasoning: the conversation continues without it"
         );
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.retain(|message| message.strong_count() > 0);

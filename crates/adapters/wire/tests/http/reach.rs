@@ -54,7 +54,7 @@ fn a_proxy_that_is_no_address_or_has_a_password_is_refused_without_repeating_it(
         format!("{CANARY} is no address"),
     ] {
         let said = refused(|config| config.proxy = Some(proxy)).to_string();
-        assert!(said.starts_with("proxy is no address"), "{said}");
+        assert!(said.starts_with("proxy is not a valid address"), "{said}");
         assert!(!said.contains("canary"), "{said}");
     }
 }

@@ -144,10 +144,15 @@ async fn of_answers_that_contradict_each_other_at_the_same_moment_those_that_do_
         for answer in answers {
             all_told.push(answer.await.unwrap());
         }
-        let counts = tool.count() == 2;
+        // The two questions may have been answered by different clients: then none of them had its way.
+        let counts = match tool.count() {
+            0 => Some(false),
+            2 => Some(true),
+            _ => None,
+        };
         for (approved, told) in all_told {
             let last = told.last().unwrap();
-            if approved == counts {
+            if counts == Some(approved) {
                 assert_eq!(last["outcome"]["type"], "success", "{told:?}");
             } else {
                 assert_eq!(last["code"], "not-asked", "{told:?}");

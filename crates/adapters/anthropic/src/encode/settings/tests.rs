@@ -99,7 +99,7 @@ fn an_effort_is_left_out_where_the_model_takes_none() {
         config.effort = Some(Effort::High);
     });
     assert_eq!(old.effort, None);
-    assert!(old.left_out[1].unwrap().contains("no effort"));
+    assert!(old.left_out[1].unwrap().contains("does not accept effort"));
     assert_eq!(settings("claude-haiku-4-5", |_| {}).left_out, [None, None]);
 }
 

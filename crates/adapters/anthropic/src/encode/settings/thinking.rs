@@ -29,19 +29,19 @@ impl ThinkingMode {
     pub(super) const fn refused_by(self, traits: ModelTraits) -> Option<&'static str> {
         match self {
             Self::Budget(_) if !traits.takes_budget && traits.is_adaptive => Some(
-                "this model takes no thinking_budget: it is left out; set thinking = \"adaptive\" or effort in its place",
+                "this model does not accept thinking_budget: it is omitted; set thinking = \"adaptive\" or effort instead",
             ),
             Self::Budget(_) if !traits.takes_budget => {
-                Some("this model does not think: thinking_budget is left out")
+                Some("this model does not think: thinking_budget is omitted")
             }
             Self::Adaptive if !traits.is_adaptive && traits.takes_budget => Some(
-                "this model takes no thinking = \"adaptive\": it is left out; set thinking_budget in its place",
+                "this model does not accept thinking = \"adaptive\": it is omitted; set thinking_budget instead",
             ),
             Self::Adaptive if !traits.is_adaptive => {
-                Some("this model does not think: thinking = \"adaptive\" is left out")
+                Some("this model does not think: thinking = \"adaptive\" is omitted")
             }
             Self::Off if !traits.can_stop_thinking => Some(
-                "this model always thinks: thinking = \"off\" is left out; set effort = \"low\" in its place",
+                "this model always thinks: thinking = \"off\" is omitted; set effort = \"low\" instead",
             ),
             _ => None,
         }

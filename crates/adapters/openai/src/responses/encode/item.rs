@@ -311,7 +311,7 @@ fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result<(), LlmErr
         }
         // Some servers read their own local files if a client names them.
         MediaSource::Url(_) => {
-            return Err(unsupported("media at an address that is not http(s)"));
+            return Err(unsupported("media at a URL that is not http(s)"));
         }
     }
     json.raw("}");

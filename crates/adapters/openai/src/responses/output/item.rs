@@ -71,7 +71,7 @@ impl Kind {
             "message" => Ok(Self::Message),
             "reasoning" => Ok(Self::Reasoning),
             "function_call" => Ok(Self::Call),
-            "" => Err(invalid("an item of the reply does not say what it is")),
+            "" => Err(invalid("an item of the reply has no type")),
             // A call that nothing could answer.
             other if other.ends_with("_call") && other.starts_with("custom_") => {
                 Err(invalid(format!(
@@ -138,7 +138,7 @@ impl Progress {
     ) -> Result<(), LlmError> {
         if self.is_done {
             return Err(invalid(format!(
-                "item {} of the reply went on after it was done",
+                "item {} of the reply continued after its end",
                 self.block
             )));
         }
@@ -174,7 +174,7 @@ impl Progress {
     ) -> Result<(), LlmError> {
         if Kind::of(raw)? != self.kind {
             return Err(invalid(format!(
-                "item {} of the reply changed what it is",
+                "item {} of the reply changed its type",
                 self.block
             )));
         }
@@ -195,7 +195,7 @@ impl Progress {
             None if self.kind == Kind::Reasoning => {}
             None => {
                 return Err(invalid(format!(
-                    "item {} of the reply is not what streamed in of it",
+                    "item {} of the reply differs from what was streamed",
                     self.block
                 )));
             }

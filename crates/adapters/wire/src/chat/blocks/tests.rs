@@ -360,13 +360,13 @@ fn an_unknown_or_contradictory_finish_is_refused() {
     assert!(invalid(&[text], "eos\u{202e}").contains(r"unknown finish reason"));
     assert!(invalid(&[text], "tool_calls").contains("has none"));
     let malformed = invalid(&[text], "function_call_filter: MALFORMED_FUNCTION_CALL");
-    assert!(malformed.contains("a call that its server cannot read"));
+    assert!(malformed.contains("a call that its server cannot parse"));
     let two = [delta(text), finished("stop"), finished("length")];
     let error = reply(two.iter().map(String::as_str)).unwrap_err();
     assert!(error.message.contains("two different"), "{error}");
     let on = [delta(text), finished("stop"), delta(text)];
     let error = reply(on.iter().map(String::as_str)).unwrap_err();
-    assert!(error.message.contains("went on"), "{error}");
+    assert!(error.message.contains("continued after"), "{error}");
 }
 
 #[test]
@@ -532,8 +532,8 @@ fn a_reply_that_finished_with_an_error_failed_with_what_its_choice_says() {
             LlmErrorKind::server(Some(503)),
             "no slot",
         ),
-        ("null", LlmErrorKind::server(None), "gave up in the middle"),
-        ("{}", LlmErrorKind::server(None), "gave up in the middle"),
+        ("null", LlmErrorKind::server(None), "failed in the middle"),
+        ("{}", LlmErrorKind::server(None), "failed in the middle"),
     ] {
         let failed = reply([half.as_str(), &choice(error)]).unwrap_err();
         assert_eq!(failed.kind, kind, "{failed}");

@@ -54,7 +54,7 @@ impl Rules {
                     MediaSource::Url(url) if is_web_address(url) => json.string(url),
                     // A server may read its own files for a client that names them.
                     MediaSource::Url(_) => {
-                        return Err(unsupported("an image at an address that is not http(s)"));
+                        return Err(unsupported("an image at a URL that is not http(s)"));
                     }
                 }
             }

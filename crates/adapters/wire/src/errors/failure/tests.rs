@@ -384,15 +384,15 @@ fn a_page_instead_of_json_is_called_what_it_is_and_not_quoted() {
         (502, "the answer is text/html, not JSON"),
         (
             404,
-            "the answer is text/html, not JSON (status 404); check that base_url leads to a model server",
+            "the answer is text/html, not JSON (status 404); check that base_url points to a model server",
         ),
         (
             403,
-            "the answer is text/html, not JSON (status 403); a proxy or a firewall may have answered in the place of the server",
+            "the answer is text/html, not JSON (status 403); a proxy or a firewall may have answered instead of the server",
         ),
         (
             407,
-            "the answer is text/html, not JSON (status 407); the proxy wants a name and a password, which may stand in the variable that names it alone",
+            "the answer is text/html, not JSON (status 407); the proxy requires a user name and a password, which are allowed only in the variable that names it",
         ),
     ] {
         let error = error_of(

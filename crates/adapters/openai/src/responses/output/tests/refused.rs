@@ -55,10 +55,11 @@ fn what_is_no_response_is_called_so() {
         assert_eq!(error.kind, LlmErrorKind::InvalidResponse, "{document}");
     }
     assert!(
-        invalid_reply(&[json!({"choices": [{"delta": {"content": "x"}}]})]).contains("no event")
+        invalid_reply(&[json!({"choices": [{"delta": {"content": "x"}}]})])
+            .contains("not an event")
     );
     let contradiction = json!({"type": "response.completed", "response": {"status": "incomplete"}});
-    assert!(invalid_reply(&[contradiction]).contains("calls itself"));
+    assert!(invalid_reply(&[contradiction]).contains("but has status"));
 }
 
 #[test]
@@ -80,15 +81,15 @@ fn what_contradicts_itself_is_invalid() {
             vec![added(0, call("")), delta("output_text", 0, "x")],
         ),
         (
-            "done twice",
+            "ends twice",
             vec![done(0, message("x")), done(0, message("x"))],
         ),
         (
-            "after it was done",
+            "after its end",
             vec![done(0, message("x")), delta("output_text", 0, "y")],
         ),
         (
-            "not what streamed",
+            "differs from what was streamed",
             vec![
                 added(0, message("")),
                 delta("output_text", 0, "x"),
@@ -96,7 +97,7 @@ fn what_contradicts_itself_is_invalid() {
             ],
         ),
         (
-            "not what streamed",
+            "differs from what was streamed",
             vec![
                 added(0, call("")),
                 delta("function_call_arguments", 0, "{"),
@@ -104,7 +105,7 @@ fn what_contradicts_itself_is_invalid() {
             ],
         ),
         (
-            "changed what it is",
+            "changed its type",
             vec![added(0, call("")), done(0, message("x"))],
         ),
         (
