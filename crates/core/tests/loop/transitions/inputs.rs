@@ -29,10 +29,10 @@ pub(super) const INPUTS: [Sent; 20] = [
     sent("model failed, another attempt follows", |run, state| {
         model_failed(run, state, LlmErrorKind::Connection, NextAttempt::Follows)
     }),
-    sent("model failed for good", |run, state| {
+    sent("model failed permanently", |run, state| {
         model_failed(run, state, LlmErrorKind::Connection, NextAttempt::None)
     }),
-    sent("model gave what could not be read", |run, state| {
+    sent("model reply could not be read", |run, state| {
         model_failed(run, state, LlmErrorKind::InvalidResponse, NextAttempt::None)
     }),
     sent("vetted: may run", |run, state| {
@@ -52,7 +52,7 @@ pub(super) const INPUTS: [Sent; 20] = [
     sent("denied", |run, _| {
         decided(run, neuraxis_core::ApprovalDecision::Deny { reason: None })
     }),
-    sent("advised: go on", |run, state| {
+    sent("advised: continue", |run, state| {
         advised(run, state, Advice::Continue)
     }),
     sent("advised: turn the answer down", |run, state| {
@@ -91,7 +91,7 @@ pub(super) const INPUTS: [Sent; 20] = [
         let (id, reason) = (InputId::new("r"), "it died".to_owned());
         Input::Resumed(Resumed::new(id, reason))
     }),
-    sent("resumed, with its calls checked anew", |_, _| {
+    sent("resumed, with its calls checked again", |_, _| {
         let (id, reason) = (InputId::new("r"), "it died".to_owned());
         Input::Resumed(Resumed::new(id, reason).checking_calls())
     }),

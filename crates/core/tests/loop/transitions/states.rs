@@ -38,7 +38,7 @@ const fn sub_agent(
 }
 
 pub(super) const STATES: [State; 21] = [
-    sub_agent("A sub-agent that waits for its turn", "queued", 2, || {
+    sub_agent("A queued sub-agent", "queued", 2, || {
         let mut spec = in_time();
         spec.root.profile.parallel_agents = 1;
         let mut run = Script::start(spec);
@@ -116,7 +116,7 @@ pub(super) const STATES: [State; 21] = [
         },
     ),
     root(
-        "Waiting for tools: being checked",
+        "Waiting for tools: a call is checked",
         "tools (vetting)",
         || {
             let mut run = Script::start(in_time());
@@ -125,7 +125,7 @@ pub(super) const STATES: [State; 21] = [
         },
     ),
     root(
-        "Waiting for tools: a person has to decide",
+        "Waiting for tools: the user must decide",
         "tools (asking)",
         || {
             let mut run = Script::start(in_time());
@@ -134,7 +134,7 @@ pub(super) const STATES: [State; 21] = [
         },
     ),
     root(
-        "Waiting for tools: one that reads runs",
+        "Waiting for tools: a call that reads runs",
         "tools (running)",
         || {
             let mut run = Script::start(in_time());
@@ -143,7 +143,7 @@ pub(super) const STATES: [State; 21] = [
         },
     ),
     root(
-        "Waiting for tools: one that writes runs, the next is ready",
+        "Waiting for tools: a call that writes runs, the next is ready",
         "tools (running, ready)",
         || {
             let mut run = Script::start(in_time());
@@ -152,7 +152,7 @@ pub(super) const STATES: [State; 21] = [
         },
     ),
     root(
-        "Waiting for tools: the client runs it",
+        "Waiting for tools: the client runs the call",
         "tools (running by the client)",
         || {
             let mut run = Script::start(in_time());
@@ -161,7 +161,7 @@ pub(super) const STATES: [State; 21] = [
         },
     ),
     root(
-        "Waiting for tools: handed over, another runs",
+        "Waiting for tools: a call is handed over, another runs",
         "tools (handedover, running)",
         || {
             let mut spec = in_time();
@@ -172,7 +172,7 @@ pub(super) const STATES: [State; 21] = [
         },
     ),
     root(
-        "Waiting for tools: agents work on it",
+        "Waiting for tools: agents work on the call",
         "tools (delegated)",
         || {
             let mut run = Script::start(in_time());
@@ -195,7 +195,7 @@ pub(super) const STATES: [State; 21] = [
         },
     ),
     root(
-        "Waiting for a hook: calls to be processed",
+        "Waiting for a hook: calls to process",
         "consulting (process_calls)",
         || {
             let mut run = Script::start(hooked(Hook::ProcessCalls));
