@@ -12,7 +12,7 @@
 //!
 //! use neuraxis::{Channel, Mode, Orchestrator, Role, memory::MemoryStore, offline::OfflineModel, tool};
 //!
-//! /// Tells how many letters a word has.
+//! /// Counts the letters of a word.
 //! #[tool(class = "read_only")]
 //! async fn count_letters(word: String) -> usize {
 //!     word.chars().count()

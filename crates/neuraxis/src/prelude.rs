@@ -6,7 +6,7 @@
 //! use neuraxis::offline::OfflineModel;
 //! use neuraxis::prelude::*;
 //!
-//! /// Tells how many letters a word has.
+//! /// Counts the letters of a word.
 //! #[tool(class = "read_only")]
 //! async fn count_letters(
 //!     /// The word.
