@@ -325,7 +325,7 @@ fn a_name_with_a_dot_or_a_slash_is_set_by_a_flag_and_has_its_origin() {
     );
     let open = Sources::default().with_flag("--set", "prices.\"openai/gpt", "7");
     let said = machine.complaint_from(&open);
-    assert!(said.contains("is not the path of a key"), "{said}");
+    assert!(said.contains("is not a valid key"), "{said}");
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn files_that_a_piped_message_names_are_told_and_none_goes_that_is_hidden_secret
         .with_private("elsewhere.md", "canary\n");
     let message = "Read @notes.md, @.env, @server.pem and @../home/elsewhere.md\n";
     let done = with_model_on(&machine, &[], message);
-    let goes = "note: with this message: notes.md (13 bytes)\n";
+    let goes = "note: sending with this message: notes.md (13 bytes)\n";
     assert!(done.stderr.contains(goes), "{done:?}");
     let stays = "without .env (13 bytes), server.pem (7 bytes), ../home/elsewhere.md (7 bytes): ";
     assert!(done.stderr.contains(stays), "{done:?}");
@@ -163,11 +163,11 @@ fn a_file_with_a_blank_in_its_name_is_named_in_quotes_or_with_a_backslash() {
         .with_file("my notes.md", "It was dark.\n")
         .with_file("my other.md", "And cold.\n");
     let done = with_model_on(&machine, &[], "How was it, @\"my notes.md\"?\n");
-    let goes = "note: with this message: my notes.md (13 bytes)\n";
+    let goes = "note: sending with this message: my notes.md (13 bytes)\n";
     assert!(done.stderr.contains(goes), "{done:?}");
     let lines = "And @my\\ other.md, @\"no notes\" and @\"my?\n";
     let done = with_model_on(&machine, &[], lines);
-    let goes = "note: with this message: my other.md (10 bytes)\n";
+    let goes = "note: sending with this message: my other.md (10 bytes)\n";
     assert!(done.stderr.contains(goes), "{done:?}");
     let none = "there is no file no notes here: ";
     assert_eq!(

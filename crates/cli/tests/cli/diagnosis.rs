@@ -245,7 +245,7 @@ fn the_doctor_says_which_of_spans_and_metrics_go_where() {
         "http://127.0.0.1:9/m",
     );
     let alone = Done::from(command.output().unwrap()).stdout;
-    let metrics = "metrics go to http://127.0.0.1:9/m (http/protobuf), not asked";
+    let metrics = "metrics go to http://127.0.0.1:9/m (http/protobuf), not checked";
     assert!(alone.contains(metrics), "{alone}");
     assert!(!alone.contains("spans go to"), "{alone}");
     command.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:9/t");

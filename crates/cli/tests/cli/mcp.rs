@@ -56,7 +56,7 @@ fn a_server_is_added_tried_used_and_removed_and_the_rest_of_the_file_stays() {
     assert!(file.starts_with(before), "{file}");
     assert!(file.contains("[mcp.servers.shop]\ncommand = \"sh\"\nargs = [\"server.sh\"]\nenv = { SHOP_WORD = \"it\" }"), "{file}");
     let again = machine.run(add).complaint(2);
-    assert!(again.contains("has a server named shop already"), "{again}");
+    assert!(again.contains("already has a server named shop"), "{again}");
     let list = machine.run(["mcp", "list"]).stdout_of(0);
     assert!(list.starts_with("shop\n    sh server.sh\n"), "{list}");
     let tested = machine.run(["mcp", "test", "shop"]).stdout_of(0);

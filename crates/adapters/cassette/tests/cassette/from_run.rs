@@ -142,7 +142,7 @@ async fn a_run_replays_its_model_calls_failed_attempts_first() {
         cassette
             .not_captured()
             .iter()
-            .any(|what| what.starts_with("pieces"))
+            .any(|what| what.starts_with("stream pieces"))
     );
     let client = cassette.client(Role::REASONING);
     let [first, second] = run.requests.as_slice() else {

@@ -133,7 +133,7 @@ fn a_list_that_a_project_names_elsewhere_is_not_opened_and_told_of() {
         let [change] = found.changes() else {
             panic!("not one change: {found:?}")
         };
-        let expected = ["cannot be used: ", "can name a list in its own folder only"];
+        let expected = ["cannot be used: ", "can only name a list in its own folder"];
         for part in expected {
             assert!(change.meaning.contains(part), "{change:?}");
         }
@@ -223,7 +223,7 @@ fn a_model_without_a_price_is_told_of_where_money_is_limited() {
             panic!("not one notice: {notices:?}")
         };
         assert!(notice.contains("neuraxis.toml:1: "), "{notice}");
-        let expected = "no price is known of openai/mine";
+        let expected = "no price is known for openai/mine";
         assert!(notice.contains(expected), "{notice}");
         let price = "[prices.'openai/*']\nprompt = 1.0\ncompletion = 1.0\n";
         assert_eq!(told(&format!("{limited}{price}")), [""; 0]);

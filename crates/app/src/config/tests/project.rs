@@ -586,7 +586,7 @@ fn the_home_folder_and_all_above_it_are_no_project_unless_a_flag_says_so() {
         let config = machine.load().unwrap();
         assert!(!config.offers_project_tools(), "{file}");
         let said = notice(&machine);
-        assert!(said.contains("by NEURAXIS_TOOLS__ROOT (or --set"), "{said}");
+        assert!(said.contains("in NEURAXIS_TOOLS__ROOT (or --set"), "{said}");
         let flag = Sources::default().with_flag("--set", "tools.root", ".");
         let config = machine.load_from(&flag).unwrap();
         assert!(config.offers_project_tools() && config.notices().is_empty());
@@ -597,7 +597,7 @@ fn the_home_folder_and_all_above_it_are_no_project_unless_a_flag_says_so() {
 
 #[test]
 fn an_empty_name_of_the_folder_of_the_tools_lifts_no_guard() {
-    let expected = "tools.root: expected a folder, found an empty text";
+    let expected = "tools.root: expected a folder, found an empty string";
     let variable = Machine::new().with_variable("NEURAXIS_TOOLS__ROOT", "");
     let said = variable.complaint();
     assert!(said.contains(expected), "{said}");
@@ -623,7 +623,7 @@ fn a_key_of_earlier_versions_has_no_effect_and_can_be_removed() {
     assert_eq!(max_turns(&config, &Mode::MODERATE), Some(10));
     let said = config.notices().join("\n");
     assert!(
-        said.contains("user/neuraxis.toml:2: config.project_policy has no effect any more"),
+        said.contains("user/neuraxis.toml:2: config.project_policy no longer has any effect"),
         "{said}"
     );
     let by_variable = Machine::new().with_variable("NEURAXIS_CONFIG__PROJECT_POLICY", "tighten");
@@ -643,7 +643,7 @@ fn which_variables_commands_get_is_for_the_user_to_say_and_none_is_a_secret() {
     let own = |text: &str| Machine::new().with_file("user/neuraxis.toml", text);
     assert_eq!(own(text).load().unwrap().tools().environment, named);
     for (name, reason) in [
-        ("GITHUB_TOKEN", "GITHUB_TOKEN sounds like a secret"),
+        ("GITHUB_TOKEN", "GITHUB_TOKEN looks like a secret"),
         ("A=b", "expected names of variables"),
         ("", "expected names of variables"),
         ("sk-hunter2", "expected names of variables"),

@@ -144,7 +144,7 @@ fn a_slip_is_named_with_its_place_and_what_can_stand_there() {
         ),
         (
             "[telemetry.otlp]\nendpoint = 'https://me:sk-canary@otel.example'\n",
-            "a key has no place in an endpoint",
+            "an endpoint must not contain a key",
         ),
         ("[telemetry.otlp]\nprotocol = 'grcp'\n", "grpc"),
         ("[telemetry.json_lines]\n", "path"),

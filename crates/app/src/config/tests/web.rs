@@ -44,7 +44,7 @@ fn a_slip_is_named_with_its_place_and_the_nearest_key() {
         ("[web.search]\nprovider = 'brav'\n", "did you mean brave?"),
         (
             "[web.search]\napi_key = 'sk-canary'\n",
-            "a key must not be written in the configuration",
+            "the configuration must not contain a key",
         ),
         (
             "[web]\npage_chars = 10\n",
