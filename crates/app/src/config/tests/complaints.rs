@@ -264,10 +264,7 @@ fn deeply_nested_input_is_refused_and_overflows_nothing() {
     }
     let name = format!("NEURAXIS_{}", vec!["A"; 10_000].join("__"));
     let complaint = complaint_about_variable(&name, "1");
-    assert!(
-        complaint.contains("is not a valid key"),
-        "{complaint}"
-    );
+    assert!(complaint.contains("is not a valid key"), "{complaint}");
     let value = "[".repeat(100_000);
     let complaint = complaint_about_variable("NEURAXIS_PLANS", &value);
     assert!(complaint.contains("expected a table"), "{complaint}");
