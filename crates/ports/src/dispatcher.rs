@@ -14,7 +14,7 @@ use neuraxis_core::{RunId, SessionId};
 #[async_trait]
 pub trait RunDispatcher: fmt::Debug + Send + Sync + 'static {
     /// Has a run driven that no process drives. A run that waits or is in progress checks its inbox instead. For a run
-    /// that has ended, whatever still waits on its behalf is finished, so it does not hold up later runs of its
+    /// that has ended, whatever still waits on its behalf stops waiting, so it does not hold up later runs of its
     /// session. Returns once the dispatch can no longer be lost.
     ///
     /// # Errors

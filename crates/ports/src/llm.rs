@@ -187,7 +187,7 @@ pub struct ModelInfo {
     pub resends_reasoning: bool,
     /// What a user should know before trusting its answers, such as "not a language model".
     pub notice: Option<String>,
-    /// How long its server may take to load it before a call fails; the engine's default if `None`.
+    /// How long its server may take to load it before a call fails; the engine's setting applies if `None`.
     pub loads_within: Option<Duration>,
 }
 

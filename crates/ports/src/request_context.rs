@@ -213,7 +213,8 @@ impl RequestContext {
         self.0.as_ref()?.approver.as_ref()
     }
 
-    /// Returns how long questions of its tools wait for an answer from outside; `None` if an approver answers them.
+    /// Returns how long questions of its tools wait for an answer from outside; `None` if this is not set for the
+    /// request.
     #[must_use]
     pub fn questions_open_for(&self) -> Option<Duration> {
         self.0.as_ref()?.questions_open_for

@@ -27,7 +27,7 @@ pub enum StoreError {
         /// The run that occupies it.
         run: RunId,
     },
-    /// Another process that is removing the session held it for longer than the store waits. Nothing was begun in the
+    /// Another caller that is removing the session held it for longer than the store waits. Nothing was begun in the
     /// session.
     #[error("session {0} is being removed: try again in a moment")]
     SessionHeld(SessionId),
@@ -86,13 +86,12 @@ pub enum StoreError {
     /// The run's inbox is full.
     #[error("the inbox of run {0} is full")]
     InboxFull(RunId),
-    /// A value cannot be stored. Says which value and what it should be, but not the value itself, which may be
-    /// hostile.
+    /// A value cannot be stored. Says which value and what it must be, but not the value itself, which may be hostile.
     #[error("not a valid {what}: it must be {rule}")]
     Invalid {
         /// The value, such as `input id`.
         what: &'static str,
-        /// What it should be.
+        /// What it must be.
         rule: &'static str,
     },
     /// The store cannot be reached or is overloaded.

@@ -44,9 +44,9 @@ pub trait RunLog: Debug + Send + Sync + 'static {
     /// it exists and the run has not already begun in it; [`StoreError::KeyTaken`] if another run began under the key,
     /// whether that run has ended or not; [`StoreError::SessionBusy`] if another run has not ended, or another store
     /// drives this one; [`StoreError::SessionChanged`] if another run came after the one that it continues from;
-    /// [`StoreError::SessionHeld`] if another process is removing the session and does not finish;
-    /// [`StoreError::Stale`] if the run has ended, belongs to another session or began with other records, or if the
-    /// records are not the first ones of the run; [`StoreError::RunTooLarge`] if the records exceed its limits.
+    /// [`StoreError::SessionHeld`] if another caller is removing the session and does not finish; [`StoreError::Stale`]
+    /// if the run has ended, belongs to another session or began with other records, or if the records are not the
+    /// first ones of the run; [`StoreError::RunTooLarge`] if the records exceed its limits.
     async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError>;
 
     /// Reserves a session for a run of a request without a key: a shorthand for [`begin`](Self::begin).

@@ -160,7 +160,7 @@ impl ExpectedHead {
         Self { hash, was_met }
     }
 
-    /// Passes the head after one more record.
+    /// Compares the head after one more record with the one that is searched for.
     pub fn pass(&mut self, head: ChainHead) {
         self.was_met |= self.hash == Some(head.hash);
     }
