@@ -103,7 +103,7 @@ pub enum LlmErrorKind {
     /// A recording replaces the provider, and contains no such request.
     #[error("the recording has no answer to this request")]
     NotRecorded,
-    /// The call was canceled on our side.
+    /// The call was cancelled on our side.
     #[error("the call was cancelled")]
     Cancelled,
 }

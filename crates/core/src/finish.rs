@@ -15,7 +15,7 @@ use crate::usage::RunUsage;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// It is at work.
+    /// It is in progress.
     Running,
     /// It waits for an approval or for tools that the client runs. Nothing runs, and its clock of active time is
     /// stopped.
@@ -24,7 +24,7 @@ pub enum RunStatus {
     Done,
     /// It ended without one.
     Failed,
-    /// It was canceled, or its process died and it cannot continue.
+    /// It was cancelled, or its process died and it cannot continue.
     Interrupted,
 }
 
@@ -74,7 +74,7 @@ pub enum FinishReason {
     Deadline,
     /// The answer was rejected for the last time; the string says why.
     InvalidAnswer(String),
-    /// The run was canceled.
+    /// The run was cancelled.
     Cancelled,
     /// The reply is a question to the user.
     Clarify,
@@ -237,7 +237,8 @@ pub struct RunOutcome {
     /// The pages that the answer cites, in the order of their numbers, if they were [checked](crate::Citations).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
-    /// How many messages arrived while the run was at work and were never sent to a model; its history ends with them.
+    /// How many messages arrived while the run was in progress and were never sent to a model; its history ends with
+    /// them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unheard: u32,
 }

@@ -44,7 +44,7 @@ impl InboxEntry {
 pub enum InboxInput {
     /// A decision about a call.
     ApprovalDecided(ApprovalDecided),
-    /// A message for a run at work.
+    /// A message for a run in progress.
     Steered(Steered),
     /// A request to end the run.
     Cancelled(Cancelled),

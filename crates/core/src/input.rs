@@ -64,7 +64,7 @@ pub enum Input {
     ApprovalDecided(ApprovalDecided),
     /// The embedder's hook answered.
     Advised(Advised),
-    /// A message for a run at work; it joins the conversation after the current tool batch.
+    /// A message for a run in progress; it joins the conversation after the current tool batch.
     Steered(Steered),
     /// A request to end the run.
     Cancelled(Cancelled),

@@ -112,7 +112,8 @@ impl Profile {
         }
     }
 
-    /// Returns the profile of an agent with one focused task: results are reduced to summaries once there are too many.
+    /// Returns the profile of an agent with one focused task: results are reduced to summaries once they take too much
+    /// room.
     #[must_use]
     pub fn researcher() -> Self {
         Self {

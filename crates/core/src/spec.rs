@@ -52,7 +52,8 @@ pub struct RunSpec {
     /// The pages that were read earlier in the session. An answer may cite them if its citations are checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
-    /// Data that the program gave with the request, by name: for the program's own code, and never read by a model.
+    /// Values that the program gave with the request to be stored, by name: for the program's own code, and never read
+    /// by a model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub context: BTreeMap<Arc<str>, JsonText>,
     /// The plan whose budgets apply. A process that resumes the run enforces what is left of the plan's daily budget at

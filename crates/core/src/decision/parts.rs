@@ -35,7 +35,7 @@ impl Complexity {
 pub struct ComplexityFeature {
     /// Its name, such as `code`.
     pub name: String,
-    /// How often it occurs.
+    /// How much of it there is; for most features, how often it occurs.
     pub count: u32,
     /// The points it gives.
     pub points: u32,

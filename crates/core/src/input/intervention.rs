@@ -1,4 +1,4 @@
-//! Interventions in a run at work: steering it, canceling it, and resuming it.
+//! Interventions in a run in progress: steering it, cancelling it, and resuming it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::json::is_default;
 use crate::limits::Limits;
 use crate::message::Message;
 
-/// A message for a run at work.
+/// A message for a run in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Steered {

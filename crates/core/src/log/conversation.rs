@@ -324,12 +324,12 @@ impl Conversation {
         self.steered.push(message);
     }
 
-    /// Returns whether any such messages are waiting to join.
+    /// Returns whether messages that arrived in the meantime are waiting to join.
     pub(crate) const fn is_steered(&self) -> bool {
         !self.steered.is_empty()
     }
 
-    /// Returns how many such messages are waiting to join.
+    /// Returns how many messages that arrived in the meantime are waiting to join.
     pub(crate) fn unheard(&self) -> u32 {
         u32::try_from(self.steered.len()).unwrap_or(u32::MAX)
     }

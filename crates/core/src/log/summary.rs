@@ -163,8 +163,8 @@ impl LogSummary {
         }
     }
 
-    /// Tracks what is open. A run that waits records this once, not again for further requests while it waits. It is at
-    /// work again when it does anything else, which is not always a record of its own: for example when a call is
+    /// Tracks what is open. A run that waits records this once, not again for further requests while it waits. It is in
+    /// progress again when it does anything else, which is not always a record of its own: for example when a call is
     /// checked, or the last call of a batch has its result.
     fn follow(&mut self, record: &Record) {
         match &record.body {

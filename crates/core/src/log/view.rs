@@ -203,7 +203,7 @@ impl RunView {
             })
     }
 
-    /// Returns the unanswered approval requests, in the order in which they were made. A run at work may have some,
+    /// Returns the unanswered approval requests, in the order in which they were made. A run in progress may have some,
     /// too.
     pub fn open_approvals(&self) -> impl Iterator<Item = Asked<'_>> {
         self.asked.iter().filter_map(|record| match &record.body {

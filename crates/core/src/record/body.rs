@@ -86,7 +86,7 @@ bodies! {
     ApprovalDecided(Box<ApprovalDecided>) = "approval_decided";
     /// The embedder's hook answered.
     Advised(Box<Advised>) = "advised";
-    /// A message arrived for the run at work.
+    /// A message arrived for the run in progress.
     #[serde(serialize_with = "addressed::steered")]
     Steered(Box<Steered>) = "steered";
     /// The turn limit was reached while the loop would have continued.

@@ -23,8 +23,8 @@ pub(super) const CAME_MEANWHILE: &str =
     "Before your answer was given, another message came. Answer again, and take it into account.";
 
 impl AgentTurn<'_> {
-    /// The agent is about to end with a text. It does, unless the text must be examined first. Text after the provider
-    /// withheld content is not examined, and at a limit there is no time for another answer.
+    /// The agent is about to end with a text. It does, unless the text must be examined first. An answer that the
+    /// provider withheld is not examined, and at a limit there is no time for another answer.
     pub(super) fn answered(
         &mut self,
         reason: FinishReason,

@@ -60,7 +60,7 @@ impl AgentTurn<'_> {
         }
         let may_go_on = self.agent.closing.is_none();
         Ok(match self.budgets().short_of(1) {
-            // The summary used more than was reserved for it.
+            // The summary used more than was left for it.
             Some(kind) if may_go_on && then.purpose == Purpose::Turn => {
                 Next::AskLastAnswer(Limit::Budget(kind))
             }

@@ -1,5 +1,5 @@
 //! How an agent ends, and with the root agent the run: with a valid history (loop rule 11). Also how work in progress
-//! is abandoned, because the run ends, its time is up, or it is canceled.
+//! is abandoned, because the run ends, its time is up, or it is cancelled.
 
 use super::agent::{Agent, Phase};
 use super::batch::{Begun, CallState};

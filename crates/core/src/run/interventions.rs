@@ -1,5 +1,5 @@
-//! Handles input from outside for a run at work: a decision about a call, a message (loop rule 16), or a request to end
-//! it.
+//! Handles input from outside for a run in progress: a decision about a call, a message (loop rule 16), or a request to
+//! end it.
 
 use jiff::Timestamp;
 

@@ -201,8 +201,8 @@ pub fn is_last_answer(reply: &Reply) -> bool {
     !text.trim().is_empty() && !is_tool_call_markup(&text) && reply.turned_down().is_none()
 }
 
-/// Returns whether the answering agent said anything in a run whose answer a limit determines. If it did not, the
-/// [outcome](crate::RunOutcome::content) is a generated sentence that names the limit.
+/// Returns whether the answering agent said anything that remains as the answer of a run that ended at a limit. If it
+/// did not, the [outcome](crate::RunOutcome::content) is a generated sentence that names the limit.
 #[must_use]
 pub fn has_answered(records: &[Arc<Record>]) -> bool {
     let of_root = |record: &&Arc<Record>| record.agent == AgentId::ROOT;

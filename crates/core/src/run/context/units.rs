@@ -39,7 +39,7 @@ impl Unit {
 pub(super) fn removable(messages: &[Arc<Message>], earlier: usize, version: u32) -> Vec<Unit> {
     let is_reply = |message: &Arc<Message>| matches!(**message, Message::Assistant(_));
     let last_user = last_user_message(messages);
-    // A message that arrived while the run was at work is not the run's question.
+    // A message that arrived while the run was in progress is not the run's question.
     let is_said =
         |message: &Arc<Message>| matches!(**message, Message::User { .. }) && !is_summary(message);
     let question = messages.iter().skip(earlier).position(is_said);
