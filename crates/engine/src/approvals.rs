@@ -98,7 +98,7 @@ enum Look {
 pub struct Swept {
     /// The questions that expired.
     pub expired: Vec<WaitingApproval>,
-    /// How many calls waited for approval in suspended runs, before any of them expired.
+    /// How many calls waited for approval in parked runs, before any of them expired.
     pub waiting: usize,
     /// The runs that could not be notified, and why. The next sweep tries again.
     pub left: Vec<(RunId, ResumeError)>,
@@ -146,9 +146,9 @@ impl Approvals {
         self.parts.store.as_ref()
     }
 
-    /// Returns the calls that wait for approval in suspended runs and in runs that this process is driving, the oldest
-    /// run first. Questions of runs that another process is driving are listed by that process. A run whose log is
-    /// damaged is left out, with a warning; [`find`](Self::find) names it.
+    /// Returns the calls that wait for approval in parked runs and in runs that this process is driving, the oldest run
+    /// first. Questions of runs that another process is driving are listed by that process. A run whose log is damaged
+    /// is left out, with a warning; [`find`](Self::find) names it.
     ///
     /// # Errors
     ///
@@ -417,13 +417,13 @@ impl Approvals {
     }
 
     /// Returns `true` if notifying a run is of no use for now. An imported run continues only when a user resumes it. A
-    /// suspended run that already has something in its inbox, which may be its expiry, must be resumed for that.
+    /// parked run that already has something in its inbox, which may be its expiry, must be resumed for that.
     fn is_left(&self, run: &RunSummary) -> bool {
         run.imported || (run.has_mail && !self.parts.active.contains(run.run_id))
     }
 
-    /// Returns the runs that this process is driving and that are not in `others`: like suspended runs, they may wait
-    /// for approval.
+    /// Returns the runs that this process is driving and that are not in `others`: like parked runs, they may wait for
+    /// approval.
     async fn at_work_beside(&self, others: &[RunSummary]) -> Result<Vec<RunSummary>, ResumeError> {
         let known: BTreeSet<RunId> = others.iter().map(|run| run.run_id).collect();
         let active = self.parts.active.ids().into_iter();

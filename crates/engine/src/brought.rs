@@ -80,7 +80,7 @@ pub enum BroughtError {
     /// There are more tools than providers accept.
     #[error("too many tools: {0}; the limit is {MAX_TOOLS}")]
     TooManyTools(usize),
-    /// The descriptions of the tools are longer than any model reads.
+    /// The names, descriptions and schemas of the tools together are longer than any model reads.
     #[error("the tools are too large: {0} bytes in total; the limit is {MAX_TOOL_BYTES}")]
     ToolsTooLarge(usize),
     /// Two tools have the same name.

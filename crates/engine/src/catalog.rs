@@ -37,7 +37,7 @@ const MAX_FAULT_BYTES: usize = 500;
 /// The tools of an engine, in the order in which they were added. Every prompt names them in this order.
 #[derive(Clone, Default)]
 pub struct ToolCatalog {
-    /// The number of earlier catalogs, each of which was rebuilt because a source had changed.
+    /// The number of earlier catalogs, each of which was replaced because a source had changed.
     version: u64,
     /// The spec of each tool.
     specs: Vec<ToolSpec>,

@@ -80,7 +80,7 @@ pub enum AttachmentError {
     /// A user message cannot contain this kind of part.
     #[error("a user message can contain only text, images, audio and files")]
     NotOfAUser,
-    /// No model may serve a request that needs to accept it.
+    /// No model that may serve the request accepts it.
     #[error("no model that may serve this request accepts it")]
     NoModel,
     /// The model that answers does not accept it.

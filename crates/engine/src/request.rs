@@ -268,7 +268,8 @@ pub enum RequestError {
         /// The run that occupies it.
         run: RunId,
     },
-    /// The request's owner differs from the session's, or only one of the two has an owner.
+    /// The request names an owner that is not the owner of the session, or the request is unowned and the session has
+    /// an owner.
     #[error("session {session} does not belong to this owner: use one that does, or a new one")]
     OtherOwner {
         /// The session that was asked for.

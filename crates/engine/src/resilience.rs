@@ -16,9 +16,9 @@ pub struct RetryPolicy {
     pub first_delay: Duration,
     /// The longest wait that is not requested by a provider.
     pub max_delay: Duration,
-    /// The longest wait that a provider may request; if it requests more, the call fails. A requested wait is extended
-    /// by up to a tenth, so that clients that were told the same do not all return at the same moment. A wait of more
-    /// than 5 s is accepted only if no other role serves.
+    /// The longest wait that a provider may request; if it requests more, the call is not retried. A requested wait is
+    /// extended by up to a tenth, so that clients that were told the same do not all return at the same moment. A wait
+    /// of more than 5 s is accepted only if no other role serves.
     pub max_retry_after: Duration,
     /// How long a server may take to load its model, if the model itself does not say; until then the server is asked
     /// again every second, whatever [`max_attempts`](Self::max_attempts) is. With zero, loading is not waited for.

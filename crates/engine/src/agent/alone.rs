@@ -19,7 +19,7 @@ use crate::run_handle::{CancelOnDrop, RunEnded, RunLink};
 use crate::text_stream::TextStream;
 use crate::tool_search::go_on_with;
 
-/// A running agent that runs alone. Dropping it cancels the run.
+/// A run in progress of an agent alone. Dropping it cancels the run.
 #[must_use = "when dropped, the run is cancelled"]
 pub struct AgentRun {
     guard: CancelOnDrop,

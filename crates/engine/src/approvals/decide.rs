@@ -54,7 +54,7 @@ pub enum DecideError {
 
 impl Approvals {
     /// Decides about a call that waits for approval, whichever process its run is in. The decision is stored before
-    /// this returns. A suspended run then continues. The hash is that of the arguments that the user was shown.
+    /// this returns. A parked run then continues. The hash is that of the arguments that the user was shown.
     ///
     /// Returns the number of the run's last record before the decision. [`attach`](crate::Runs::attach) returns what
     /// came after it, and [`result`](crate::Runs::result) the result of the run.
@@ -213,7 +213,7 @@ impl Approvals {
         }
         let answers = decided.iter().map(|(_, it)| Answer::Approval(it.clone()));
         match self.runs().resume(run, answers.collect()).await {
-            // Another caller may have answered since the open questions were read, and the run may have been suspended
+            // Another caller may have answered since the open questions were read, and the run may have been parked
             // again.
             Ok(handle) if handle.run_id() == run => match answered_before(&handle, &decided) {
                 Some(call) => Err(DecideError::Resume(ResumeError::NotAsked(call))),

@@ -3,7 +3,7 @@
 use neuraxis_core::AskApproval;
 use neuraxis_ports::{Approver, ApproverReply, TurnContext, async_trait};
 
-/// Leaves every question open, for use in a web application. The run is suspended as waiting, and its questions stay in
+/// Leaves every question open, for use in a web application. The run is parked as waiting, and its questions stay in
 /// the store. Answering a question later, from any process, makes the run continue.
 ///
 /// [`Approvals::list`](crate::Approvals::list) and [`of_session`](crate::Approvals::of_session) return the open

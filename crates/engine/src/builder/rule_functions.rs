@@ -61,7 +61,7 @@ impl OrchestratorBuilder {
 }
 
 /// Adds the functions to a policy, and refuses a policy whose rules name a function that does not exist. Otherwise such
-/// a rule would silently apply to every call.
+/// a rule would silently require approval of all calls that it concerns.
 pub(super) fn join(
     policy: &mut Arc<Policy>,
     functions: Vec<(String, RuleFunction)>,

@@ -133,7 +133,7 @@ impl RestoredRun {
     }
 }
 
-/// Passes a run several inputs at once. If it refuses one of them, none takes effect.
+/// Passes a run several inputs together. If it refuses one of them, none takes effect.
 fn advance_all(tree: &mut RunTree, stamp: Stamp, inputs: Vec<Input>) -> Result<Step, InputError> {
     let mut all = Step {
         status: tree.status(),

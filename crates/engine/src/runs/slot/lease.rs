@@ -64,8 +64,8 @@ impl HeldLease {
         }
     }
 
-    /// Returns whether no other process can have the run yet. If the wall clock was set back, the size of that step
-    /// counts as elapsed time.
+    /// Returns whether no other process can have the run yet. If the wall clock was set back, the difference counts as
+    /// elapsed time too.
     pub(super) fn is_valid(&self, now: Moment) -> bool {
         self.age(now) <= self.lease.length
     }
