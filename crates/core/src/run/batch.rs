@@ -243,9 +243,8 @@ impl Batch {
         self.calls.iter().all(Call::is_over)
     }
 
-    /// Returns the first call that failed, other than by reaching a limit or with a rejected reply. An
-    /// abandoned call, such as those that another call's failure leaves behind, is returned only if all failed calls were
-    /// abandoned.
+    /// Returns the first call that failed, other than by reaching a limit or with a rejected reply. An abandoned call,
+    /// such as those that another call's failure leaves behind, is returned only if all failed calls were abandoned.
     pub(super) fn failed(&self) -> Option<&Call> {
         let is_failed = |call: &&Call| {
             let failure = call.failure();

@@ -231,7 +231,7 @@ impl Approvals {
                 let why = call.map_or(ResumeError::Ended(run), ResumeError::NotAsked);
                 Err(DecideError::Resume(why))
             }
-            // Another process holds the run, or took it while this one held it.
+            // The run has a holder, in this process or another, or a holder took it meanwhile.
             Err(
                 ResumeError::AtWork(_)
                 | ResumeError::Store(StoreError::SessionBusy { .. } | StoreError::Stale(_)),

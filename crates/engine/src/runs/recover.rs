@@ -140,7 +140,7 @@ impl Runs {
         for run in runs.iter().filter(|run| !lost.rests(run.run_id)) {
             match self.recover_run(run).await {
                 Ok(handle) => recovered.resumed.extend(handle),
-                // It waits, or another process was faster.
+                // It waits, or was resumed or ended elsewhere first.
                 Err(ResumeError::NothingToDo | ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
                 Err(ResumeError::Store(StoreError::SessionBusy { .. } | StoreError::Stale(_))) => {}
                 // The engine stops: the remaining runs are left to the next process.
