@@ -55,7 +55,7 @@ pub struct Brought {
     pub instructions: Option<String>,
     /// The role whose model serves; must be one that the policy allows for such a request.
     pub role: Option<Role>,
-    /// The tools that the client runs. A tool here replaces an engine tool of the same name.
+    /// The tools that the client runs. A tool in this list replaces an engine tool of the same name.
     pub tools: Vec<ToolSpec>,
     /// Whether the run waits for the results of the client's tools, or ends with the calls:
     /// [`FinishReason::ClientTools`](neuraxis_core::FinishReason::ClientTools).

@@ -1,5 +1,5 @@
-//! How a decision is applied once the run is underway: which role a model chose, what a check said about a draft, and
-//! who takes over after failures.
+//! How a decision is applied once the run is in progress: which role a model chose, what a check said about a draft,
+//! and who takes over after failures.
 
 use super::{Escalation, Routing, SelfCheck};
 use crate::ids::Role;

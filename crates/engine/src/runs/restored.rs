@@ -33,11 +33,11 @@ pub(super) struct RestoredRun {
 }
 
 impl RestoredRun {
-    /// Reads a run back and checks that it accepts what it is supplied with. The run first receives the input that it
-    /// was resumed, so that what was in progress is requested again, and every call is checked before it starts. Its
-    /// approver is then also asked again, unless the run is supplied with answers. This input is left out if the run
-    /// waits only for answers and its limits are not lower than before. A run that was released when it had only begun,
-    /// as happens when another process is to drive it, starts where it is: nothing in progress could be in doubt.
+    /// Reads a run back and checks that it accepts what it is supplied with. The run is first told that it was resumed,
+    /// so that what was in progress is requested again, and every call is checked before it starts. Its approver is
+    /// then also asked again, unless the run is supplied with answers. The run is not told this if the run waits only
+    /// for answers and its limits are not lower than before. A run that was released when it had only begun, as happens
+    /// when another process is to drive it, starts where it is: nothing in progress could be in doubt.
     pub(super) fn read(
         history: &Transcript,
         records: &[Arc<Record>],
