@@ -29,12 +29,12 @@ impl TelemetryMetrics {
             delivered: counted(
                 registry,
                 "telemetry_delivered",
-                "Delivered spans, metric batches and log lines, by destination",
+                "Delivered spans, metric batches and trace lines, by destination",
             ),
             dropped: counted(
                 registry,
                 "telemetry_dropped",
-                "Lost spans, metric batches and log lines, by destination",
+                "Lost spans, metric batches and trace lines, by destination",
             ),
             telemetry: OnceLock::new(),
         }
