@@ -240,7 +240,7 @@ impl<'a> AppBuilder<'a> {
     }
 
     /// Protects the program's own files, as named by either of two configurations, from the tools of this engine and of
-    /// another engine in the same process: the other configuration may still be in effect, and its engine at work.
+    /// another engine in the same process: the other configuration may still be in effect, and its engine running.
     #[must_use]
     pub fn beside(mut self, other: &App) -> Self {
         self.own = other.own.clone();

@@ -135,7 +135,7 @@ impl HealthRules {
 
 impl Health {
     /// Lets another call probe a degraded role, after a probe ended without an outcome to observe, for example because
-    /// it was canceled. Does nothing once an outcome was observed.
+    /// it was cancelled. Does nothing once an outcome was observed.
     pub fn abandon_probe(&mut self, role: &Role) {
         let health = self.roles.get_mut(role);
         if let Some(degraded) = health.and_then(|health| health.degraded.as_mut()) {

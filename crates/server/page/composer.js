@@ -108,7 +108,7 @@ export class Composer {
     this.fit();
   }
 
-  /** Saves the draft under a name, for this tab only, and restores what was written there before. */
+  /** Saves the unsent message under a name, for this tab only, and restores what was written there before. */
   keep(name) {
     const { carried } = this;
     this.carry("");

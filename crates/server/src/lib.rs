@@ -21,7 +21,7 @@
 //! let listen: ListenAddress = "127.0.0.1:0".parse()?;
 //! let server = Server::bind(listen, app.orchestrator).await?;
 //! println!("listening on {}", server.url());
-//! server.serve(async { /* until this is over */ Stop::Cancel }).await?;
+//! server.serve(async { /* wait for the time to stop */ Stop::Cancel }).await?;
 //!
 //! assert!("0.0.0.0:80".parse::<ListenAddress>().is_err(), "anybody could ask");
 //! # Ok(())

@@ -18,7 +18,7 @@ use crate::problem::{Kind, Problem, TOO_MANY_OWN_RUNS, TOO_MANY_RUNS};
 use crate::rate::in_seconds;
 
 /// The maximum retry delay for a refused client, in seconds. Clients are given different delays in turn, so that they
-/// do not all retry for the same slot at once.
+/// do not all retry for the same slot at the same time.
 const RETRY_AFTER: u32 = 5;
 
 /// How long the store may take to write the start of a run before it is considered to lag: a thousand times the usual

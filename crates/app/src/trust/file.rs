@@ -103,7 +103,8 @@ pub(super) fn write(file: &Path, text: &str) -> Result<(), TrustError> {
     let written = (|| -> io::Result<()> {
         let folder = file.parent().unwrap_or(Path::new("."));
         make_folder(folder)?;
-        // Each writer has its own draft, which other users cannot read, and which is deleted if it is not kept.
+        // Each writer has its own temporary file, which other users cannot read, and which is deleted if it is not
+        // kept.
         let mut draft = tempfile::Builder::new()
             .prefix(&hidden(file, "."))
             .tempfile_in(folder)?;

@@ -19,7 +19,7 @@ const PREFIX: &str = "here-";
 const HASH_DIGITS: usize = 16;
 
 /// The maximum number of bytes of a folder's name in the name of its file. Leaves room for the names of its lock and
-/// its draft: file systems allow 255.
+/// its temporary file: file systems allow 255.
 const MAX_NAME_BYTES: usize = 64;
 
 /// The rules that the user allowed for one folder, the folder of the file tools. Each change rereads them and writes

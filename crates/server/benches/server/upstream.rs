@@ -16,7 +16,7 @@ use crate::RATE;
 use crate::listen::micros;
 use crate::process::announce;
 
-/// Serves until it is killed. Each answer takes this many seconds, or is sent at once for 0.
+/// Serves until it is killed. Each answer takes this many seconds, or is sent immediately for 0.
 pub(crate) async fn serve(seconds: u64) {
     let deltas = seconds * RATE;
     let answer = move || async move { answer(deltas) };
