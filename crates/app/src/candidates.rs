@@ -1,5 +1,5 @@
-//! The models that this machine could use immediately: model servers that answer, and keys that are set. Helps a user
-//! to choose one.
+//! The models that this machine could use without buying or typing anything: model servers that answer, and keys
+//! that are set. Helps a user to choose one.
 
 use futures_util::future::join_all;
 use neuraxis_llama::{LlamaConfig, Server};

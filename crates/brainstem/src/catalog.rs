@@ -53,7 +53,8 @@ impl Policy {
     }
 
     /// Returns an error for each rule about commands that can never match, because none of the given tools that it
-    /// names takes a command. A tool that does not list its arguments may take one. Such a rule would deny nothing.
+    /// names takes a command: such a rule that denies would deny nothing. A tool that does not list its arguments may
+    /// take a command.
     #[must_use]
     pub fn rules_without_command(&self, tools: &[ToolSpec]) -> Vec<PolicyError> {
         let mut found = Vec::new();

@@ -72,7 +72,8 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<(), CommandError> {
     invocation::remember(&arguments.configuration);
     call_warnings::show();
-    // Two workers are enough for a single run: one keeps it alive while a tool or lagging output blocks the other.
+    // Two workers are enough for a single run: it continues while a tool blocks one of them, or slow output blocks
+    // this thread.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build();
     let runtime = runtime.context("cannot start")?;

@@ -15,7 +15,7 @@ use crate::arguments::ConfigurationArguments;
 use crate::error::CommandError;
 use crate::progress;
 
-/// How often runs of this process check for messages from others: a user who stops a run should not have to wait long.
+/// How often runs of this process check their inboxes: a user who stops a run should not have to wait long.
 const HEAR_EVERY: Duration = Duration::from_secs(1);
 
 /// How long runs may take to end once nothing waits for them.

@@ -133,7 +133,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
         about: Arc::default(),
     };
     let answering = CARRIED.scope(carried.clone(), answering);
-    // If the client leaves before there is an answer, this is dropped at the next await.
+    // If the client leaves before there is an answer, this is dropped while it waits for the answer.
     let mut line = Line {
         access,
         id,

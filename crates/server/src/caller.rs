@@ -271,7 +271,8 @@ impl Caller {
             request = request.request_id(id.as_str());
         }
         let Some(key) = self.key() else {
-            // If other clients own sessions, a caller without an owner, such as an admin, takes no turns in them.
+            // With keys, sessions can have owners. A caller without a key owns none of those, so it takes no turns in
+            // them.
             if limited.keys().are_needed() {
                 request.context = std::mem::take(&mut request.context).unowned();
             }

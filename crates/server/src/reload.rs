@@ -20,8 +20,8 @@ use crate::stop::Hangups;
 use crate::tls::Tls;
 use crate::token::DecisionToken;
 
-/// How often a server checks for runs that no process drives: those of a server that died, and those with new messages
-/// in their inbox.
+/// How often a server checks for runs that no process drives: those of a server that died, and those with new input in
+/// their inbox.
 const RECOVERY: Duration = Duration::from_secs(2);
 
 /// How often a server checks whether another process has posted something to the runs in progress here.
@@ -67,7 +67,7 @@ enum Refused {
 }
 
 impl Wiring {
-    /// Wires an engine. If `former` is given, the engine uses its store and is to replace it.
+    /// Wires an engine. If `former` is given, the engine uses its store and will replace it.
     ///
     /// # Errors
     ///

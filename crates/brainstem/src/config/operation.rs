@@ -48,7 +48,7 @@ section! {
         #[serde(with = "neuraxis_core::duration_text::optional")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         pub degraded_for: Option<Duration>,
-        /// The maximum time for which a role is degraded at once. Defaults to `"10m"`.
+        /// The longest that a role is degraded before the next attempt. Defaults to `"10m"`.
         #[serde(with = "neuraxis_core::duration_text::optional")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
         pub degraded_at_most: Option<Duration>,

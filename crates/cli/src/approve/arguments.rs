@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::harmless::plain_to_see;
 
 /// Lays out JSON on several lines. Every value is shown in its order, even if its key occurs twice. Escaped letters are
-/// written as letters. Text that is not JSON is returned on its own, plain to see.
+/// written as letters. Text that is not JSON keeps its layout; only its hidden characters are made visible.
 pub(super) fn laid_out(json: &str) -> String {
     laid_out_json(json, "", plain_to_see).unwrap_or_else(|| plain_to_see(json))
 }

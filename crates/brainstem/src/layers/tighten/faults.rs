@@ -18,7 +18,7 @@ impl Faults {
         self.0.into_inner()
     }
 
-    /// Requires a number to become smaller, or to be set if it was not.
+    /// Requires that a number does not become larger. It may be set if it was not.
     pub(super) fn at_most<T: PartialOrd + Copy>(
         &self,
         at: &str,
@@ -33,7 +33,7 @@ impl Faults {
         }
     }
 
-    /// Requires a setting to stay the same.
+    /// Requires a setting, if given, to stay the same.
     pub(super) fn same<T: PartialEq>(
         &self,
         at: &str,

@@ -181,7 +181,7 @@ impl Run {
         Ok(left_out)
     }
 
-    /// Refuses approvals in cases unless the user has confirmed reading the file.
+    /// Refuses approvals in cases unless `--approve` confirms that the user has read them.
     fn refuse_approvals(&self, cases: &[Case]) -> Result<(), CommandError> {
         if self.approve {
             return Ok(());

@@ -98,8 +98,8 @@ pub(super) fn draw(
     text
 }
 
-/// Returns the value that bars show. For rows with tokens this is the cost if any is known, otherwise tokens; else the
-/// number of calls.
+/// Returns the value that bars show: the cost if that of any row is known, otherwise tokens if any row has some,
+/// otherwise the number of runs or calls. For tool calls, which have neither, it is always the number of calls.
 fn measure(rows: &[StatsRow], unit: Unit) -> impl Fn(&StatsRow) -> u64 {
     let has_cost = rows.iter().any(|row| row.cost.amount.0 > 0);
     let has_tokens = rows.iter().any(|row| row.usage.total.tokens > 0);
