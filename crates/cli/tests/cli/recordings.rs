@@ -198,7 +198,7 @@ fn a_recording_that_cannot_be_made_or_read_is_told_with_what_to_do() {
             "--record",
             "there.cassette",
             2,
-            "there.cassette exists already",
+            "there.cassette already exists",
         ),
         (
             "--record",

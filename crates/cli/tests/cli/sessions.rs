@@ -193,7 +193,7 @@ fn where_nobody_is_asked_a_session_that_only_begins_so_is_not_deleted() {
     let several = machine.run(["sessions", "delete", "--yes", "trip"]);
     let complaint = several.complaint(2);
     assert!(
-        complaint.contains(r#"several ids begin with "trip": "#)
+        complaint.contains(r#""trip" matches several ids: "#)
             && complaint.contains("hint: give the full id of the one you mean")
             && !complaint.contains("type its end"),
         "{complaint}"

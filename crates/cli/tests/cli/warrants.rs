@@ -179,7 +179,7 @@ fn an_imported_run_goes_on_only_once_somebody_said_so_and_its_calls_are_judged_h
         "was imported",
         "  write_file\n│ {",
         "pwned.txt",
-        "begun",
+        "started, outcome unknown",
         "class here: idempotent",
         "verdict here: ask",
         "add --yes",

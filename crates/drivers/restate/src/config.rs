@@ -192,7 +192,10 @@ mod tests {
         }
         let fault = address("admin", "me:hunter2@host", "http://127.0.0.1:9070");
         let fault = fault.unwrap_err().to_string();
-        assert!(fault.contains("\"***@host\" is no address"), "{fault}");
+        assert!(
+            fault.contains("\"***@host\" is not a valid address"),
+            "{fault}"
+        );
     }
 
     #[test]

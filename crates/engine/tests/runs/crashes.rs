@@ -206,7 +206,7 @@ fn a_run_whose_taking_up_failed_twice_is_ended_and_its_session_is_free() {
         let Err(ResumeError::Closed { why, .. }) = ended else {
             panic!("it is ended: {ended:?}")
         };
-        assert!(why.contains("taken up 2 times"), "{why}");
+        assert!(why.contains("resumed 2 times"), "{why}");
         assert_eq!(world.model.calls().len(), 3, "it is not asked once more");
         let ended = world.store.run(run).await.unwrap();
         assert_eq!(ended.status, RunStatus::Interrupted);

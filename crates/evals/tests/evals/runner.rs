@@ -279,7 +279,7 @@ async fn what_cannot_be_run_is_told_with_its_line_and_nothing_is_run() {
         ("plan = 'gold'", "unknown plan \"gold\""),
         (
             "role = 'painting'",
-            "policy does not allow role painting here",
+            "the policy does not allow role painting here",
         ),
         ("log = 'no.jsonl'", "no.jsonl cannot be read"),
         (

@@ -280,7 +280,7 @@ mod tests {
             panic!("it is a form")
         };
         assert!(
-            message.contains("x Or none?\n\nWhat you answer"),
+            message.contains("x Or none?\n\nYour answer goes to it."),
             "{message}"
         );
     }

@@ -89,7 +89,7 @@ mod tests {
             "9999999y",
         ] {
             let error = expiry(text, now).unwrap_err().to_string();
-            assert!(error.starts_with("--expires: it "), "{text}: {error}");
+            assert!(error.starts_with("--expires: "), "{text}: {error}");
         }
     }
 }

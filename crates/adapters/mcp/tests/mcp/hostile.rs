@@ -283,7 +283,7 @@ async fn a_server_of_versions_that_are_not_spoken_is_told_which_are() {
     let server = start(script(future));
     let why = server.ready().await.unwrap_err();
     assert!(
-        why.ends_with("(2024-11-05 to 2026-07-28), but: 1999-01-01"),
+        why.ends_with("(2024-11-05 to 2026-07-28), only: 1999-01-01"),
         "{why}"
     );
 }
