@@ -108,7 +108,7 @@ metrics! {
     TIME_TO_FIRST_CHUNK = "gen_ai.client.operation.time_to_first_chunk", "histogram", "s", "model, role", "Time until the first piece of a streamed reply";
     TOOL_DURATION = "gen_ai.execute_tool.duration", "histogram", "s", "`gen_ai.tool.name`, `error.type`", "Duration of tool calls; excludes those stopped by a deadline or a cancellation";
     AGENT_DURATION = "gen_ai.invoke_agent.duration", "histogram", "s", "`gen_ai.agent.name`, `neuraxis.finish_reason`", "Time from the start of an agent to its end, including waits";
-    RETRIES = "neuraxis.model.retries", "counter", "{attempt}", "role, `error.type`", "Failed model call attempts that were to be retried, even if the run ended first";
+    RETRIES = "neuraxis.model.retries", "counter", "{attempt}", "role, `error.type`", "Failed model call attempts that another attempt was to follow, even if the run ended first";
     TRIMS = "neuraxis.context.trims", "counter", "{trim}", "", "How often messages were dropped to make a conversation fit";
     COMMIT_DURATION = "neuraxis.store.commit.duration", "histogram", "s", "", "Time that the store took to commit the records of a step";
     RUNS_ACTIVE = "neuraxis.runs.active", "up-down counter", "{run}", "", "Runs that this process drives";

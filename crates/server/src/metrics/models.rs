@@ -56,7 +56,7 @@ impl ModelMetrics {
             retries: counted(
                 registry,
                 "model_retries",
-                "Failed model call attempts that were to be retried, even if the run ended first",
+                "Failed model call attempts that another attempt was to follow, even if the run ended first",
             ),
             seconds: timed(
                 registry,
