@@ -12,7 +12,7 @@
 //! - `--turns`: turns per second on each store, stored in `target/bench-turns.md`.
 //! - `--soak`: whether memory and descriptors are released after minutes of load, stored in `target/bench-soak.md`.
 //!
-//! `cargo xtask bench fleet`: the cost of a step with each driver, stored in `docs/performance.md`.
+//! `cargo xtask bench fleet`: the cost of a step with each driver; the table is kept in `docs/performance.md`.
 //!
 //! `cargo xtask bench research`: the cost of researchers that work concurrently.
 

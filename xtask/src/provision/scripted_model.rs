@@ -29,7 +29,7 @@
 //! | `forever` | a call even when there are results, as long as tools are offered |
 //! | `long` | instead of an answer, one of more than 400 tokens that begins with `This is a long answer.` and ends with `Sentence 60.` |
 //! | `think` | the reasoning `This is some thinking.` first, unless the request has thinking turned off |
-//! | `reticent` | nothing: the text ends at once |
+//! | `reticent` | nothing: the text ends immediately |
 //!
 //! The template cannot see `tool_choice`. With `none`, a call appears as the text `<tool_call>…</tool_call>`, which
 //! real models also produce now and then. With `required` when an answer would be next, the output is nonsense, up to

@@ -2,7 +2,6 @@
 //!
 //! DeepSeek's models write a call in a markup of their own, which the service parses. Occasionally it fails to, and
 //! what should have been a call arrives as text:
-//! should have been a call arrives as text:
 //!
 //! ```text
 //! <｜DSML｜tool_calls><｜DSML｜invoke name="look"><｜DSML｜parameter name="at" string="true">sky</｜DSML｜parameter>…

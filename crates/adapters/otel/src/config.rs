@@ -75,7 +75,7 @@ impl FromStr for Protocol {
 #[non_exhaustive]
 pub struct OtlpConfig {
     /// The endpoint, to which `/v1/traces` and `/v1/metrics` are appended over HTTP. If `None`, OpenTelemetry's
-    /// variables name it; otherwise it is the protocol's usual port on this machine.
+    /// variables name it, and if they do not, it is the protocol's usual port on this machine.
     pub endpoint: Option<Url>,
     /// The endpoint of spans, unchanged; `endpoint` if `None`.
     pub traces_endpoint: Option<Url>,

@@ -397,7 +397,7 @@ async fn sum_up_run(
             }
             LogSummary::of(&records)
         }
-        // Resuming the run reports the damage; opening the database does not.
+        // Continuing from the run reports the damage; opening the database does not.
         Err(Failure::Refused(StoreError::Damaged(_))) if row.maybe_text(5)?.is_some() => {
             return Ok(());
         }

@@ -72,7 +72,7 @@ struct Inner {
 struct Writers {
     commits: Writer,
     /// On a server a separate writer, so no run waits while a long session is removed. A file has one writer at a time
-    /// anyway. Revoking a permission of that very session waits, and so do the writes queued behind it.
+    /// anyway. Revoking a grant of that very session waits, and so do the writes queued behind it.
     removals: Writer,
 }
 

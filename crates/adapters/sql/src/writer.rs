@@ -449,7 +449,7 @@ impl Work {
     }
 
     /// Returns whether the work is useless to its caller unless the next process to open the store finds it: creating
-    /// or removing sessions, beginning or resuming a run, posting to a run, or revoking a permission.
+    /// or removing sessions, beginning or resuming a run, posting to a run, or revoking a grant.
     const fn has_to_be_found(&self) -> bool {
         matches!(
             self,

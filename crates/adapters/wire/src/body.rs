@@ -148,7 +148,7 @@ impl Body {
             }
         } else {
             self.has_begun = true;
-            // From here on the limits are those for output, and shorter pauses are allowed.
+            // From here on the limits for output apply, and pauses must be shorter.
             self.news = News::Output;
             self.alarm = None;
         }

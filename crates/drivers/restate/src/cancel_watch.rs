@@ -28,7 +28,7 @@ pub(crate) struct StepsUnderWay(Arc<Mutex<HashMap<String, UnderWay>>>);
 #[derive(Debug)]
 struct UnderWay {
     since: Instant,
-    /// How often the invocation was cancelled before with its run being notified.
+    /// How many cancellations of the invocation its run was notified of before the step.
     heard: u64,
     cancelled: CancellationToken,
 }

@@ -80,7 +80,7 @@ type Held = Arc<Mutex<Option<SteppedRun>>>;
 struct Place {
     run: RunId,
     invocation: String,
-    /// How often the invocation was cancelled so far with its run being notified.
+    /// How many cancellations of the invocation its run was notified of so far.
     cancelled: u64,
 }
 

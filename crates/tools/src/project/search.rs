@@ -210,7 +210,7 @@ impl<'a> SearchRun<'a> {
             .search_reader(self.pattern, &mut reader, &mut found);
         self.stop.check()?;
         self.bytes_left -= reader.bytes_read();
-        // A line that is too long to search is an error, but hits before it count.
+        // A line that is too long to search is an error, but hits before it are kept.
         let in_part = result.is_err() || reader.bytes_read() < bytes;
         self.files.files_searched += 1;
         self.files.partly_searched_files += u64::from(in_part);

@@ -142,7 +142,8 @@ fn unescaped(field: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(path))
 }
 
-/// Mounts the command's own devices. Those that cannot be mounted stay out of reach.
+/// Mounts the command's own devices and, in its own pid namespace, its own `/proc`. Returns the devices. Those that
+/// cannot be mounted stay out of reach.
 fn own_devices(processes: Processes) -> Vec<&'static str> {
     if processes == Processes::Own {
         let read_only = HARMLESS | MountFlags::RDONLY;

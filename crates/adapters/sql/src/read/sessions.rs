@@ -80,7 +80,7 @@ pub(crate) async fn key(link: &mut Link, id: &SessionId) -> Result<i64, Failure>
     Ok(row(link, sql, id).await?.int(0)?)
 }
 
-/// Returns what a session carries, by its key, as stored: revoked permissions included.
+/// Returns what a session carries, by its key, as stored: revoked grants included.
 pub(crate) async fn kept(link: &mut Link, key: i64) -> Result<Carried, Failure> {
     let sql = "SELECT carried FROM sessions WHERE key = $1";
     let row = link.row(sql, values![key]).await?;
@@ -101,7 +101,7 @@ pub(crate) async fn carried(link: &mut Link, id: &SessionId) -> Result<Carried, 
     without_revoked(link, row.int(0)?, carried).await
 }
 
-/// Removes revoked permissions from what a session carries.
+/// Removes revoked grants from what a session carries.
 pub(crate) async fn without_revoked(
     link: &mut Link,
     key: i64,

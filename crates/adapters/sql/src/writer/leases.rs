@@ -256,7 +256,7 @@ pub(super) struct LastRun {
     run: RunId,
     /// The run that has not ended, if there is one.
     at_work: Option<RunId>,
-    /// The head of the chain, if there is none.
+    /// The head of the session's chain, if no run is at work.
     pub(super) head: ChainHead,
 }
 

@@ -39,7 +39,7 @@ const FREED_AT_ONCE: usize = 1_000;
 /// How long to wait for readers of a file before its log is truncated: all writers wait as long.
 const READERS: Duration = Duration::from_millis(100);
 
-/// Revokes a permission of a session, given by its number.
+/// Revokes a grant of a session, given by its number.
 const TAKE_BACK: &str =
     "INSERT INTO revoked (session, id) VALUES ($1, $2) ON CONFLICT (session, id) DO NOTHING";
 
@@ -113,7 +113,7 @@ impl Task {
         row(link, AssertSqlSafe(sql), session).await
     }
 
-    /// Revokes a permission; returns whether it existed.
+    /// Revokes a grant; returns whether it existed.
     pub(super) async fn revoke(
         &self,
         link: &mut Link,
@@ -162,7 +162,7 @@ impl Task {
             link.run(sql, values![json.as_str(), row.int(0)?]).await?;
         }
         if row.int(2)? != 0 {
-            // Permissions granted in a log from another store have no effect.
+            // Grants in a log from another store have no effect.
             for grant in records.iter().flat_map(|record| Carried::granted(record)) {
                 let values = values![row.int(0)?, i64::from(grant.id)];
                 link.run(TAKE_BACK, values).await?;

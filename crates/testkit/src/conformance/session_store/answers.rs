@@ -134,8 +134,7 @@ pub async fn an_answer_is_remembered_listed_and_taken_back(store: impl SessionSt
     assert!(store.verify(&busy.session, None).await.is_ok());
 }
 
-/// Grants in the records of an imported run do not count, even after a user resumes the run. Grants given after that
-/// do.
+/// Grants in the records of an imported run do not count, even after the run is resumed. Grants given after that do.
 pub async fn answers_that_were_imported_count_for_nothing(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();

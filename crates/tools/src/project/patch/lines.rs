@@ -170,7 +170,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Refuses a name in quotes. The parser would silently remove them, but whoever judges the patch may not have.
+/// Refuses a name in quotes. The parser would silently remove them, but the rule or the user that judged the patch may
+/// not have.
 fn check_quotes(number: usize, line: &str) -> Result<(), FileError> {
     let named = NAMES.iter().find_map(|start| line.strip_prefix(*start));
     let named = named.and_then(|named| named.split('\t').next());

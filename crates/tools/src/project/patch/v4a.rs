@@ -409,7 +409,7 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
         // A section line may also be the first line of the hunk itself.
         _ => first_from(section.unwrap_or_default().max(*next)).or_else(|| first_from(*next)),
     };
-    // Without a line of its own, it would take the place of later hunks.
+    // Without a line number, the hunk would make those of all later hunks invalid.
     let is_only = || (0..file.len()).filter(fits).nth(1).is_none();
     let is_below = |start: usize| {
         let is_below_section = section.is_some_and(|section| section <= start);
