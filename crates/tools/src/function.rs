@@ -95,7 +95,7 @@ impl FunctionTool {
     ///     Ok(std::fs::read_to_string("/etc/hosts")?)
     /// }
     ///
-    /// let tool = FunctionTool::blocking("hosts", "Tells the hosts.", hosts)?;
+    /// let tool = FunctionTool::blocking("hosts", "Reads the hosts file.", hosts)?;
     /// let tool = tool.class(ToolClass::ReadOnly).build();
     /// # assert_eq!(tool.spec().name.as_str(), "hosts");
     /// # Ok::<(), neuraxis_tools::DefinitionError>(())

@@ -116,7 +116,7 @@ pub use sandbox::{run_sandbox_helper, use_sandbox_helper};
 /// async fn total_length(
 ///     /// The texts.
 ///     texts: Vec<String>,
-///     /// The most that is told. Without it, all is.
+///     /// The upper limit on the result. Unlimited if omitted.
 ///     most: Option<usize>,
 ///     ctx: ToolContext,
 /// ) -> Result<usize, std::num::TryFromIntError> {
@@ -128,7 +128,7 @@ pub use sandbox::{run_sandbox_helper, use_sandbox_helper};
 /// let tool = total_length::tool()?;
 /// assert_eq!(tool.spec().name.as_str(), "total_length");
 /// assert_eq!(&*tool.spec().description, "Adds up the lengths of texts.");
-/// assert!(tool.spec().parameters.as_str().contains("The most that is told."));
+/// assert!(tool.spec().parameters.as_str().contains("The upper limit on the result."));
 /// # Ok::<(), neuraxis_tools::DefinitionError>(())
 /// ```
 ///

@@ -94,8 +94,8 @@ impl LlamaClient {
 
     /// Has the server count the prompt tokens of a request, within the given time.
     ///
-    /// A llama-server and a vLLM count exactly what they would read. The count is labelled estimated if a llama-server
-    /// cannot render the conversation with its model's template, or if the conversation has images. It is labelled
+    /// A llama-server and a vLLM count exactly what they would read. The count is labeled estimated if a llama-server
+    /// cannot render the conversation with its model's template, or if the conversation has images. It is labeled
     /// unknown on Ollama and LM Studio, which do not count.
     ///
     /// # Errors

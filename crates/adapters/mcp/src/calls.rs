@@ -85,9 +85,9 @@ impl Calls {
     /// Asks the user behind the calls in progress. Returns `None` if there are no calls, or if they belong to different
     /// users: the server's question does not say which user it is for.
     ///
-    /// Nor does it say which call it is for. It is asked in the name of one of the calls, and stays open as long as any
-    /// call is in progress: if that call ends without being the one that the question was for, the question is asked
-    /// again in the name of another.
+    /// Nor does it say which call it is for. It is asked in the name of one of the calls. If that call ends first, it
+    /// was not the one that the question was for: the question is asked again in the name of another, and so stays open
+    /// as long as any call is in progress.
     ///
     /// # Cancel safety
     ///

@@ -24,7 +24,7 @@ const RULES: &str = "rules";
 /// The model name in replies to messages that no rule matched.
 const NO_RULE: &str = "no-rule";
 
-/// Answers by rules, immediately, from the request alone. Its usage is zero tokens, labelled measured, because no model
+/// Answers by rules, immediately, from the request alone. Its usage is zero tokens, labeled measured, because no model
 /// ran.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OfflineModel;

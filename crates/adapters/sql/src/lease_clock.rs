@@ -77,7 +77,8 @@ impl LeaseClock {
         if state.set.is_some_and(is_within) {
             return true;
         }
-        // The furthest that the clock may have been set back without any doubt that the holder is alive.
+        // The latest end of a lease that leaves no doubt that the holder is alive: the clock may have been set back by
+        // up to the length of the lease.
         let most = look.now.saturating_add(length.saturating_mul(2));
         is_running && (lease.until <= most || is_within(self.opened))
     }

@@ -1,8 +1,8 @@
 //! Server-sent events, decoded as the bytes arrive.
 //!
 //! Follows the event stream format of the HTML standard, with two differences. Bytes that are not UTF-8 are an error
-//! instead of being replaced: a reply must be exactly what the model wrote. The fields `id` and `retry` are skipped: a
-//! model's reply cannot be resumed.
+//! instead of being replaced: a reply is exactly what the model wrote, or nothing. The fields `id` and `retry` are
+//! skipped: a model's reply cannot be resumed.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Which files a command can open, and for what (Landlock).
 //!
 //! Landlock also keeps a command from inspecting processes outside, including this program and its keys, and (since
-//! Linux 6.12) from signalling them.
+//! Linux 6.12) from signaling them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
