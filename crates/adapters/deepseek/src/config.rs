@@ -51,7 +51,7 @@ pub struct DeepSeekConfig {
     /// requires, judged by its name: `never` for R1, `same_turn` for V3.2, `always` for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub echo_reasoning: Option<ReasoningEcho>,
-    /// The maximum number of replies that may be in progress at the same time. Default: no limit.
+    /// The maximum number of replies received at the same time. Default: unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<MaxConcurrent>,
     /// A PEM file of certificates to trust in addition to the machine's own.

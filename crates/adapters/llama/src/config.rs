@@ -54,7 +54,7 @@ pub struct LlamaConfig {
     /// server refuses, nor when a reply must fit a JSON Schema, nor to other servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grammar: Option<String>,
-    /// The maximum number of replies that may be in progress at the same time. Default: no limit.
+    /// The maximum number of replies received at the same time. Default: unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<MaxConcurrent>,
     /// A PEM file of certificates to trust in addition to the machine's own.

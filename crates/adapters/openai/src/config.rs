@@ -118,7 +118,7 @@ pub struct OpenAiConfig {
     /// `system` until the server refuses that. Default: `auto`. Only on Chat Completions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_system: Option<LateSystem>,
-    /// The maximum number of replies that may be in progress at the same time. Default: no limit.
+    /// The maximum number of replies received at the same time. Default: unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<MaxConcurrent>,
     /// A PEM file of certificates to trust in addition to the machine's own.
