@@ -120,8 +120,8 @@ impl Question {
         self
     }
 
-    /// Checks that an answer is valid for this question: an object with its fields, each with a valid value. Whoever
-    /// asks must check the `format` of a string.
+    /// Checks that an answer is valid for this question: an object with its fields, each with a valid value. The
+    /// code that asks must check the `format` of a string.
     ///
     /// # Errors
     ///

@@ -171,8 +171,9 @@ impl Settings {
     /// Returns the thinking mode for a model that decides how much it thinks, and the maximum number of tokens of the
     /// reply, including thinking.
     ///
-    /// A request for a short answer is answered without thinking. If thinking cannot be turned off, or if a request
-    /// asks for exactly the minimum that models think, that minimum is added: the answer would otherwise have no space.
+    /// A request for a short answer is answered without thinking. If thinking cannot be turned off for it, or if a
+    /// request asks for exactly the minimum that models think, that minimum is added: the answer would otherwise have
+    /// no space.
     fn as_it_sees_fit(&self, mode: ThinkingMode, request: &ModelRequest) -> (ThinkingMode, u32) {
         let room = self.room(request);
         match request.max_output_tokens {

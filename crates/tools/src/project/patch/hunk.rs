@@ -31,8 +31,8 @@ impl Range {
         self.start.saturating_add(self.count)
     }
 
-    /// Returns where the range starts for that many lines. A range that takes no lines names the line before it, so
-    /// both must agree on whether it takes any.
+    /// Returns where the range starts if it takes `many` lines. A range without lines names the line before it, so its
+    /// stated count and `many` must agree on whether it has any.
     pub(super) fn start_for(self, many: usize) -> Option<usize> {
         ((self.count == 0) == (many == 0)).then_some(self.start)
     }
