@@ -122,9 +122,9 @@ pub enum Durability {
 pub enum OlderSchema {
     /// Upgrade it. Programs of older versions may refuse it from then on.
     #[default]
-    BroughtUpToDate,
+    Upgrade,
     /// Refuse it and leave it unchanged: for callers that only look.
-    Refused,
+    Refuse,
 }
 
 const fn default_lease() -> Duration {

@@ -1,16 +1,16 @@
 //! Either database: how to connect to it, and where its SQL dialect differs.
 
-mod file;
 #[cfg(feature = "postgres")]
-mod lent;
+mod borrowed;
+mod file;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-pub(crate) use file::{FileAtPlace, Header, path as file_of, tighten};
 #[cfg(feature = "postgres")]
-pub(crate) use lent::Lent;
+pub(crate) use borrowed::BorrowedConnection;
+pub(crate) use file::{FileIdentity, Header, path as file_of, tighten};
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ enum Pools {
     },
     /// A pool that the rest of the program also uses.
     #[cfg(feature = "postgres")]
-    Lent {
+    Borrowed {
         writer: postgres::Server,
         pool: PgPool,
     },
@@ -118,12 +118,12 @@ impl Database {
     }
 
     /// Returns which file is now at the path of the SQLite database; `None` for a server.
-    pub(crate) fn file_at_place(&self) -> Option<FileAtPlace> {
+    pub(crate) fn file_identity(&self) -> Option<FileIdentity> {
         match &self.pools {
             #[cfg(feature = "sqlite")]
-            Pools::Sqlite { writer, .. } => file::at_place(writer.get_filename()),
+            Pools::Sqlite { writer, .. } => file::file_identity(writer.get_filename()),
             #[cfg(feature = "postgres")]
-            Pools::Postgres { .. } | Pools::Lent { .. } => None,
+            Pools::Postgres { .. } | Pools::Borrowed { .. } => None,
         }
     }
 
@@ -136,7 +136,7 @@ impl Database {
                 Ok(Link::new(Wire::Sqlite(connected?), None))
             }
             #[cfg(feature = "postgres")]
-            Pools::Postgres { writer, .. } | Pools::Lent { writer, .. } => {
+            Pools::Postgres { writer, .. } | Pools::Borrowed { writer, .. } => {
                 let connected = tokio::time::timeout(self.patience, writer.connect()).await;
                 let wire = connected.map_err(|_| Error::PoolTimedOut)??;
                 Ok(Link::new(Wire::Postgres(wire), Some(self.patience)))
@@ -158,8 +158,9 @@ impl Database {
                 Ok(Link::new(wire, Some(self.patience)))
             }
             #[cfg(feature = "postgres")]
-            Pools::Lent { pool, .. } => {
-                let wire = Wire::LentPostgres(Lent::of(pool, self.patience).await?);
+            Pools::Borrowed { pool, .. } => {
+                let wire =
+                    Wire::BorrowedPostgres(BorrowedConnection::of(pool, self.patience).await?);
                 Ok(Link::new(wire, Some(self.patience)))
             }
         }
@@ -171,7 +172,7 @@ impl Database {
         match &self.pools {
             #[cfg(feature = "sqlite")]
             Pools::Sqlite { .. } => None,
-            Pools::Postgres { writer, .. } | Pools::Lent { writer, .. } => {
+            Pools::Postgres { writer, .. } | Pools::Borrowed { writer, .. } => {
                 Some(writer.options.clone())
             }
         }
@@ -191,7 +192,7 @@ impl Database {
             Pools::Postgres { readers, .. } => readers.close().await,
             // The rest of the program still uses the pool.
             #[cfg(feature = "postgres")]
-            Pools::Lent { .. } => {}
+            Pools::Borrowed { .. } => {}
         }
     }
 
@@ -252,7 +253,7 @@ impl Dialect {
     /// The condition that a run is not waiting, by its summary, in which the status follows the number of records. The
     /// index `runs_due` uses the same text. If a later format of the summary puts the status elsewhere, waiting runs
     /// are read as well.
-    pub(crate) const fn waits_not(self) -> &'static str {
+    pub(crate) const fn not_waiting(self) -> &'static str {
         match self {
             Self::Sqlite => {
                 "summary IS NULL OR substr(summary, instr(summary, ','), 19) <> ',\"status\":\"waiting\"'"

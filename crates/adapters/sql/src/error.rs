@@ -83,7 +83,7 @@ pub enum OpenError {
         known: i64,
     },
     /// The database has an older schema, and the caller asked for
-    /// [`OlderSchema::Refused`](crate::OlderSchema::Refused).
+    /// [`OlderSchema::Refuse`](crate::OlderSchema::Refuse).
     #[error(
         "{place} has schema version {found}; when used for more than reading, this version of the program upgrades it to \
          {known}, and older versions may then refuse it"
@@ -162,14 +162,14 @@ impl Failure {
 pub(crate) enum Kind {
     /// The connection is no longer usable; a new one may work.
     Broken,
-    /// Temporary: a lock, a full disk, a server that restarts.
-    Passing,
+    /// A lock, a full disk, a server that restarts.
+    Transient,
     /// The disk failed: no further commit can be acknowledged.
     Disk,
     /// The database refuses the statement, for example because a privilege is missing. Stored data is unchanged.
     Refused,
-    /// Permanent: stored data cannot be read, or this program has a bug.
-    Lasting,
+    /// Stored data cannot be read, or this program has a bug.
+    Permanent,
 }
 
 /// Returns whether waiting for a lock held elsewhere timed out: lock_not_available, SQLITE_BUSY.
@@ -224,7 +224,7 @@ pub(crate) fn kind(error: &Error) -> Kind {
                 sqlite_kind(&code)
             }
         }
-        _ => Kind::Lasting,
+        _ => Kind::Permanent,
     }
 }
 
@@ -243,10 +243,10 @@ fn primary(code: &str) -> u32 {
 fn sqlite_kind(code: &str) -> Kind {
     match primary(code) {
         // BUSY, LOCKED, NOMEM, READONLY, FULL, CANTOPEN, PROTOCOL
-        5 | 6 | 7 | 8 | 13 | 14 | 15 => Kind::Passing,
+        5 | 6 | 7 | 8 | 13 | 14 | 15 => Kind::Transient,
         // IOERR
         10 => Kind::Disk,
-        _ => Kind::Lasting,
+        _ => Kind::Permanent,
     }
 }
 
@@ -254,7 +254,7 @@ fn sqlite_kind(code: &str) -> Kind {
 fn postgres_kind(code: &str) -> Kind {
     match code.get(..2).unwrap_or_default() {
         // canceled after `patience_ms`, which is how long callers wait: the connection is still good
-        "57" if code == "57014" => Kind::Passing,
+        "57" if code == "57014" => Kind::Transient,
         // connection exception; operator intervention such as a shutdown
         "08" | "57" => Kind::Broken,
         // read only: a server that another one has replaced, or whose disk is full; or a transaction that was ended for
@@ -263,8 +263,8 @@ fn postgres_kind(code: &str) -> Kind {
         // access rule violation or an undefined name; a prepared statement that a pooler dropped
         "42" | "26" => Kind::Refused,
         // rollback for concurrency; insufficient resources; lock not available; system error; not yet authenticated
-        "40" | "53" | "55" | "58" | "28" | "3D" => Kind::Passing,
-        _ => Kind::Lasting,
+        "40" | "53" | "55" | "58" | "28" | "3D" => Kind::Transient,
+        _ => Kind::Permanent,
     }
 }
 
@@ -287,9 +287,9 @@ fn store_error(error: &Error, place: &str) -> StoreError {
     };
     let message = format!("{place}: {why}");
     match kind(error) {
-        Kind::Broken | Kind::Passing => StoreError::Unavailable(message),
+        Kind::Broken | Kind::Transient => StoreError::Unavailable(message),
         Kind::Refused => StoreError::Refused(message),
-        Kind::Disk | Kind::Lasting => StoreError::Damaged(message),
+        Kind::Disk | Kind::Permanent => StoreError::Damaged(message),
     }
 }
 
@@ -302,9 +302,9 @@ mod tests {
     /// The message that SQLite has for one of its codes.
     #[derive(Debug, thiserror::Error)]
     #[error("disk I/O error")]
-    struct Told(&'static str);
+    struct SqliteMessage(&'static str);
 
-    impl DatabaseError for Told {
+    impl DatabaseError for SqliteMessage {
         fn message(&self) -> &str {
             "disk I/O error"
         }
@@ -331,14 +331,14 @@ mod tests {
     }
 
     fn told(code: &'static str) -> Error {
-        Error::Database(Box::new(Told(code)))
+        Error::Database(Box::new(SqliteMessage(code)))
     }
 
     #[test]
     fn a_disk_without_room_for_the_index_of_the_log_is_full_and_not_damaged() {
         let error = told("4874");
         assert!(is_full(&error));
-        assert_eq!(kind(&error), Kind::Passing);
+        assert_eq!(kind(&error), Kind::Transient);
         let expected = "s.db: the disk is full: disk I/O error (code 4874)";
         let StoreError::Unavailable(said) = store_error(&error, "s.db") else {
             panic!("a full disk is not for ever");
@@ -349,7 +349,7 @@ mod tests {
     /// A statement that timed out on another session's lock must not immediately wait for it again.
     #[test]
     fn a_statement_that_a_server_gave_up_for_its_time_breaks_no_connection() {
-        assert_eq!(postgres_kind("57014"), Kind::Passing);
+        assert_eq!(postgres_kind("57014"), Kind::Transient);
         for shutdown in ["57P01", "57P02", "57P03"] {
             assert_eq!(postgres_kind(shutdown), Kind::Broken, "{shutdown}");
         }
@@ -361,8 +361,8 @@ mod tests {
         for (code, expected) in [
             ("42501", Kind::Refused),
             ("42P01", Kind::Refused),
-            ("XX001", Kind::Lasting),
-            ("XX002", Kind::Lasting),
+            ("XX001", Kind::Permanent),
+            ("XX002", Kind::Permanent),
         ] {
             assert_eq!(postgres_kind(code), expected, "{code}");
         }
@@ -375,8 +375,8 @@ mod tests {
         for (code, expected) in [
             ("778", Kind::Disk),
             ("1034", Kind::Disk),
-            ("11", Kind::Lasting),
-            ("26", Kind::Lasting),
+            ("11", Kind::Permanent),
+            ("26", Kind::Permanent),
         ] {
             assert_eq!(kind(&told(code)), expected, "{code}");
             assert!(!is_full(&told(code)), "{code}");

@@ -10,7 +10,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How far the clocks may diverge between two looks before the database's clock is treated as having been set, in
+/// How far the clocks may diverge between two readings before the database's clock is treated as having been set, in
 /// milliseconds.
 const TOLERANCE_MILLIS: i64 = 500;
 
@@ -23,14 +23,14 @@ pub(crate) struct LeaseClock {
 
 #[derive(Debug, Default)]
 struct State {
-    last: Option<Look>,
+    last: Option<ClockReading>,
     /// When a change of the clock was last noticed.
     set: Option<Instant>,
 }
 
 /// A reading of the database's clock, in milliseconds, taken between two moments of this process.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look {
+pub(crate) struct ClockReading {
     pub(crate) asked: Instant,
     pub(crate) answered: Instant,
     pub(crate) now: i64,
@@ -53,40 +53,43 @@ impl LeaseClock {
     }
 
     /// Records a reading of the database's clock.
-    pub(crate) fn hear(&self, look: Look) {
+    pub(crate) fn observe(&self, reading: ClockReading) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.last.is_some_and(|last| last.is_apart_from(look)) {
+        if state.last.is_some_and(|last| last.was_set_before(reading)) {
             tracing::warn!("the database's clock was set; leases are not judged by it for a while");
-            state.set = Some(look.answered);
+            state.set = Some(reading.answered);
         }
-        if state.last.is_none_or(|last| last.answered <= look.answered) {
-            state.last = Some(look);
+        if state
+            .last
+            .is_none_or(|last| last.answered <= reading.answered)
+        {
+            state.last = Some(reading);
         }
     }
 
     /// Returns whether the holder of a lease may still be at work.
-    pub(crate) fn is_held(&self, lease: StoredLease, look: Look) -> bool {
-        let is_running = lease.until > look.now;
+    pub(crate) fn is_held(&self, lease: StoredLease, reading: ClockReading) -> bool {
+        let is_running = lease.until > reading.now;
         let Some(length) = lease.length else {
             return is_running;
         };
         // One and a half times as long as a live holder waits before it renews.
         let soon = Duration::from_millis(length.unsigned_abs() / 2);
-        let is_within = |since: Instant| look.answered.saturating_duration_since(since) < soon;
+        let is_within = |since: Instant| reading.answered.saturating_duration_since(since) < soon;
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.set.is_some_and(is_within) {
             return true;
         }
         // The latest end of a lease that leaves no doubt that the holder is alive: the clock may have been set back by
         // up to the length of the lease.
-        let most = look.now.saturating_add(length.saturating_mul(2));
+        let most = reading.now.saturating_add(length.saturating_mul(2));
         is_running && (lease.until <= most || is_within(self.opened))
     }
 }
 
-impl Look {
-    /// Returns whether the clock was set between this look and a later one.
-    fn is_apart_from(self, later: Self) -> bool {
+impl ClockReading {
+    /// Returns whether the clock was set between this reading and a later one.
+    fn was_set_before(self, later: Self) -> bool {
         let passed = later.now.saturating_sub(self.now);
         let least = millis(self.answered, later.asked) - TOLERANCE_MILLIS;
         let most = millis(self.asked, later.answered) + TOLERANCE_MILLIS;
@@ -94,7 +97,7 @@ impl Look {
     }
 }
 
-/// Returns the time from one moment to another; negative if the second was earlier, as when two looks overlap.
+/// Returns the time from one moment to another; negative if the second was earlier, as when two readings overlap.
 fn millis(from: Instant, to: Instant) -> i64 {
     // Far enough below the maximum that adding a tolerance cannot overflow.
     let whole = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX / 2);
@@ -121,87 +124,87 @@ mod tests {
 
         /// Reads the clock at `at` milliseconds after the beginning, with the database's clock `ahead` milliseconds
         /// ahead.
-        fn looks(&self, at: u64, ahead: i64) -> Look {
+        fn read(&self, at: u64, ahead: i64) -> ClockReading {
             let asked = self.began + Duration::from_millis(at);
-            let look = Look {
+            let reading = ClockReading {
                 asked,
                 answered: asked + Duration::from_millis(3),
                 now: 1_000_000_000 + at.cast_signed() + ahead,
             };
-            self.clock.hear(look);
-            look
+            self.clock.observe(reading);
+            reading
         }
 
-        fn is_held(&self, until: i64, look: Look) -> bool {
+        fn is_held(&self, until: i64, reading: ClockReading) -> bool {
             let length = Some(30_000);
-            self.clock.is_held(StoredLease { until, length }, look)
+            self.clock.is_held(StoredLease { until, length }, reading)
         }
     }
 
     #[test]
     fn a_lease_holds_until_its_end() {
         let world = World::new();
-        let renewed = world.looks(100_000, 0).now;
+        let renewed = world.read(100_000, 0).now;
         let until = renewed + 30_000;
-        assert!(world.is_held(until, world.looks(129_000, 0)));
-        assert!(!world.is_held(until, world.looks(130_001, 0)));
+        assert!(world.is_held(until, world.read(129_000, 0)));
+        assert!(!world.is_held(until, world.read(130_001, 0)));
     }
 
     #[test]
     fn a_lease_that_ends_later_than_it_can_is_believed_for_a_moment_only() {
         let world = World::new();
-        let ahead = world.looks(0, 0).now + HOUR;
-        assert!(world.is_held(ahead, world.looks(14_000, 0)), "just opened");
-        assert!(!world.is_held(ahead, world.looks(16_000, 0)));
+        let ahead = world.read(0, 0).now + HOUR;
+        assert!(world.is_held(ahead, world.read(14_000, 0)), "just opened");
+        assert!(!world.is_held(ahead, world.read(16_000, 0)));
         let stored = StoredLease {
             until: ahead,
             length: None,
         };
-        assert!(world.clock.is_held(stored, world.looks(17_000, 0)));
+        assert!(world.clock.is_held(stored, world.read(17_000, 0)));
     }
 
     #[test]
     fn whoever_lives_keeps_its_run_when_the_clock_is_set() {
         for jump in [HOUR, -HOUR] {
             let world = World::new();
-            let until = world.looks(100_000, 0).now + 30_000;
-            assert!(world.is_held(until, world.looks(105_000, jump)), "{jump}");
-            assert!(world.is_held(until, world.looks(119_000, jump)), "{jump}");
+            let until = world.read(100_000, 0).now + 30_000;
+            assert!(world.is_held(until, world.read(105_000, jump)), "{jump}");
+            assert!(world.is_held(until, world.read(119_000, jump)), "{jump}");
             // No process renewed it.
-            assert!(!world.is_held(until, world.looks(121_000, jump)), "{jump}");
-            let renewed = world.looks(122_000, jump).now + 30_000;
-            assert!(world.is_held(renewed, world.looks(123_000, jump)), "{jump}");
+            assert!(!world.is_held(until, world.read(121_000, jump)), "{jump}");
+            let renewed = world.read(122_000, jump).now + 30_000;
+            assert!(world.is_held(renewed, world.read(123_000, jump)), "{jump}");
         }
     }
 
     #[test]
     fn looks_that_overlap_or_take_long_are_no_jump() {
         let world = World::new();
-        let slow = Look {
+        let slow = ClockReading {
             asked: world.began,
             answered: world.began + Duration::from_secs(20),
             now: 1_000_000_000,
         };
-        world.clock.hear(slow);
-        world.looks(10_000, 0);
-        world.looks(21_000, -20_000);
-        let look = world.looks(30_000, -20_000);
-        assert!(!world.is_held(look.now - 1, look));
+        world.clock.observe(slow);
+        world.read(10_000, 0);
+        world.read(21_000, -20_000);
+        let reading = world.read(30_000, -20_000);
+        assert!(!world.is_held(reading.now - 1, reading));
     }
 
-    /// For example, a look that waited for a run's row after reading the time, or that read many runs.
+    /// For example, a reading that waited for a run's row after reading the time, or that read many runs.
     #[test]
     fn a_look_that_is_heard_after_one_that_began_later_is_no_jump() {
         let world = World::new();
-        let quick = world.looks(10_000, 0);
-        let slow = Look {
+        let quick = world.read(10_000, 0);
+        let slow = ClockReading {
             asked: world.began,
             answered: world.began + Duration::from_secs(20),
             now: 1_000_000_000,
         };
-        world.clock.hear(slow);
+        world.clock.observe(slow);
         assert!(!world.is_held(quick.now - 1, quick));
-        let later = world.looks(21_000, 0);
+        let later = world.read(21_000, 0);
         assert!(!world.is_held(later.now - 1, later));
     }
 }

@@ -24,9 +24,9 @@ use sqlx::{
 use tracing::Span;
 use uuid::Uuid;
 
-use crate::database::Dialect;
 #[cfg(feature = "postgres")]
-use crate::database::Lent;
+use crate::database::BorrowedConnection;
+use crate::database::Dialect;
 use crate::error::Failure;
 
 /// The table in which sqlx records the applied migrations of a database.
@@ -179,7 +179,7 @@ pub(crate) enum Wire {
     #[cfg(feature = "postgres")]
     PooledPostgres(PoolConnection<Postgres>),
     #[cfg(feature = "postgres")]
-    LentPostgres(Lent),
+    BorrowedPostgres(BorrowedConnection),
 }
 
 enum WireMut<'a> {
@@ -366,7 +366,7 @@ impl Link {
             #[cfg(feature = "postgres")]
             Some(Wire::PooledPostgres(wire)) => Ok(WireMut::Postgres(&mut *wire)),
             #[cfg(feature = "postgres")]
-            Some(Wire::LentPostgres(wire)) => Ok(WireMut::Postgres(wire.get()?)),
+            Some(Wire::BorrowedPostgres(wire)) => Ok(WireMut::Postgres(wire.get()?)),
         }
     }
 
@@ -399,7 +399,7 @@ impl Link {
         #[cfg(feature = "postgres")]
         match self.wire.take() {
             Some(Wire::PooledPostgres(wire)) => drop(wire.detach()),
-            Some(Wire::LentPostgres(mut wire)) => wire.close(),
+            Some(Wire::BorrowedPostgres(mut wire)) => wire.close(),
             _ => {}
         }
         Err(Error::PoolTimedOut)

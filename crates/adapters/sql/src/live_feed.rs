@@ -196,7 +196,7 @@ impl Task {
                     pause = FIRST_PAUSE;
                     // Drop what was not sent in time: it is requested again.
                     while self.to_send.try_recv().is_ok() {}
-                    self.tell(LiveNews::Missed);
+                    self.deliver(LiveNews::Missed);
                     match self.converse(listener).await {
                         Ok(()) => return,
                         Err(error) => self.note(&error),
@@ -238,7 +238,7 @@ impl Task {
                     self.send(&mut listener, &mut batch).await?;
                 }
                 heard = listener.try_recv() => match heard? {
-                    Some(heard) => self.tell_notified(&heard),
+                    Some(heard) => self.deliver_notification(&heard),
                     None => return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into()),
                 },
                 () = sleep(QUIET) => {
@@ -268,11 +268,11 @@ impl Task {
         answered.map_err(|_| Error::PoolTimedOut)?
     }
 
-    fn tell_notified(&self, notified: &PgNotification) {
-        self.tell(LiveNews::Message(Arc::from(notified.payload())));
+    fn deliver_notification(&self, notified: &PgNotification) {
+        self.deliver(LiveNews::Message(Arc::from(notified.payload())));
     }
 
-    fn tell(&self, news: LiveNews) {
+    fn deliver(&self, news: LiveNews) {
         // Without listeners the news is dropped.
         let _ = self.inboxes.send(news);
     }

@@ -132,7 +132,7 @@ pub(crate) async fn is_current(
     header: Header,
     older: OlderSchema,
 ) -> Result<bool, OpenError> {
-    if header.version != LATEST && older == OlderSchema::BroughtUpToDate {
+    if header.version != LATEST && older == OlderSchema::Upgrade {
         return Ok(false);
     }
     let Ok(mut link) = database.reader().await else {
@@ -152,7 +152,7 @@ pub(crate) async fn is_current(
 
 /// Refuses a database with an older schema if the caller does not want an upgrade. A new database has no schema.
 fn check_older(database: &Database, found: i64, older: OlderSchema) -> Result<(), OpenError> {
-    if older == OlderSchema::Refused && (1..LATEST).contains(&found) {
+    if older == OlderSchema::Refuse && (1..LATEST).contains(&found) {
         return Err(OpenError::Older {
             place: database.place.clone(),
             found,

@@ -25,7 +25,7 @@ use crate::link::Link;
 use crate::log_copy::Copier;
 use crate::read::{self, history::Histories};
 use crate::step::Step;
-use crate::writer::{Act, Beginning, Done, Settings, Writer, WriterKind};
+use crate::writer::{Beginning, Done, Operation, Settings, Writer, WriterKind};
 
 /// How much a database holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,18 +200,18 @@ impl SqlStore {
         writers.ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
     }
 
-    async fn act(&self, act: Act) -> Result<Done, StoreError> {
-        let span = span(act.name());
+    async fn perform(&self, operation: Operation) -> Result<Done, StoreError> {
+        let span = span(operation.name());
         let writers = self.writers()?;
-        let writer = match act {
-            Act::Delete(..) | Act::Prune(_) => writers.removals,
+        let writer = match operation {
+            Operation::Delete(..) | Operation::Prune(_) => writers.removals,
             _ => writers.commits,
         };
-        writer.act(act).instrument(span).await
+        writer.perform(operation).instrument(span).await
     }
 
     async fn delete(&self, id: &SessionId, at: Option<ChainHead>) -> Result<(), StoreError> {
-        self.act(Act::Delete(id.clone(), at)).await?;
+        self.perform(Operation::Delete(id.clone(), at)).await?;
         self.0.histories.forget(|known| known == id);
         Ok(())
     }
@@ -262,19 +262,27 @@ impl RunLog for SqlStore {
     }
 
     async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act(Act::Renew(lease.clone())).await.map(drop)
+        self.perform(Operation::Renew(lease.clone()))
+            .await
+            .map(drop)
     }
 
     async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act(Act::Release(lease.clone())).await.map(drop)
+        self.perform(Operation::Release(lease.clone()))
+            .await
+            .map(drop)
     }
 
     async fn expire(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act(Act::Expire(lease.clone())).await.map(drop)
+        self.perform(Operation::Expire(lease.clone()))
+            .await
+            .map(drop)
     }
 
     async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act(Act::Abandon(lease.clone())).await.map(drop)
+        self.perform(Operation::Abandon(lease.clone()))
+            .await
+            .map(drop)
     }
 
     async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
@@ -295,13 +303,13 @@ impl RunLog for SqlStore {
         let body = check_input(entry)?;
         let hash = ContentHash::of(body.as_bytes());
         let id = entry.id.clone();
-        let act = Act::Post {
+        let operation = Operation::Post {
             run,
             id,
             body,
             hash,
         };
-        self.act(act).await.map(drop)
+        self.perform(operation).await.map(drop)
     }
 
     async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
@@ -310,16 +318,16 @@ impl RunLog for SqlStore {
     }
 
     async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
-        let act = Act::Settle(lease.clone(), ids.to_vec());
-        self.act(act).await.map(drop)
+        let operation = Operation::Settle(lease.clone(), ids.to_vec());
+        self.perform(operation).await.map(drop)
     }
 }
 
 #[async_trait]
 impl RunOutputs for SqlStore {
     async fn keep_output(&self, lease: &RunLease, output: &LongOutput) -> Result<(), StoreError> {
-        let act = Act::KeepOutput(lease.clone(), output.clone());
-        self.act(act).await.map(drop)
+        let operation = Operation::KeepOutput(lease.clone(), output.clone());
+        self.perform(operation).await.map(drop)
     }
 
     async fn outputs(&self, run: RunId) -> Result<Vec<OutputHead>, StoreError> {
@@ -344,7 +352,9 @@ impl RunOutputs for SqlStore {
 impl SessionIndex for SqlStore {
     async fn create_session(&self, session: &Session) -> Result<(), StoreError> {
         session.check()?;
-        self.act(Act::Create(session.clone())).await.map(drop)
+        self.perform(Operation::Create(session.clone()))
+            .await
+            .map(drop)
     }
 
     async fn session(&self, id: &SessionId) -> Result<Session, StoreError> {
@@ -371,7 +381,10 @@ impl SessionIndex for SqlStore {
         let mut pruned = 0;
         loop {
             // One page at a time, so other writers get a turn.
-            match self.act(Act::Prune(before.as_microsecond())).await? {
+            match self
+                .perform(Operation::Prune(before.as_microsecond()))
+                .await?
+            {
                 Done::Counted(count) if count > 0 => {
                     pruned += count;
                     // The result does not say which sessions were removed.
@@ -455,7 +468,7 @@ impl SessionIndex for SqlStore {
     }
 
     async fn probe(&self) -> Result<(), StoreError> {
-        self.act(Act::Probe).await.map(drop)
+        self.perform(Operation::Probe).await.map(drop)
     }
 
     async fn usage_since(
@@ -478,7 +491,7 @@ impl SessionIndex for SqlStore {
     }
 
     async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError> {
-        let done = self.act(Act::Revoke(session.clone(), id)).await?;
+        let done = self.perform(Operation::Revoke(session.clone(), id)).await?;
         Ok(matches!(done, Done::Counted(1)))
     }
 

@@ -4,12 +4,12 @@
 //! The queue is bounded: callers that write faster than the disk wait. A job's outcome is reported only after its
 //! transaction has committed. Reads do not go through this task.
 
-mod act;
 mod beginnings;
 mod commit;
 mod inbox;
 mod later_runs;
 mod leases;
+mod operation;
 mod outputs;
 mod run_state;
 mod sessions;
@@ -27,11 +27,11 @@ use sqlx::Error;
 use sqlx::error::DatabaseError;
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use act::{Act, Beginning, Done};
+pub(crate) use operation::{Beginning, Done, Operation};
 use run_state::RunState;
 use transaction::Transaction;
 
-use crate::database::{Database, FileAtPlace};
+use crate::database::{Database, FileIdentity};
 use crate::error::{self, Failure, Kind};
 use crate::link::Link;
 use crate::log_copy::Copier;
@@ -69,7 +69,7 @@ struct Job {
 enum Work {
     Commit(Box<Step>),
     Begin(Arc<Beginning>),
-    Act(Act),
+    Operation(Operation),
 }
 
 impl Writer {
@@ -109,8 +109,8 @@ impl Writer {
     }
 
     /// Performs any other operation.
-    pub(crate) async fn act(&self, act: Act) -> Result<Done, StoreError> {
-        self.send(Work::Act(act)).await
+    pub(crate) async fn perform(&self, operation: Operation) -> Result<Done, StoreError> {
+        self.send(Work::Operation(operation)).await
     }
 
     async fn send(&self, work: Work) -> Result<Done, StoreError> {
@@ -155,7 +155,7 @@ struct Task {
     settings: Settings,
     link: Option<Link>,
     /// The open SQLite file.
-    file: Option<FileAtPlace>,
+    file: Option<FileIdentity>,
     /// Reserved lease numbers, in ascending order.
     tokens: Vec<i64>,
     /// Cached state of the runs that this store drives: only the holder of a lease changes it.
@@ -215,8 +215,8 @@ impl Task {
             for (reply, outcome) in replies.into_iter().zip(outcomes) {
                 if let Err(Ok(Done::Leased(lease))) = reply.send(outcome) {
                     // Removes the run if it has no records; otherwise the release lets another process resume it.
-                    unheard.push(Work::Act(Act::Abandon(lease.clone())));
-                    unheard.push(Work::Act(Act::Release(lease)));
+                    unheard.push(Work::Operation(Operation::Abandon(lease.clone())));
+                    unheard.push(Work::Operation(Operation::Release(lease)));
                 }
             }
             if !unheard.is_empty() {
@@ -224,7 +224,7 @@ impl Task {
                 self.write(&unheard).await;
             }
             while self.has_free_pages && jobs.is_empty() && !jobs.is_closed() {
-                self.tidy_on().await;
+                self.continue_freeing().await;
             }
             if self.settings.kind == WriterKind::Removals && jobs.is_empty() {
                 self.close_link().await;
@@ -252,7 +252,7 @@ impl Task {
         self.may_lack_room |= error::is_full(&error);
         match error::kind(&error) {
             // One of them may be the cause.
-            Kind::Lasting | Kind::Refused if works.len() > 1 => {
+            Kind::Permanent | Kind::Refused if works.len() > 1 => {
                 let mut outcomes = Vec::with_capacity(works.len());
                 for work in works {
                     let single = self.write_at_once(std::slice::from_ref(work)).await;
@@ -289,8 +289,8 @@ impl Task {
             }
             let again = match error::kind(&error) {
                 Kind::Broken => !matches!(error, Error::PoolTimedOut),
-                Kind::Passing => is_conflict(&error),
-                Kind::Disk | Kind::Refused | Kind::Lasting => false,
+                Kind::Transient => is_conflict(&error),
+                Kind::Disk | Kind::Refused | Kind::Permanent => false,
             };
             self.repeats |= error::kind(&error) == Kind::Broken;
             if !again || attempt == ATTEMPTS {
@@ -310,7 +310,7 @@ impl Task {
                 self.runs.clear();
                 self.tokens.clear();
                 let link = self.database.writer().await?;
-                self.file = self.file.or_else(|| self.database.file_at_place());
+                self.file = self.file.or_else(|| self.database.file_identity());
                 link
             }
         };
@@ -327,10 +327,10 @@ impl Task {
                 for run in &ended {
                     self.histories.add(run);
                 }
-                let is_probe = |work: &Work| matches!(work, Work::Act(Act::Probe));
+                let is_probe = |work: &Work| matches!(work, Work::Operation(Operation::Probe));
                 self.may_lack_room &= !works.iter().any(is_probe);
                 self.copy(works, &outcomes);
-                self.tidy(&mut link, works).await;
+                self.free_space(&mut link, works).await;
                 self.link = Some(link);
                 Ok(outcomes)
             }
@@ -364,7 +364,7 @@ impl Task {
         let mut outcomes: Outcomes = works.iter().map(|_| Ok(Done::Nothing)).collect();
         // Work on existing runs continues where it began. Anything else is refused if it would not be found there
         // later.
-        let placed = match works.iter().any(Work::has_to_be_found) {
+        let placed = match works.iter().any(Work::requires_file_in_place) {
             // Not `Unavailable`, which would be retried for a while.
             true => self.check_place().map_err(StoreError::Refused),
             false => Ok(()),
@@ -372,8 +372,8 @@ impl Task {
         let (mut steps, mut others) = (Vec::new(), Vec::new());
         let (mut in_new_sessions, mut in_sessions) = (Vec::new(), Vec::new());
         for (place, work) in works.iter().enumerate() {
-            if let (true, Err(error)) = (work.has_to_be_found(), &placed) {
-                put(&mut outcomes, vec![place], vec![Err(error.clone())]);
+            if let (true, Err(error)) = (work.requires_file_in_place(), &placed) {
+                set_outcomes(&mut outcomes, vec![place], vec![Err(error.clone())]);
                 continue;
             }
             match work {
@@ -385,7 +385,7 @@ impl Task {
                     };
                     kind.push((place, beginning.as_ref()));
                 }
-                Work::Act(act) => others.push((place, act)),
+                Work::Operation(operation) => others.push((place, operation)),
             }
         }
         while !steps.is_empty() {
@@ -395,27 +395,27 @@ impl Task {
                 .partition(|(_, step)| runs.insert(step.lease.run));
             let (places, together): (Vec<_>, Vec<_>) = together.into_iter().unzip();
             let done = self.commit(transaction, &together).await?;
-            put(&mut outcomes, places, done);
+            set_outcomes(&mut outcomes, places, done);
             steps = later;
         }
         let (places, beginnings): (Vec<_>, Vec<_>) = in_new_sessions.into_iter().unzip();
         let begun = self.begin_in_new_sessions(transaction, &beginnings).await?;
-        put(&mut outcomes, places, begun);
+        set_outcomes(&mut outcomes, places, begun);
         let (places, beginnings): (Vec<_>, Vec<_>) = in_sessions.into_iter().unzip();
         let begun = self.begin_in_sessions(transaction, &beginnings).await?;
-        put(&mut outcomes, places, begun);
-        for (place, act) in others {
+        set_outcomes(&mut outcomes, places, begun);
+        for (place, operation) in others {
             // It may remove rows that were inserted earlier in this transaction.
             transaction.flush().await?;
-            let done = outcome(self.act(&mut transaction.link, act).await)?;
-            put(&mut outcomes, vec![place], vec![done]);
+            let done = outcome(self.perform(&mut transaction.link, operation).await)?;
+            set_outcomes(&mut outcomes, vec![place], vec![done]);
         }
         Ok(outcomes)
     }
 }
 
 /// Puts the outcomes of jobs at the jobs' places.
-fn put(all: &mut Outcomes, places: Vec<usize>, outcomes: Outcomes) {
+fn set_outcomes(all: &mut Outcomes, places: Vec<usize>, outcomes: Outcomes) {
     for (place, outcome) in places.into_iter().zip(outcomes) {
         if let Some(it) = all.get_mut(place) {
             *it = outcome;
@@ -444,22 +444,22 @@ impl Work {
         match self {
             Self::Commit(step) => Some(step),
             Self::Begin(beginning) => beginning.first.as_ref(),
-            Self::Act(_) => None,
+            Self::Operation(_) => None,
         }
     }
 
     /// Returns whether the work is useless to its caller unless the next process to open the store finds it: creating
     /// or removing sessions, beginning or resuming a run, posting to a run, or revoking a grant.
-    const fn has_to_be_found(&self) -> bool {
+    const fn requires_file_in_place(&self) -> bool {
         matches!(
             self,
             Self::Begin(_)
-                | Self::Act(
-                    Act::Create(_)
-                        | Act::Delete(..)
-                        | Act::Prune(_)
-                        | Act::Post { .. }
-                        | Act::Revoke(..)
+                | Self::Operation(
+                    Operation::Create(_)
+                        | Operation::Delete(..)
+                        | Operation::Prune(_)
+                        | Operation::Post { .. }
+                        | Operation::Revoke(..)
                 )
         )
     }
@@ -469,7 +469,7 @@ impl Work {
         match self {
             Self::Commit(step) => step.lease.run,
             Self::Begin(beginning) => beginning.start.run,
-            Self::Act(act) => act.run().unwrap_or(RunId(uuid::Uuid::nil())),
+            Self::Operation(operation) => operation.run().unwrap_or(RunId(uuid::Uuid::nil())),
         }
     }
 }

@@ -24,27 +24,27 @@ pub(crate) fn path(url: &str) -> Option<PathBuf> {
 
 /// The identity of the file at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FileAtPlace {
+pub(crate) enum FileIdentity {
     /// No file exists.
-    Gone,
+    Missing,
     /// The file with this number (inode) on this device.
     #[cfg_attr(not(unix), expect(dead_code, reason = "files have no numbers there"))]
-    There { device: u64, number: u64 },
+    Present { device: u64, number: u64 },
 }
 
 /// Looks up which file is at a path, without opening it. `None` if this cannot be determined.
-pub(super) fn at_place(path: &Path) -> Option<FileAtPlace> {
+pub(super) fn file_identity(path: &Path) -> Option<FileIdentity> {
     match path.metadata() {
         #[cfg(unix)]
         Ok(found) => {
             use std::os::unix::fs::MetadataExt as _;
 
             let (device, number) = (found.dev(), found.ino());
-            Some(FileAtPlace::There { device, number })
+            Some(FileIdentity::Present { device, number })
         }
         #[cfg(not(unix))]
         Ok(_) => None,
-        Err(error) if error.kind() == ErrorKind::NotFound => Some(FileAtPlace::Gone),
+        Err(error) if error.kind() == ErrorKind::NotFound => Some(FileIdentity::Missing),
         Err(_) => None,
     }
 }

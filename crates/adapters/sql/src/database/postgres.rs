@@ -121,7 +121,7 @@ pub(super) fn in_pool(pool: &PgPool, config: &SqlConfig) -> Database {
     let (host, port) = (options.get_host(), options.get_port());
     let name = options.get_database().unwrap_or(options.get_username());
     let place = format!("postgres://{host}:{port}/{name}");
-    let pools = Pools::Lent {
+    let pools = Pools::Borrowed {
         writer: Server::new(options, config),
         pool: pool.clone(),
     };

@@ -84,7 +84,7 @@ impl Histories {
         known.upto = run.key;
         known.chain = Some(run.chain);
         known.bytes += run.bytes;
-        self.keep(run.session, known);
+        self.insert(run.session, known);
     }
 
     /// Removes sessions that no longer exist.
@@ -117,7 +117,7 @@ impl Histories {
         self.cache().histories.get(&session).cloned()
     }
 
-    fn keep(&self, session: i64, known: CachedHistory) {
+    fn insert(&self, session: i64, known: CachedHistory) {
         // A history that does not fit alone would evict all others.
         if known.bytes > MAX_BYTES {
             return;
@@ -269,7 +269,7 @@ async fn continued(
         known.bytes += row.int(2)?.unsigned_abs();
     }
     let history = known.history.clone();
-    histories.keep(session, known);
+    histories.insert(session, known);
     Ok(history)
 }
 
@@ -302,13 +302,13 @@ mod tests {
     fn whoever_was_not_asked_for_longest_goes_when_there_is_no_room() {
         let histories = Histories::default();
         for session in 1..=4 {
-            histories.keep(session, cached(session, 1, MAX_BYTES / 4));
+            histories.insert(session, cached(session, 1, MAX_BYTES / 4));
         }
         assert!(histories.find(1).is_some());
-        histories.keep(5, cached(5, 1, MAX_BYTES / 2));
+        histories.insert(5, cached(5, 1, MAX_BYTES / 2));
         let left = (1..=5).filter(|session| histories.find(*session).is_some());
         assert_eq!(left.collect::<Vec<_>>(), [1, 4, 5]);
-        histories.keep(6, cached(6, 1, MAX_BYTES + 1));
+        histories.insert(6, cached(6, 1, MAX_BYTES + 1));
         assert_eq!(histories.cache().histories.len(), 3);
         assert_eq!(histories.cache().bytes, MAX_BYTES);
     }
@@ -316,10 +316,10 @@ mod tests {
     #[test]
     fn an_older_history_takes_no_newer_ones_place() {
         let histories = Histories::default();
-        histories.keep(1, cached(1, 7, 10));
-        histories.keep(1, cached(1, 5, 1_000));
+        histories.insert(1, cached(1, 7, 10));
+        histories.insert(1, cached(1, 5, 1_000));
         assert_eq!(histories.find(1).map(|known| known.upto), Some(7));
-        histories.keep(1, cached(1, 9, 30));
+        histories.insert(1, cached(1, 9, 30));
         assert_eq!(histories.find(1).map(|known| known.upto), Some(9));
         assert_eq!(histories.cache().bytes, 30);
     }
@@ -328,12 +328,12 @@ mod tests {
     #[test]
     fn what_goes_beyond_the_last_run_or_ends_otherwise_is_forgotten() {
         let histories = Histories::default();
-        histories.keep(1, cached(1, 6, 10));
+        histories.insert(1, cached(1, 6, 10));
         assert!(histories.upto_last(1, 7, chain_at(7)).is_none());
         assert!(histories.upto_last(1, 6, chain_at(6)).is_some());
         assert!(histories.upto_last(1, 6, chain_at(0)).is_none());
         assert!(histories.find(1).is_none());
-        histories.keep(1, cached(1, 6, 10));
+        histories.insert(1, cached(1, 6, 10));
         assert!(histories.upto_last(1, 5, chain_at(5)).is_none());
         assert!(histories.find(1).is_none());
         assert_eq!(histories.cache().bytes, 0);
@@ -365,7 +365,7 @@ mod tests {
     fn what_is_gone_takes_no_room() {
         let histories = Histories::default();
         for session in 1..=3 {
-            histories.keep(session, cached(session, 1, 10));
+            histories.insert(session, cached(session, 1, 10));
         }
         histories.forget(|session| session.as_str() != "s2");
         assert!(histories.find(1).is_none() && histories.find(2).is_some());

@@ -14,7 +14,7 @@ use crate::step::{Line, lines};
 const QUICK_BYTES: usize = 64 * 1024;
 
 /// A stored step.
-pub(crate) struct Stored {
+pub(crate) struct StoredStep {
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) chain: Vec<u8>,
@@ -43,7 +43,11 @@ pub(super) const STEPS_AFTER: &str = "SELECT first_seq, last_seq, chain, body FR
 
 /// Returns the steps of a run that hold records after the given one; for 0, all stored steps, including any that
 /// another program inserted.
-pub(crate) async fn steps(link: &mut Link, key: i64, after: u64) -> Result<Vec<Stored>, Failure> {
+pub(crate) async fn steps(
+    link: &mut Link,
+    key: i64,
+    after: u64,
+) -> Result<Vec<StoredStep>, Failure> {
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let sql = match after {
         0 => STEPS,
@@ -51,7 +55,7 @@ pub(crate) async fn steps(link: &mut Link, key: i64, after: u64) -> Result<Vec<S
     };
     let rows = link.rows(sql, values![key, after]).await?;
     let steps = rows.iter().map(|row| {
-        Ok(Stored {
+        Ok(StoredStep {
             first: row.int(0)?.cast_unsigned(),
             last: row.int(1)?.cast_unsigned(),
             chain: row.bytes(2)?,
@@ -65,7 +69,7 @@ pub(crate) async fn steps(link: &mut Link, key: i64, after: u64) -> Result<Vec<S
 pub(crate) async fn payloads(
     link: &mut Link,
     key: i64,
-    steps: &[Stored],
+    steps: &[StoredStep],
 ) -> Result<Payloads, Failure> {
     let mut found = Payloads::new();
     let named = steps.iter().flat_map(|step| lines(&step.body));
@@ -105,14 +109,14 @@ pub(crate) async fn of_run(
 }
 
 /// Returns the number of bytes of JSON to decode.
-fn bytes(steps: &[Stored], payloads: &Payloads) -> usize {
+fn bytes(steps: &[StoredStep], payloads: &Payloads) -> usize {
     let steps = steps.iter().map(|step| step.body.len());
     steps.chain(payloads.values().map(Vec::len)).sum()
 }
 
 fn decode(
     run: RunId,
-    steps: &[Stored],
+    steps: &[StoredStep],
     payloads: &Payloads,
     after: u64,
 ) -> Result<Vec<Arc<Record>>, StoreError> {
@@ -170,7 +174,7 @@ mod tests {
     /// A long record is stored separately; its step holds a hash instead.
     #[test]
     fn what_is_kept_apart_takes_as_long_to_read_as_what_is_not() {
-        let step = Stored {
+        let step = StoredStep {
             first: 1,
             last: 1,
             chain: Vec::new(),

@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, Error};
 use super::sessions;
 use crate::database::{Database, Dialect};
 use crate::error::Failure;
-use crate::lease_clock::{Look, StoredLease};
+use crate::lease_clock::{ClockReading, StoredLease};
 use crate::link::{Link, Row, Value, values};
 
 /// Selects summaries of runs, with their leases and the database's time.
@@ -38,15 +38,15 @@ async fn summaries(
     let Some(first) = rows.first() else {
         return Ok(Vec::new());
     };
-    let look = Look {
+    let reading = ClockReading {
         asked,
         answered: Instant::now(),
         now: first.int(6)?,
     };
     let clock = &database.lease_clock;
-    clock.hear(look);
+    clock.observe(reading);
     let summaries = rows.iter().map(|row| {
-        let lease = stored_lease(row, 4)?.filter(|lease| clock.is_held(*lease, look));
+        let lease = stored_lease(row, 4)?.filter(|lease| clock.is_held(*lease, reading));
         summary(row, lease)
     });
     summaries.collect()
@@ -117,7 +117,7 @@ pub(crate) async fn unfinished(
     database: &Database,
 ) -> Result<Vec<RunSummary>, Failure> {
     let sql = select_unended(database.dialect);
-    Ok(left(summaries(link, database, sql, &[]).await?))
+    Ok(undriven(summaries(link, database, sql, &[]).await?))
 }
 
 /// Returns the unfinished runs in sessions of an owner, or in sessions without one.
@@ -128,11 +128,11 @@ pub(crate) async fn unfinished_of(
 ) -> Result<Vec<RunSummary>, Failure> {
     let sql = select_unended_of(database.dialect, owner);
     let values: Vec<_> = owner.into_iter().map(Value::from).collect();
-    Ok(left(summaries(link, database, sql, &values).await?))
+    Ok(undriven(summaries(link, database, sql, &values).await?))
 }
 
 /// Returns the runs that no process drives, the oldest first.
-fn left(mut unended: Vec<RunSummary>) -> Vec<RunSummary> {
+fn undriven(mut unended: Vec<RunSummary>) -> Vec<RunSummary> {
     unended.retain(|run| run.leased_until.is_none());
     unended.sort_by_key(|run| run.run_id);
     unended
@@ -160,12 +160,12 @@ pub(super) fn select_unended_of(dialect: Dialect, owner: Option<&str>) -> String
 /// `runs_due` omits them, and `inbox_untaken` finds those with inbox entries.
 pub(crate) async fn due(link: &mut Link, database: &Database) -> Result<Vec<RunSummary>, Failure> {
     let dialect = database.dialect;
-    let (select, waits_not) = (select(dialect), dialect.waits_not());
-    let sql = format!("{select} WHERE ended_at IS NULL AND ({waits_not}) ORDER BY runs.key");
+    let (select, not_waiting) = (select(dialect), dialect.not_waiting());
+    let sql = format!("{select} WHERE ended_at IS NULL AND ({not_waiting}) ORDER BY runs.key");
     let mut runs = summaries(link, database, sql, &[]).await?;
     let sql = format!(
         "{select} WHERE runs.key IN (SELECT run FROM inbox WHERE body IS NOT NULL) \
-         AND ended_at IS NULL AND NOT ({waits_not}) ORDER BY runs.key"
+         AND ended_at IS NULL AND NOT ({not_waiting}) ORDER BY runs.key"
     );
     runs.extend(summaries(link, database, sql, &[]).await?);
     runs.retain(|run| run.leased_until.is_none() && run.is_due());

@@ -81,7 +81,7 @@ pub(crate) async fn key(link: &mut Link, id: &SessionId) -> Result<i64, Failure>
 }
 
 /// Returns what a session carries, by its key, as stored: revoked grants included.
-pub(crate) async fn kept(link: &mut Link, key: i64) -> Result<Carried, Failure> {
+pub(crate) async fn carried_with_revoked(link: &mut Link, key: i64) -> Result<Carried, Failure> {
     let sql = "SELECT carried FROM sessions WHERE key = $1";
     let row = link.row(sql, values![key]).await?;
     let carried = row.map_or(Ok(None), |row| carried_of(&row, 0))?;

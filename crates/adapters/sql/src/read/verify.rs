@@ -4,7 +4,7 @@ use neuraxis_core::log::Carried;
 use neuraxis_core::{ContentHash, RunId, SessionId, Taint};
 use neuraxis_ports::{ChainHead, ExpectedHead, StoreError};
 
-use super::records::{self, Payloads, Stored};
+use super::records::{self, Payloads, StoredStep};
 use super::sessions;
 use crate::database::Dialect;
 use crate::error::Failure;
@@ -109,7 +109,7 @@ pub(crate) async fn session(
 ) -> Result<ChainHead, Failure> {
     let (key, session) = sessions::find(link, id).await?;
     loop {
-        let kept = sessions::kept(link, key).await?;
+        let kept = sessions::carried_with_revoked(link, key).await?;
         let sql = "SELECT key, id, records, chain_records, chain FROM runs WHERE session = $1 ORDER BY key";
         let mut head = ChainHead::start(&session);
         let mut expected = ExpectedHead::new(expect, head);
@@ -118,7 +118,7 @@ pub(crate) async fn session(
             head = run(link, &row, head, &mut recorded, &mut expected).await?;
         }
         // A run at work may have changed it meanwhile; few steps do.
-        if sessions::kept(link, key).await? == kept {
+        if sessions::carried_with_revoked(link, key).await? == kept {
             check(&kept, &recorded)?;
             return Ok(expected.met(head)?);
         }
@@ -160,7 +160,7 @@ async fn run(
 }
 
 fn step_head(
-    (run, step): (RunId, &Stored),
+    (run, step): (RunId, &StoredStep),
     payloads: &Payloads,
     mut head: ChainHead,
     recorded: &mut Carried,

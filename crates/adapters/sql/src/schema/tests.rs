@@ -157,7 +157,7 @@ async fn a_server_of_each_version_is_brought_up_to_date_and_keeps_what_it_holds(
 async fn a_server_of_an_older_version_is_left_as_it_is_for_whoever_only_looks() {
     let server = Postgres::start();
     let mut config = SqlConfig::new(server.url());
-    config.older_schema = OlderSchema::Refused;
+    config.older_schema = OlderSchema::Refuse;
     made_at(LATEST - 1, &config).await;
     let refused = SqlStore::open(&config).await;
     assert!(
@@ -178,7 +178,7 @@ async fn a_connection_that_lost_its_schema_is_refused_and_makes_nothing_elsewher
     let database = Database::connect(&config).unwrap();
     let mut link = database.writer().await.unwrap();
     link.script("SET search_path = public").await.unwrap();
-    let refused = migrate(&database, &mut link, OlderSchema::BroughtUpToDate).await;
+    let refused = migrate(&database, &mut link, OlderSchema::Upgrade).await;
     assert!(
         matches!(&refused, Err(OpenError::Store(StoreError::Unavailable(told))) if told.contains("go to public")),
         "{refused:?}"

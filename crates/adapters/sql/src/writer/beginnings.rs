@@ -7,8 +7,8 @@ use neuraxis_core::{JsonText, RunId};
 use neuraxis_ports::{ChainHead, RunLease, Session, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
-use super::act::{Beginning, Done};
-use super::commit::{Next, lasting};
+use super::commit::{NextStep, permanent_error};
+use super::operation::{Beginning, Done};
 use super::run_state::RunState;
 use super::transaction::Transaction;
 use super::upsert::{in_chunks, rows};
@@ -28,10 +28,10 @@ pub(super) struct NewRun<'a> {
 }
 
 /// A run that has begun, except for its key.
-struct Begun<'a> {
+struct StartedRun<'a> {
     lease: RunLease,
     state: RunState,
-    first: Option<Next<'a>>,
+    first: Option<NextStep<'a>>,
 }
 
 impl Task {
@@ -47,14 +47,14 @@ impl Task {
             let sessions: Vec<_> = sessions.collect();
             let mut made = make(&mut transaction.link, &sessions).await?;
             let leases = self.begin_in_made(transaction, chunk, &mut made).await?;
-            outcomes.extend(self.begun_or_refused(transaction, chunk, leases).await?);
+            outcomes.extend(self.begin_or_refuse(transaction, chunk, leases).await?);
         }
         Ok(outcomes)
     }
 
     /// Returns the outcomes of beginnings. For one that could not begin with the others, checks its session alone: it
     /// may be refused, or this may be a repeated call.
-    pub(super) async fn begun_or_refused<'a>(
+    pub(super) async fn begin_or_refuse<'a>(
         &mut self,
         transaction: &mut Transaction<'a>,
         beginnings: &[&'a Beginning],
@@ -111,7 +111,7 @@ impl Task {
             let link = &mut transaction.link;
             let tokens = self.tokens_after(link, last_token, chunk.len()).await?;
             let inserted = self.insert_runs(transaction, chunk, &tokens).await;
-            let inserted = inserted.map_err(lasting)?;
+            let inserted = inserted.map_err(permanent_error)?;
             leases.extend(inserted.into_iter().map(|it| (it.run, it)));
         }
         Ok(leases)
@@ -125,7 +125,7 @@ impl Task {
         tokens: &[i64],
     ) -> Result<Vec<RunLease>, Failure> {
         let begun = new.iter().zip(tokens);
-        let begun = begun.map(|(new, token)| self.begun(new, *token));
+        let begun = begun.map(|(new, token)| self.started_run(new, *token));
         let begun = begun.collect::<Result<Vec<_>, _>>()?;
         let sql = inserting_runs(self.database.dialect, new.len());
         let mut values = vec![
@@ -161,7 +161,7 @@ impl Task {
     }
 
     /// Returns the state of a run once it has begun.
-    fn begun<'a>(&self, new: &NewRun<'a>, token: i64) -> Result<Begun<'a>, StoreError> {
+    fn started_run<'a>(&self, new: &NewRun<'a>, token: i64) -> Result<StartedRun<'a>, StoreError> {
         let lease = self.lease(&new.beginning.start, token);
         let mut state = RunState::new(0, &lease, new.head);
         state.imported = new.beginning.start.imported;
@@ -170,12 +170,12 @@ impl Task {
         }
         let first = match &new.beginning.first {
             Some(step) => {
-                state.take(step, &self.settings.bounds);
-                Some(Next::taken(0, step, &state, 0)?)
+                state.apply(step, &self.settings.bounds);
+                Some(NextStep::applied(0, step, &state, 0)?)
             }
             None => None,
         };
-        Ok(Begun {
+        Ok(StartedRun {
             lease,
             state,
             first,
@@ -226,7 +226,7 @@ fn seed_of(session: &Session) -> Result<Option<JsonText>, StoreError> {
 const COLUMNS: usize = 13;
 
 /// Returns the values in the order of the columns of [`inserting_runs`].
-fn row_of<'a>(new: &'a NewRun<'_>, begun: &'a Begun<'_>) -> [Value<'a>; COLUMNS] {
+fn row_of<'a>(new: &'a NewRun<'_>, begun: &'a StartedRun<'_>) -> [Value<'a>; COLUMNS] {
     let start = &new.beginning.start;
     let request = start.request.as_ref();
     let request_key = request.map(|request| request.key.as_bytes().as_slice());

@@ -7,7 +7,7 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_ports::{ChainHead, Ending, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
-use super::act::Done;
+use super::operation::Done;
 use super::run_state::RunState;
 use super::transaction::Transaction;
 use super::upsert::{COLUMNS, in_chunks, update_runs};
@@ -33,16 +33,16 @@ pub(super) struct Change {
 }
 
 /// A step that is the next one of its run, as far as this store knows.
-pub(super) struct Next<'a> {
+pub(super) struct NextStep<'a> {
     /// Its place among the jobs.
     place: usize,
     pub(super) step: &'a Step,
     pub(super) change: Change,
 }
 
-impl<'a> Next<'a> {
+impl<'a> NextStep<'a> {
     /// Describes a step already applied to the state of its run; `before` is the number of records before it.
-    pub(super) fn taken(
+    pub(super) fn applied(
         place: usize,
         step: &'a Step,
         state: &RunState,
@@ -75,7 +75,11 @@ impl Task {
             }
         }
         for chunk in in_chunks(&next) {
-            for refused in self.keep(transaction, chunk).await.map_err(lasting)? {
+            for refused in self
+                .store_steps(transaction, chunk)
+                .await
+                .map_err(permanent_error)?
+            {
                 let run = refused.step.lease.run;
                 self.runs.remove(&run);
                 if let Some(outcome) = outcomes.get_mut(refused.place) {
@@ -83,7 +87,7 @@ impl Task {
                 }
             }
         }
-        for Next { step, .. } in &next {
+        for NextStep { step, .. } in &next {
             if step.ending == Ending::Ends {
                 let state = self.runs.remove(&step.lease.run);
                 transaction
@@ -100,7 +104,7 @@ impl Task {
         transaction: &mut Transaction<'_>,
         place: usize,
         step: &'a Step,
-    ) -> Result<Option<Next<'a>>, Failure> {
+    ) -> Result<Option<NextStep<'a>>, Failure> {
         let lease = &step.lease;
         let stale = || StoreError::Stale(lease.run);
         let Some((first, last)) = step.range() else {
@@ -122,15 +126,15 @@ impl Task {
             };
         }
         state.check_size(step, &bounds)?;
-        state.take(step, &bounds);
-        Ok(Some(Next::taken(place, step, state, before.records)?))
+        state.apply(step, &bounds);
+        Ok(Some(NextStep::applied(place, step, state, before.records)?))
     }
 
     /// Stores what is not in the row of a run: a step, its payloads, and what a session carries.
     pub(super) async fn insert_step<'a>(
         &self,
         transaction: &mut Transaction<'a>,
-        next: &Next<'a>,
+        next: &NextStep<'a>,
     ) -> Result<(), Failure> {
         transaction.insert_step(next);
         let link = &mut transaction.link;
@@ -143,13 +147,13 @@ impl Task {
     }
 
     /// Stores a chunk of steps; returns those whose run another process has taken over.
-    async fn keep<'n, 'a>(
+    async fn store_steps<'n, 'a>(
         &self,
         transaction: &mut Transaction<'a>,
-        steps: &'n [Next<'a>],
-    ) -> Result<Vec<&'n Next<'a>>, Failure> {
+        steps: &'n [NextStep<'a>],
+    ) -> Result<Vec<&'n NextStep<'a>>, Failure> {
         let mut values = Vec::with_capacity(steps.len() * COLUMNS + 1);
-        for Next { change, .. } in steps {
+        for NextStep { change, .. } in steps {
             change.add_values(&mut values);
         }
         values.push(Value::from(self.settings.lease_millis()));
@@ -159,7 +163,7 @@ impl Task {
         for row in rows {
             changed.insert(row.int(0)?, row.int(1)? != 0);
         }
-        let is_kept = |next: &&Next<'_>| changed.contains_key(&next.change.key);
+        let is_kept = |next: &&NextStep<'_>| changed.contains_key(&next.change.key);
         let (kept, refused): (Vec<_>, Vec<_>) = steps.iter().partition(is_kept);
         // A server checks the inbox before it waits for the row of a run, so it may have missed new entries.
         let may_have_missed = self.database.dialect == Dialect::Postgres;
@@ -183,7 +187,7 @@ impl Task {
     }
 }
 
-async fn insert_payloads(link: &mut Link, next: &Next<'_>) -> Result<(), Error> {
+async fn insert_payloads(link: &mut Link, next: &NextStep<'_>) -> Result<(), Error> {
     let sql = "INSERT INTO payloads (run, hash, body) VALUES ($1, $2, $3) ON CONFLICT (run, hash) DO NOTHING";
     for (hash, body) in &next.step.payloads {
         let values = values![next.change.key, hash.as_bytes().as_slice(), body.as_slice()];
@@ -241,7 +245,7 @@ impl Change {
 
 /// Turns unreadable data beside the steps into an error of the database, which ends the transaction. Each step is then
 /// tried alone, which shows whether it is the cause.
-pub(super) fn lasting(failure: Failure) -> Error {
+pub(super) fn permanent_error(failure: Failure) -> Error {
     match failure {
         Failure::Database(error) => error,
         Failure::Refused(error) => Error::Decode(error.into()),

@@ -6,9 +6,9 @@ use neuraxis_core::{RunId, SessionId};
 use neuraxis_ports::{ChainHead, RunLease};
 use sqlx::{AssertSqlSafe, Error};
 
-use super::act::Beginning;
 use super::beginnings::NewRun;
 use super::leases::check_key;
+use super::operation::Beginning;
 use super::transaction::Transaction;
 use super::upsert::{in_chunks, placeholders};
 use super::{Outcomes, Task};
@@ -18,7 +18,7 @@ use crate::link::{Link, Row, Value};
 use crate::read::sessions::session_of;
 
 /// A session in which no run is at work.
-struct Free {
+struct FreeSession {
     key: i64,
     head: ChainHead,
     last_run: Option<(i64, RunId)>,
@@ -36,7 +36,7 @@ impl Task {
         let mut outcomes = Vec::with_capacity(beginnings.len());
         for chunk in in_chunks(beginnings) {
             let leases = self.begin_in_free(transaction, chunk).await?;
-            outcomes.extend(self.begun_or_refused(transaction, chunk, leases).await?);
+            outcomes.extend(self.begin_or_refuse(transaction, chunk, leases).await?);
         }
         Ok(outcomes)
     }
@@ -85,7 +85,7 @@ impl Task {
         &self,
         link: &mut Link,
         beginnings: &[&Beginning],
-    ) -> Result<HashMap<SessionId, Free>, Failure> {
+    ) -> Result<HashMap<SessionId, FreeSession>, Failure> {
         let sessions = beginnings.iter().map(|it| it.start.session.as_str());
         let values: Vec<_> = sessions.map(Value::from).collect();
         let ids = placeholders(values.len());
@@ -120,11 +120,11 @@ async fn lock(link: &mut Link, ids: &str, values: &[Value<'_>]) -> Result<HashSe
 }
 
 /// Reads a session and its last run; `None` if that is at work.
-fn free_of(row: &Row) -> Result<Option<(SessionId, Free)>, Failure> {
+fn free_of(row: &Row) -> Result<Option<(SessionId, FreeSession)>, Failure> {
     let session = session_of(row, 1)?;
     let key = row.int(0)?;
     let Some(last_token) = row.maybe_int(8)? else {
-        let free = Free {
+        let free = FreeSession {
             key,
             head: ChainHead::start(&session),
             last_run: None,
@@ -135,7 +135,7 @@ fn free_of(row: &Row) -> Result<Option<(SessionId, Free)>, Failure> {
     if row.maybe_int(5)?.is_none() {
         return Ok(None);
     }
-    let free = Free {
+    let free = FreeSession {
         key,
         head: ChainHead::new(row.int(6)?.cast_unsigned(), row.hash(7)?),
         last_run: Some((row.int(10)?, row.run_id(9)?)),

@@ -6,18 +6,18 @@ use neuraxis_core::{RunId, SessionId};
 use neuraxis_ports::{ChainHead, RunLease, RunStart, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
-use super::act::{Beginning, Done};
 use super::beginnings::NewRun;
+use super::operation::{Beginning, Done};
 use super::transaction::Transaction;
 use super::{Task, stale};
 use crate::error::Failure;
-use crate::lease_clock::Look;
+use crate::lease_clock::ClockReading;
 use crate::link::{Link, values};
 use crate::read::runs::stored_lease;
 use crate::read::sessions::{key, session_of};
 
 /// The stored row of a run that is about to begin again.
-struct Stored {
+struct StoredRun {
     key: i64,
     session: i64,
     holder: String,
@@ -92,7 +92,7 @@ impl Task {
         transaction: &mut Transaction<'_>,
         beginning: &Beginning,
         session_key: i64,
-        stored: Stored,
+        stored: StoredRun,
     ) -> Result<RunLease, Failure> {
         let start = &beginning.start;
         let stale = || Err(StoreError::Stale(start.run).into());
@@ -116,7 +116,7 @@ impl Task {
             .await
     }
 
-    async fn stored(&self, link: &mut Link, run: RunId) -> Result<Option<Stored>, Error> {
+    async fn stored(&self, link: &mut Link, run: RunId) -> Result<Option<StoredRun>, Error> {
         let dialect = self.database.dialect;
         let sql = format!(
             "SELECT key, session, holder, ended_at, leased_until, lease_ms, {}, token FROM runs WHERE id = $1{}",
@@ -128,19 +128,19 @@ impl Task {
         let Some(row) = link.row(AssertSqlSafe(sql), values![id]).await? else {
             return Ok(None);
         };
-        let look = Look {
+        let reading = ClockReading {
             asked,
             answered: Instant::now(),
             now: row.int(6)?,
         };
         let clock = &self.database.lease_clock;
-        clock.hear(look);
+        clock.observe(reading);
         let lease = stored_lease(&row, 4)?;
-        Ok(Some(Stored {
+        Ok(Some(StoredRun {
             key: row.int(0)?,
             session: row.int(1)?,
             holder: row.text(2)?,
-            is_held: lease.is_some_and(|lease| clock.is_held(lease, look)),
+            is_held: lease.is_some_and(|lease| clock.is_held(lease, reading)),
             has_ended: row.maybe_int(3)?.is_some(),
             token: row.int(7)?,
         }))

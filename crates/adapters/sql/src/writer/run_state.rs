@@ -91,7 +91,7 @@ impl RunState {
     }
 
     /// Applies a step that is the next one.
-    pub(super) fn take(&mut self, step: &Step, bounds: &RunBounds) {
+    pub(super) fn apply(&mut self, step: &Step, bounds: &RunBounds) {
         let size = step.added_to(self.size);
         if size.has_crossed(self.size, bounds) {
             tracing::warn!(run = %step.lease.run, records = size.records, bytes = size.bytes, "a run is getting long");

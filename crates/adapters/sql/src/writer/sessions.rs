@@ -9,9 +9,9 @@ use neuraxis_core::{JsonText, Record, SessionId};
 use neuraxis_ports::{ChainHead, Session, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
-use super::act::Act;
 use super::beginnings::make;
 use super::leases::last_run;
+use super::operation::Operation;
 use super::upsert::{chunks, in_chunks, keys};
 use super::{Task, Work};
 use crate::database::Dialect;
@@ -87,7 +87,7 @@ impl Task {
             "SELECT key, (SELECT CAST(coalesce(sum({BYTES}), 0) AS BIGINT) FROM runs WHERE runs.session = sessions.key) \
              FROM sessions WHERE {IDLE} ORDER BY created_at LIMIT {PRUNED_AT_ONCE}"
         );
-        let found = weighed(&link.rows(AssertSqlSafe(sql), values![before]).await?)?;
+        let found = read_sizes(&link.rows(AssertSqlSafe(sql), values![before]).await?)?;
         let (mut old, mut rest) = (Vec::new(), found.as_slice());
         while old.is_empty() && !rest.is_empty() {
             let (some, others) = rest.split_at(fitting(rest, PRUNED_BYTES));
@@ -173,10 +173,13 @@ impl Task {
 
     /// Returns some of the space freed by deletions to the disk; the rest follows while no job waits. A failure does
     /// not matter.
-    pub(super) async fn tidy(&mut self, link: &mut Link, works: &[Work]) {
-        let deleted = works
-            .iter()
-            .any(|work| matches!(work, Work::Act(Act::Delete(..) | Act::Prune(_))));
+    pub(super) async fn free_space(&mut self, link: &mut Link, works: &[Work]) {
+        let deleted = works.iter().any(|work| {
+            matches!(
+                work,
+                Work::Operation(Operation::Delete(..) | Operation::Prune(_))
+            )
+        });
         if deleted && self.database.dialect == Dialect::Sqlite {
             self.free_pages(link).await;
             self.empty_log(link).await;
@@ -184,7 +187,7 @@ impl Task {
     }
 
     /// Returns some more of that space.
-    pub(super) async fn tidy_on(&mut self) {
+    pub(super) async fn continue_freeing(&mut self) {
         let Some(mut link) = self.link.take() else {
             self.has_free_pages = false;
             return;
@@ -198,7 +201,7 @@ impl Task {
 
     async fn free_pages(&mut self, link: &mut Link) {
         let sql = format!("PRAGMA incremental_vacuum({FREED_AT_ONCE})");
-        let freed = tidied(link.rows(AssertSqlSafe(sql), &[]).await);
+        let freed = rows_or_none(link.rows(AssertSqlSafe(sql), &[]).await);
         // One row per page.
         self.has_free_pages = freed.len() == FREED_AT_ONCE;
     }
@@ -212,7 +215,7 @@ impl Task {
             wait_for_locks(link, patience).await?;
             emptied
         };
-        tidied(emptied.await);
+        rows_or_none(emptied.await);
     }
 }
 
@@ -223,7 +226,7 @@ async fn wait_for_locks(link: &mut Link, longest: Duration) -> Result<(), Error>
     link.rows(AssertSqlSafe(sql), &[]).await.map(drop)
 }
 
-fn tidied(rows: Result<Vec<Row>, Error>) -> Vec<Row> {
+fn rows_or_none(rows: Result<Vec<Row>, Error>) -> Vec<Row> {
     rows.unwrap_or_else(|error| {
         tracing::debug!(%error, "freed space is not returned to the file system yet");
         Vec::new()
@@ -270,7 +273,7 @@ async fn remove(link: &mut Link, sessions: &[i64]) -> Result<(), Error> {
         let (keys, values) = keys(chunk.iter().copied());
         let sql =
             format!("SELECT key, CAST({BYTES} AS BIGINT) FROM runs WHERE session IN ({keys})");
-        let runs = weighed(&link.rows(AssertSqlSafe(sql), &values).await?)?;
+        let runs = read_sizes(&link.rows(AssertSqlSafe(sql), &values).await?)?;
         remove_runs(link, &runs).await?;
         let sql = format!("DELETE FROM revoked WHERE session IN ({keys})");
         link.run(AssertSqlSafe(sql), &values).await?;
@@ -303,15 +306,15 @@ async fn remove_runs(link: &mut Link, runs: &[(i64, i64)]) -> Result<(), Error> 
 }
 
 /// Reads pairs of a key and the number of bytes that belong to it.
-fn weighed(rows: &[Row]) -> Result<Vec<(i64, i64)>, Error> {
+fn read_sizes(rows: &[Row]) -> Result<Vec<(i64, i64)>, Error> {
     let pairs = rows.iter().map(|row| Ok((row.int(0)?, row.int(1)?)));
     pairs.collect()
 }
 
 /// Returns how many pairs, from the first on, have no more than `most` bytes together; at least one.
-fn fitting(weighed: &[(i64, i64)], most: i64) -> usize {
+fn fitting(sizes: &[(i64, i64)], most: i64) -> usize {
     let mut sum = 0_i64;
-    let fitting = weighed.iter().take_while(|(_, bytes)| {
+    let fitting = sizes.iter().take_while(|(_, bytes)| {
         sum = sum.saturating_add(*bytes);
         sum <= most
     });

@@ -4,7 +4,7 @@
 use neuraxis_core::ContentHash;
 use sqlx::{AssertSqlSafe, Error};
 
-use super::commit::Next;
+use super::commit::NextStep;
 use super::upsert::{chunks, in_chunks, rows};
 use crate::link::{Link, Value, values};
 use crate::read::history::EndedRun;
@@ -42,7 +42,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Queues the row of a step, to be inserted before the commit.
-    pub(super) fn insert_step(&mut self, next: &Next<'a>) {
+    pub(super) fn insert_step(&mut self, next: &NextStep<'a>) {
         self.steps.push(StepRow {
             run: next.change.key,
             first: next.change.before + 1,

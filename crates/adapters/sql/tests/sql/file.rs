@@ -73,7 +73,7 @@ async fn a_newer_schema_is_refused_with_both_versions() {
 async fn an_older_schema_is_left_as_it_is_for_whoever_only_looks() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config_in(folder.path());
-    config.older_schema = OlderSchema::Refused;
+    config.older_schema = OlderSchema::Refuse;
     let path = folder.path().join("sessions.db");
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql/schema-8.db");
     std::fs::copy(fixture, &path).unwrap();
@@ -85,10 +85,10 @@ async fn an_older_schema_is_left_as_it_is_for_whoever_only_looks() {
     );
     assert_eq!(std::fs::read(&path).unwrap(), before, "nothing was changed");
 
-    config.older_schema = OlderSchema::BroughtUpToDate;
+    config.older_schema = OlderSchema::Upgrade;
     open(&config).await.close().await;
     // A current file can be opened, and so can a new one.
-    config.older_schema = OlderSchema::Refused;
+    config.older_schema = OlderSchema::Refuse;
     open(&config).await.close().await;
     std::fs::remove_file(&path).unwrap();
     open(&config).await.close().await;

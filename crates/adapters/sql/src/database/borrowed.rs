@@ -18,7 +18,7 @@ const SET_BACK: &str =
 
 /// A borrowed connection. Dropping it returns it to the pool with its previous settings, or closes it.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub(crate) struct BorrowedConnection {
     /// `None` once the connection is returned.
     wire: Option<PoolConnection<Postgres>>,
     search_path: String,
@@ -26,11 +26,11 @@ pub(crate) struct Lent {
     patience: Duration,
 }
 
-impl Lent {
+impl BorrowedConnection {
     /// Takes a connection out of a pool.
     pub(super) async fn of(pool: &PgPool, patience: Duration) -> Result<Self, Error> {
         let taken = tokio::time::timeout(patience, pool.acquire()).await;
-        let mut lent = Self {
+        let mut borrowed = Self {
             wire: Some(taken.map_err(|_| Error::PoolTimedOut)??),
             search_path: String::new(),
             statement_timeout: String::new(),
@@ -39,16 +39,16 @@ impl Lent {
         let set = sqlx::query(SET)
             .bind(SCHEMA)
             .bind(patience.as_millis().to_string());
-        let set = tokio::time::timeout(patience, set.fetch_one(lent.get()?)).await;
+        let set = tokio::time::timeout(patience, set.fetch_one(borrowed.get()?)).await;
         match set.map_err(|_| Error::PoolTimedOut).flatten() {
             Ok(before) => {
-                lent.search_path = before.try_get(0)?;
-                lent.statement_timeout = before.try_get(1)?;
-                Ok(lent)
+                borrowed.search_path = before.try_get(0)?;
+                borrowed.statement_timeout = before.try_get(1)?;
+                Ok(borrowed)
             }
             Err(error) => {
                 // It is unknown which settings are in effect.
-                lent.close();
+                borrowed.close();
                 Err(error)
             }
         }
@@ -67,7 +67,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for BorrowedConnection {
     fn drop(&mut self) {
         let Some(mut wire) = self.wire.take() else {
             return;

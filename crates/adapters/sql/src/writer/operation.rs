@@ -5,7 +5,7 @@ use neuraxis_ports::{ChainHead, LongOutput, RunLease, RunStart, Session, StoreEr
 use sqlx::Error;
 
 use super::Task;
-use crate::database::FileAtPlace;
+use crate::database::FileIdentity;
 use crate::error::Failure;
 use crate::link::{Link, values};
 use crate::step::Step;
@@ -22,7 +22,7 @@ const AS_A_STEP: [&str; 2] = [
 
 /// An operation.
 #[derive(Debug)]
-pub(crate) enum Act {
+pub(crate) enum Operation {
     Create(Session),
     /// If a head is given, deletes only if it is the session's.
     Delete(SessionId, Option<ChainHead>),
@@ -65,7 +65,7 @@ pub(crate) enum Done {
     Counted(u64),
 }
 
-impl Act {
+impl Operation {
     /// Its name among the operations of a store.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
@@ -104,28 +104,32 @@ impl Act {
 }
 
 impl Task {
-    pub(super) async fn act(&mut self, link: &mut Link, act: &Act) -> Result<Done, Failure> {
-        match act {
-            Act::Create(session) => self.create(link, session).await?,
-            Act::Delete(session, at) => self.delete(link, session, *at).await?,
-            Act::Prune(before) => return self.prune(link, *before).await.map(Done::Counted),
-            Act::Renew(lease) => self.renew(link, lease).await?,
-            Act::Release(lease) => self.release(link, lease).await?,
-            Act::Expire(lease) => self.expire(link, lease).await?,
-            Act::Abandon(lease) => self.abandon(link, lease).await?,
-            Act::Post {
+    pub(super) async fn perform(
+        &mut self,
+        link: &mut Link,
+        operation: &Operation,
+    ) -> Result<Done, Failure> {
+        match operation {
+            Operation::Create(session) => self.create(link, session).await?,
+            Operation::Delete(session, at) => self.delete(link, session, *at).await?,
+            Operation::Prune(before) => return self.prune(link, *before).await.map(Done::Counted),
+            Operation::Renew(lease) => self.renew(link, lease).await?,
+            Operation::Release(lease) => self.release(link, lease).await?,
+            Operation::Expire(lease) => self.expire(link, lease).await?,
+            Operation::Abandon(lease) => self.abandon(link, lease).await?,
+            Operation::Post {
                 run,
                 id,
                 body,
                 hash,
             } => self.post(link, *run, id, body, *hash).await?,
-            Act::Settle(lease, ids) => self.settle(link, lease, ids).await?,
-            Act::KeepOutput(lease, output) => self.keep_output(link, lease, output).await?,
-            Act::Revoke(session, id) => {
+            Operation::Settle(lease, ids) => self.settle(link, lease, ids).await?,
+            Operation::KeepOutput(lease, output) => self.keep_output(link, lease, output).await?,
+            Operation::Revoke(session, id) => {
                 let revoked = self.revoke(link, session, *id).await?;
                 return Ok(Done::Counted(u64::from(revoked)));
             }
-            Act::Probe => {
+            Operation::Probe => {
                 self.next_tokens(link, 1).await?;
                 // A number can be reserved even where no step can be stored.
                 for sql in AS_A_STEP {
@@ -145,14 +149,14 @@ impl Task {
     /// the store would not find what is written.
     pub(super) fn check_place(&self) -> Result<(), String> {
         let place = &self.database.place;
-        let helps = match (self.file, self.database.file_at_place()) {
+        let helps = match (self.file, self.database.file_identity()) {
             (Some(open), Some(there)) if open != there => match there {
-                FileAtPlace::Gone => {
+                FileIdentity::Missing => {
                     format!(
                         "move {place}-wal next to the file's new location, named like the file with -wal added"
                     )
                 }
-                FileAtPlace::There { .. } => format!(
+                FileIdentity::Present { .. } => format!(
                     "remove {place}-wal and {place}-shm, which belong to the previous file, before starting any \
                      program again"
                 ),
