@@ -122,21 +122,21 @@ impl AnthropicClient {
     }
 
     /// Adapts to a refusal of something that can be expressed differently; the caller then sends the request again.
-    /// `is_told` states whether the refused request already described the reply form in words.
+    /// `describes_form` states whether the refused request already described the reply form in words.
     ///
     /// # Errors
     ///
     /// Any other error, and a second refusal of the same thing.
-    fn learn(
+    fn adapt_to_refusal(
         &self,
         error: LlmError,
         request: &ModelRequest,
-        is_told: bool,
+        describes_form: bool,
     ) -> Result<(), LlmError> {
-        if !is_told && self.encoder.learn_form(&error, request) {
+        if !describes_form && self.encoder.record_refused_form(&error, request) {
             return Ok(());
         }
-        self.refused.learn(error, request.messages.messages())
+        self.refused.record(error, request.messages.messages())
     }
 }
 
@@ -144,14 +144,14 @@ impl AnthropicClient {
 impl LlmClient for AnthropicClient {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
         let (answer, decoder) = loop {
-            let is_told = self.encoder.tells_refused_form(request);
+            let describes_form = self.encoder.describes_refused_form(request);
             let (body, decoder) = self.exchange(request, Delivery::Whole)?;
             match self.endpoint.ask(&self.route, body, ctx).await {
                 Ok(answer) => break (answer, decoder),
-                Err(error) => self.learn(error, request, is_told)?,
+                Err(error) => self.adapt_to_refusal(error, request, describes_form)?,
             }
         };
-        decoder.whole(&answer, self.endpoint.errors())
+        decoder.decode_whole(&answer, self.endpoint.errors())
     }
 
     async fn stream_respond(
@@ -160,12 +160,12 @@ impl LlmClient for AnthropicClient {
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
         loop {
-            let is_told = self.encoder.tells_refused_form(request);
+            let describes_form = self.encoder.describes_refused_form(request);
             let (body, decoder) = self.exchange(request, Delivery::Streamed)?;
             let stream = self.endpoint.stream(&self.route, body, ctx, || decoder);
             match stream.await {
                 Ok(stream) => break Ok(stream),
-                Err(error) => self.learn(error, request, is_told)?,
+                Err(error) => self.adapt_to_refusal(error, request, describes_form)?,
             }
         }
     }

@@ -62,14 +62,18 @@ impl Decoder {
     }
 
     /// Decodes a whole message. It is processed like a stream, so both give the same result.
-    pub(crate) fn whole(mut self, body: &[u8], errors: &ServerErrors) -> Result<Reply, LlmError> {
+    pub(crate) fn decode_whole(
+        mut self,
+        body: &[u8],
+        errors: &ServerErrors,
+    ) -> Result<Reply, LlmError> {
         let mut out = VecDeque::new();
-        self.take_whole(body, &mut out, errors)
+        self.process_message(body, &mut out, errors)
             .map_err(|error| self.with_usage(error))?;
         assemble(out)
     }
 
-    fn take_whole(
+    fn process_message(
         &mut self,
         body: &[u8],
         out: &mut VecDeque<ReplyDelta>,
@@ -100,7 +104,7 @@ impl Decoder {
         self.end(out)
     }
 
-    fn take(
+    fn process_event(
         &mut self,
         event: &SseEvent<'_>,
         out: &mut VecDeque<ReplyDelta>,
@@ -119,7 +123,7 @@ impl Decoder {
                 return Ok(EventOutcome::Nothing);
             }
             "content_block_start" => self.begin(number, json.content_block, out)?,
-            "content_block_delta" => self.go_on(number, json.delta, out)?,
+            "content_block_delta" => self.continue_block(number, json.delta, out)?,
             "content_block_stop" => self.end_block(number, out)?,
             "message_delta" => {
                 self.count(json.usage);
@@ -152,7 +156,7 @@ impl Decoder {
         out: &mut VecDeque<ReplyDelta>,
     ) -> Result<(), LlmError> {
         let raw = raw.ok_or_else(|| invalid("a block of the reply begins without content"))?;
-        self.grow(raw.get().len())?;
+        self.count_bytes(raw.get().len())?;
         if self.blocks.iter().any(|block| block.number == number) {
             return Err(invalid(format!("block {number} of the reply begins twice")));
         }
@@ -179,16 +183,16 @@ impl Decoder {
         Ok(())
     }
 
-    fn go_on(
+    fn continue_block(
         &mut self,
         number: u64,
         raw: Option<&RawValue>,
         out: &mut VecDeque<ReplyDelta>,
     ) -> Result<(), LlmError> {
         let raw = raw.ok_or_else(|| invalid("a delta event has no delta"))?;
-        self.grow(raw.get().len())?;
+        self.count_bytes(raw.get().len())?;
         let (block, shares) = self.block(number)?;
-        block.go_on(raw, shares, out)
+        block.append(raw, shares, out)
     }
 
     fn end_block(&mut self, number: u64, out: &mut VecDeque<ReplyDelta>) -> Result<(), LlmError> {
@@ -305,7 +309,7 @@ impl Decoder {
         usage
     }
 
-    fn grow(&mut self, bytes: usize) -> Result<(), LlmError> {
+    fn count_bytes(&mut self, bytes: usize) -> Result<(), LlmError> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > MAX_BYTES {
             let said = format!("the reply is larger than {MAX_BYTES} bytes");
@@ -324,7 +328,7 @@ impl ReplyDecoder for Decoder {
     ) -> Result<EventOutcome, LlmError> {
         match event.data {
             "" => Ok(EventOutcome::Nothing),
-            _ => self.take(&event, out, errors),
+            _ => self.process_event(&event, out, errors),
         }
     }
 

@@ -20,7 +20,7 @@ use neuraxis_wire::{PropertyNames, StrictTools};
 pub(crate) use self::content::MEDIA;
 use self::content::{has_form, write_text};
 use self::message::{Position, Rules};
-use self::settings::{Demand, Settings};
+use self::settings::{RequestSettings, Settings};
 use crate::config::AnthropicConfig;
 use crate::thinking::NewThinking;
 
@@ -57,7 +57,7 @@ impl Encoder {
         };
         Self {
             head: String::from_utf8(head).unwrap_or_default(),
-            tools: ToolsCache::new(StrictTools::Unsaid, PropertyNames::Plain, write_tool),
+            tools: ToolsCache::new(StrictTools::Unspecified, PropertyNames::Plain, write_tool),
             rules,
             prefixes: PrefixCache::default(),
             settings: Settings::new(config),
@@ -87,27 +87,27 @@ impl Encoder {
             no_thinking_until,
             ..self.rules.clone()
         };
-        let demand = self.settings.demand(request, &rules)?;
+        let settings = self.settings.for_request(request, &rules)?;
         let prefix = self.prefixes.encoded(messages, &rules)?;
         let room = self.head.len() + prefix.bytes().len() + tools.len() + 128;
         let mut body = Vec::with_capacity(room);
         let mut json = JsonWriter::new(&mut body);
         json.raw(&self.head);
         write_marked(&prefix, messages, rules.mark(), &mut json);
-        self.prefixes.keep(prefix);
-        write_end(messages, &rules, &demand, &mut json);
+        self.prefixes.store(prefix);
+        write_end(messages, &rules, &settings, &mut json);
         if let Some(tools) = tools.strip_suffix(b"}]") {
             json.raw(r#","tools":"#);
             json.bytes(tools);
             json.raw(rules.mark());
             json.raw("}]");
         }
-        self.settings.write(&demand, &mut json);
+        self.settings.write(&settings, &mut json);
         if delivery == Delivery::Streamed {
             json.raw(r#","stream":true"#);
         }
         json.raw("}");
-        let says_more = !demand.said.is_empty() || Position::after(messages) != Position::User;
+        let says_more = !settings.notes.is_empty() || Position::after(messages) != Position::User;
         let thinking = match says_more && self.settings.binds_thinking {
             true => NewThinking::StaysOut,
             false => NewThinking::GoesBack,
@@ -116,13 +116,13 @@ impl Encoder {
     }
 
     /// Returns whether the request describes the reply form in words because the service refused its schema.
-    pub(crate) fn tells_refused_form(&self, request: &ModelRequest) -> bool {
+    pub(crate) fn describes_refused_form(&self, request: &ModelRequest) -> bool {
         self.settings.refused_schemas.has(request)
     }
 
     /// Records that the service refuses the form of a reply as too complex. Returns `false` for any other error.
-    pub(crate) fn learn_form(&self, error: &LlmError, request: &ModelRequest) -> bool {
-        self.settings.refused_schemas.learn(error, request)
+    pub(crate) fn record_refused_form(&self, error: &LlmError, request: &ModelRequest) -> bool {
+        self.settings.refused_schemas.record(error, request)
     }
 }
 
@@ -162,17 +162,22 @@ fn ends_of_user(messages: &[Arc<Message>]) -> impl Iterator<Item = usize> {
 }
 
 /// Ends the conversation with the additions of this request alone, and always with a user message.
-fn write_end(messages: &[Arc<Message>], rules: &Rules, demand: &Demand, json: &mut JsonWriter<'_>) {
+fn write_end(
+    messages: &[Arc<Message>],
+    rules: &Rules,
+    settings: &RequestSettings,
+    json: &mut JsonWriter<'_>,
+) {
     let position = Position::after(messages);
     if position != Position::User {
         rules.end(position, json);
         rules.begin(position, Position::User, json);
-        if demand.said.is_empty() {
+        if settings.notes.is_empty() {
             write_text([GO_ON], json);
         }
     }
-    for said in &demand.said {
-        write_text([said.as_str()], json);
+    for note in &settings.notes {
+        write_text([note.as_str()], json);
     }
     json.raw("]}]");
 }

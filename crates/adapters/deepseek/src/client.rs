@@ -110,7 +110,7 @@ fn dialect(config: &DeepSeekConfig) -> Dialect {
     // The service treats a trailing assistant message as one to continue, and requires a marker that only its test
     // version supports.
     dialect.trailing_assistant = TrailingAssistant::Prompted;
-    dialect.arguments = Arguments::MadeWhole;
+    dialect.arguments = Arguments::Wrapped;
     dialect.media = config.media_types();
     dialect
 }

@@ -20,8 +20,8 @@ pub(crate) struct RequestShape {
     thinking: Thinking,
     thinks: bool,
     effort: Option<ReasoningEffort>,
-    said_temperature: AtomicBool,
-    said_choice: AtomicBool,
+    warned_about_temperature: AtomicBool,
+    warned_about_choice: AtomicBool,
 }
 
 impl RequestShape {
@@ -30,8 +30,8 @@ impl RequestShape {
             thinking: config.thinking,
             thinks: config.thinking.is_on_for(&config.model),
             effort: config.reasoning_effort,
-            said_temperature: AtomicBool::new(false),
-            said_choice: AtomicBool::new(false),
+            warned_about_temperature: AtomicBool::new(false),
+            warned_about_choice: AtomicBool::new(false),
         }
     }
 
@@ -61,7 +61,7 @@ impl RequestShape {
             request.tool_choice,
             ToolChoice::Required | ToolChoice::Named(_)
         ) && !request.tools.is_empty();
-        if is_forced && self.thinks && !self.said_choice.swap(true, Ordering::Relaxed) {
+        if is_forced && self.thinks && !self.warned_about_choice.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "DeepSeek's models cannot be forced to call a tool while they think: thinking is turned off for such requests"
             );
@@ -72,7 +72,7 @@ impl RequestShape {
     /// Removes the temperature, which the service would ignore silently.
     fn leave_temperature_out(&self, request: &mut ModelRequest) {
         if request.temperature.take().is_some()
-            && !self.said_temperature.swap(true, Ordering::Relaxed)
+            && !self.warned_about_temperature.swap(true, Ordering::Relaxed)
         {
             tracing::warn!(
                 "DeepSeek's models ignore the temperature while they think: it is omitted (set thinking = \"off\" to use it)"

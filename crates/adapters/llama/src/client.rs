@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::config::LlamaConfig;
 use crate::context::Context;
 use crate::count;
-use crate::names::Offered;
+use crate::names::OfferedNames;
 use crate::probe::{self, Probe};
 use crate::server::{RULES, Server};
 use crate::shape::RequestShape;
@@ -145,10 +145,10 @@ impl LlamaClient {
     }
 
     /// Returns the tools of a request if the server changes the spelling of their names, and otherwise none.
-    fn respelled(&self, request: &ModelRequest) -> Offered {
+    fn respelled(&self, request: &ModelRequest) -> OfferedNames {
         match self.server {
-            Server::LmStudio => Offered::new(Arc::clone(&request.tools)),
-            Server::LlamaServer | Server::Ollama | Server::Vllm => Offered::default(),
+            Server::LmStudio => OfferedNames::new(Arc::clone(&request.tools)),
+            Server::LlamaServer | Server::Ollama | Server::Vllm => OfferedNames::default(),
         }
     }
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::questions::{Listed, Modalities, Questions};
+use crate::questions::{ListedModel, Modalities, Questions};
 use crate::server::Server;
 
 /// How long a server may take to answer: a caller is waiting.
@@ -164,7 +164,7 @@ async fn of_list(
         (None, [only]) => Some(only),
         (None, _) => None,
     };
-    Ok(listed.and_then(Listed::context_tokens))
+    Ok(listed.and_then(ListedModel::context_tokens))
 }
 
 /// Returns the context that Ollama has allocated to a loaded model. Ollama does not report it for other models: it

@@ -23,7 +23,7 @@ pub(crate) async fn count(
     match server {
         Server::LlamaServer => ask_llama_server(&questions, request, body).await,
         Server::Vllm => {
-            let counted: Counted = questions.post("tokenize", body).await?;
+            let counted: TokenizeReply = questions.post("tokenize", body).await?;
             Ok(TokenCount::measured(counted.count))
         }
         Server::Ollama | Server::LmStudio => Ok(TokenCount::UNKNOWN),
@@ -105,6 +105,6 @@ struct Tokens {
 
 /// The reply of vLLM's `/tokenize`: the number of tokens. The list of tokens is not read.
 #[derive(Deserialize)]
-struct Counted {
+struct TokenizeReply {
     count: u64,
 }

@@ -10,9 +10,9 @@ use neuraxis_wire::reply::ReplyFilter;
 /// lower case with underscores (<https://lmstudio.ai/docs/developer/api-changelog>, 0.3.23), and does not document that
 /// it converts them back in the model's calls.
 #[derive(Debug, Default)]
-pub(crate) struct Offered(Arc<[ToolSpec]>);
+pub(crate) struct OfferedNames(Arc<[ToolSpec]>);
 
-impl Offered {
+impl OfferedNames {
     pub(crate) const fn new(tools: Arc<[ToolSpec]>) -> Self {
         Self(tools)
     }
@@ -32,7 +32,7 @@ impl Offered {
     }
 }
 
-impl ReplyFilter for Offered {
+impl ReplyFilter for OfferedNames {
     fn push(
         &mut self,
         mut delta: ReplyDelta,
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn a_name_is_restored_only_where_it_can_mean_one_tool() {
         let tools = ["getWeather", "files__read-File", "a_b", "aB", "look"];
-        let offered = Offered::new(tools.map(|name| spec(name).build()).into());
+        let offered = OfferedNames::new(tools.map(|name| spec(name).build()).into());
         for (written, expected) in [
             ("get_weather", "getWeather"),
             ("files_read_file", "files__read-File"),

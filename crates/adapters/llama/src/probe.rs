@@ -6,7 +6,7 @@ use neuraxis_core::{LlmError, LlmErrorKind};
 use neuraxis_wire::{Endpoint, is_plain_line};
 use serde::de::IgnoredAny;
 
-use crate::questions::{Listed, Questions};
+use crate::questions::{ListedModel, Questions};
 use crate::server::Server;
 
 /// The maximum number of a server's models that are listed.
@@ -75,7 +75,7 @@ pub(crate) async fn probe(
         models => models?,
     };
     let mut probe = Probe::new(ServerState::Ready);
-    probe.context_tokens = models.iter().find_map(Listed::context_tokens);
+    probe.context_tokens = models.iter().find_map(ListedModel::context_tokens);
     probe.models = names(models);
     if server == Server::LlamaServer {
         ask_llama_server(&questions, &mut probe).await?;
@@ -111,7 +111,7 @@ async fn accepts_late_system(questions: &Questions<'_>) -> Option<bool> {
 }
 
 /// Returns the names of models; those whose names suggest that they are not chat models come last.
-fn names(models: Vec<Listed>) -> Vec<String> {
+fn names(models: Vec<ListedModel>) -> Vec<String> {
     let names = models.into_iter().map(|model| model.id);
     let mut names: Vec<String> = names
         .filter(|name| is_plain_line(name))

@@ -34,7 +34,7 @@ impl<'a> Questions<'a> {
     }
 
     /// Asks for the list of models at a path.
-    pub(crate) async fn models(&self, path: &str) -> Result<Vec<Listed>, LlmError> {
+    pub(crate) async fn models(&self, path: &str) -> Result<Vec<ListedModel>, LlmError> {
         let list: List = self.get(path).await?;
         Ok(list.data.unwrap_or_default())
     }
@@ -107,12 +107,12 @@ pub(crate) struct TemplateCaps {
 struct List {
     /// Null if there are no models; but a reply without this field does not come from a model server.
     #[serde(deserialize_with = "Option::deserialize")]
-    data: Option<Vec<Listed>>,
+    data: Option<Vec<ListedModel>>,
 }
 
 /// A model in a server's list.
 #[derive(Deserialize)]
-pub(crate) struct Listed {
+pub(crate) struct ListedModel {
     pub(crate) id: String,
     #[serde(default)]
     meta: Option<Meta>,
@@ -141,7 +141,7 @@ impl Props {
     }
 }
 
-impl Listed {
+impl ListedModel {
     pub(crate) fn context_tokens(&self) -> Option<u64> {
         let meta = self.meta.as_ref().and_then(|meta| meta.n_ctx);
         meta.or(self.max_model_len)

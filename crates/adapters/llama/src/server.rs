@@ -38,24 +38,24 @@ impl Server {
         dialect.reasoning_echo = reasoning_echo;
         dialect.late_system = late_system;
         // All of them parse the arguments of earlier calls, and fail if they cannot.
-        dialect.arguments = Arguments::MadeWhole;
+        dialect.arguments = Arguments::Wrapped;
         dialect.trailing_assistant = TrailingAssistant::Prompted;
         match self {
             Self::LlamaServer => {
-                dialect.tool_choices = ToolChoices::Words;
-                dialect.parallel_calls = ParallelCalls::Asked;
+                dialect.tool_choices = ToolChoices::Keywords;
+                dialect.parallel_calls = ParallelCalls::Allowed;
             }
             Self::Ollama => {
                 dialect.tool_choices = ToolChoices::Ignored;
                 dialect.reasoning_field = "reasoning";
             }
             Self::LmStudio => {
-                dialect.tool_choices = ToolChoices::Words;
+                dialect.tool_choices = ToolChoices::Keywords;
                 dialect.reasoning_field = "reasoning";
             }
             Self::Vllm => {
                 dialect.reasoning_field = "reasoning";
-                dialect.parallel_calls = ParallelCalls::Asked;
+                dialect.parallel_calls = ParallelCalls::Allowed;
                 dialect.trailing_assistant = TrailingAssistant::Alone;
             }
         }

@@ -39,7 +39,7 @@ pub(crate) struct RequestShape {
     always: ExtraFields,
     grammar: Option<String>,
     is_llama_server: bool,
-    said_format: AtomicBool,
+    warned_about_format: AtomicBool,
 }
 
 impl RequestShape {
@@ -53,7 +53,7 @@ impl RequestShape {
             always,
             grammar: config.grammar.clone().filter(|_| is_llama_server),
             is_llama_server,
-            said_format: AtomicBool::new(false),
+            warned_about_format: AtomicBool::new(false),
         }
     }
 
@@ -87,7 +87,7 @@ impl RequestShape {
 
     /// Warns, once, that the reply format is left out: a model that is held to a schema cannot call a tool.
     fn leave_format_out(&self) {
-        if !self.said_format.swap(true, Ordering::Relaxed) {
+        if !self.warned_about_format.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "a reply cannot be constrained to a JSON Schema while the model may call tools: the schema is omitted"
             );

@@ -184,7 +184,11 @@ impl OpenAiClient {
         })
     }
 
-    async fn whole(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+    async fn request_whole(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<Reply, LlmError> {
         match &self.protocol {
             Protocol::Responses(client) => client.respond(request, ctx).await,
             Protocol::Chat(client) => {
@@ -194,7 +198,7 @@ impl OpenAiClient {
         }
     }
 
-    async fn streamed(
+    async fn request_stream(
         &self,
         request: &ModelRequest,
         ctx: &CallContext,
@@ -210,12 +214,12 @@ impl OpenAiClient {
 
     /// Streams the answer to a request. If the first item of the stream is an error, returns that error: OpenAI may
     /// also report inside a stream that a request is too large.
-    async fn begun(
+    async fn start_stream(
         &self,
         request: &ModelRequest,
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
-        let mut rest = self.streamed(request, ctx).await?.fuse();
+        let mut rest = self.request_stream(request, ctx).await?.fuse();
         let first = rest.try_next().await?;
         Ok(Box::pin(stream::iter(first.map(Ok)).chain(rest)))
     }
@@ -226,12 +230,12 @@ impl LlmClient for OpenAiClient {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
         if let Some(roomy) = self.with_room(request) {
             // Boxed, because otherwise every pending request would reserve space for this rarely used future.
-            match Box::pin(async move { self.whole(&roomy, ctx).await }).await {
+            match Box::pin(async move { self.request_whole(&roomy, ctx).await }).await {
                 Err(error) if is_too_large(&error) => {}
                 outcome => return outcome,
             }
         }
-        self.whole(request, ctx).await
+        self.request_whole(request, ctx).await
     }
 
     async fn stream_respond(
@@ -241,12 +245,12 @@ impl LlmClient for OpenAiClient {
     ) -> Result<ReplyStream, LlmError> {
         if let Some(roomy) = self.with_room(request) {
             // Boxed for the same reason.
-            match Box::pin(async move { self.begun(&roomy, ctx).await }).await {
+            match Box::pin(async move { self.start_stream(&roomy, ctx).await }).await {
                 Err(error) if is_too_large(&error) => {}
                 outcome => return outcome,
             }
         }
-        self.streamed(request, ctx).await
+        self.request_stream(request, ctx).await
     }
 
     fn info(&self) -> ModelInfo {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Api, OpenAiConfig};
 use crate::model::ModelTraits;
-use crate::responses::{EncryptedReasoning, ResponsesDialect, Store};
+use crate::responses::{EncryptedReasoning, ReplyStorage, ResponsesDialect};
 
 /// The provider's name in records and messages, for every server.
 pub(crate) const PROVIDER: &str = "openai";
@@ -60,12 +60,12 @@ pub(crate) fn responses_dialect_for(config: &OpenAiConfig) -> ResponsesDialect {
     ResponsesDialect {
         late_system: system_role(config, shared.traits.reasons || config.is_first_hand()),
         store: match config.store {
-            true => Store::Kept,
-            false => Store::NotKept,
+            true => ReplyStorage::Stored,
+            false => ReplyStorage::NotStored,
         },
         encrypted_reasoning: match reasons && !config.store {
-            true => EncryptedReasoning::Asked,
-            false => EncryptedReasoning::Unsaid,
+            true => EncryptedReasoning::Requested,
+            false => EncryptedReasoning::NotRequested,
         },
         reasoning_effort: config.reasoning_effort,
         reasoning_summary: config.reasoning_summary,
@@ -117,7 +117,7 @@ pub(crate) fn chat_dialect_for(config: &OpenAiConfig) -> Dialect {
     // message only as the first message. A server that accepts later ones never refuses them, so nothing changes there.
     dialect.late_system = config.late_system.unwrap_or(LateSystem::Auto);
     if config.stream_usage == Some(false) {
-        dialect.stream_usage = StreamUsage::Unsaid;
+        dialect.stream_usage = StreamUsage::NotRequested;
     }
     if let Some(form) = config.reply_form {
         dialect.reply_form = form;
@@ -166,12 +166,12 @@ impl Shared {
             strict_tools: if strict {
                 StrictTools::WherePossible
             } else {
-                StrictTools::Unsaid
+                StrictTools::Unspecified
             },
             parallel_calls: match config.parallel_tool_calls {
-                Some(true) => ParallelCalls::Asked,
-                Some(false) => ParallelCalls::Declined,
-                None => ParallelCalls::Unsaid,
+                Some(true) => ParallelCalls::Allowed,
+                Some(false) => ParallelCalls::Disallowed,
+                None => ParallelCalls::Unspecified,
             },
         }
     }

@@ -12,4 +12,4 @@ mod state;
 
 pub(crate) use self::client::ResponsesClient;
 pub use self::dialect::ReasoningSummary;
-pub(crate) use self::dialect::{EncryptedReasoning, ResponsesDialect, Store};
+pub(crate) use self::dialect::{EncryptedReasoning, ReplyStorage, ResponsesDialect};

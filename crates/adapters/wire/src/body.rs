@@ -44,7 +44,7 @@ pub(crate) struct Body {
     last_piece: Instant,
     /// When the last piece with model output was received, as of the same check.
     last_output: Instant,
-    news: News,
+    arrived: Arrival,
     unchecked: u32,
     /// Wakes the reader no later than the next limit; created when there is first something to wait for.
     alarm: Option<Pin<Box<Sleep>>>,
@@ -59,7 +59,7 @@ pub(crate) struct Body {
 
 /// What has arrived since the last check of the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum News {
+enum Arrival {
     Nothing,
     Piece,
     Output,
@@ -79,7 +79,7 @@ impl Body {
             has_begun: false,
             last_piece: now,
             last_output: now,
-            news: News::Nothing,
+            arrived: Arrival::Nothing,
             unchecked: 0,
             alarm: None,
             cancellation,
@@ -104,8 +104,8 @@ impl Body {
     }
 
     /// Marks the last piece as model output.
-    pub(crate) const fn brought_output(&mut self) {
-        self.news = News::Output;
+    pub(crate) const fn mark_output(&mut self) {
+        self.arrived = Arrival::Output;
     }
 
     /// Replaces the deadline for the whole body.
@@ -135,21 +135,21 @@ impl Body {
                 Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
             };
             if !piece.is_empty() {
-                return Poll::Ready(Some(self.came().map(|()| piece)));
+                return Poll::Ready(Some(self.record_piece().map(|()| piece)));
             }
         }
     }
 
     /// Records the arrival of a piece.
-    fn came(&mut self) -> Result<(), LlmError> {
+    fn record_piece(&mut self) -> Result<(), LlmError> {
         if self.has_begun {
-            if self.news == News::Nothing {
-                self.news = News::Piece;
+            if self.arrived == Arrival::Nothing {
+                self.arrived = Arrival::Piece;
             }
         } else {
             self.has_begun = true;
             // From here on the limits for output apply, and pauses must be shorter.
-            self.news = News::Output;
+            self.arrived = Arrival::Output;
             self.alarm = None;
         }
         self.unchecked += 1;
@@ -159,18 +159,18 @@ impl Body {
         // A body that never pauses must also respect the limits.
         self.unchecked = 0;
         let now = Instant::now();
-        self.take_note_of_news(now);
+        self.note_arrivals(now);
         self.check(now)
     }
 
     /// Waits for the first reason to stop reading.
     fn poll_limits(&mut self, cx: &mut Context<'_>) -> Poll<LlmError> {
-        if self.news != News::Nothing {
+        if self.arrived != Arrival::Nothing {
             self.unchecked = 0;
-            self.take_note_of_news(Instant::now());
+            self.note_arrivals(Instant::now());
         }
         if self.cancellation.is_cancelled() {
-            return Poll::Ready(given_up());
+            return Poll::Ready(cancelled_by_caller());
         }
         let is_known = self
             .reader
@@ -185,7 +185,7 @@ impl Body {
             .cancelled
             .get_or_insert_with(|| Box::pin(self.cancellation.clone().cancelled_owned()));
         if cancelled.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(given_up());
+            return Poll::Ready(cancelled_by_caller());
         }
         loop {
             let (due, _) = self.due();
@@ -206,19 +206,19 @@ impl Body {
         }
     }
 
-    const fn take_note_of_news(&mut self, now: Instant) {
-        if !matches!(self.news, News::Nothing) {
+    const fn note_arrivals(&mut self, now: Instant) {
+        if !matches!(self.arrived, Arrival::Nothing) {
             self.last_piece = now;
         }
-        if matches!(self.news, News::Output) {
+        if matches!(self.arrived, Arrival::Output) {
             self.last_output = now;
         }
-        self.news = News::Nothing;
+        self.arrived = Arrival::Nothing;
     }
 
     fn check(&self, now: Instant) -> Result<(), LlmError> {
         if self.cancellation.is_cancelled() {
-            return Err(given_up());
+            return Err(cancelled_by_caller());
         }
         let (due, complaint) = self.due();
         if now < due {
@@ -267,7 +267,7 @@ impl Body {
 }
 
 /// The error of a call that its caller canceled.
-pub(crate) fn given_up() -> LlmError {
+pub(crate) fn cancelled_by_caller() -> LlmError {
     LlmError::new(LlmErrorKind::Cancelled, "canceled by the caller")
 }
 

@@ -22,7 +22,7 @@ pub(crate) use self::address::cause;
 pub use self::address::{EndpointError, Route};
 use self::answer::HttpReply;
 pub use self::config::{EndpointConfig, KeyHeader, MaxConcurrent};
-use crate::body::{Body, Limits, after, given_up};
+use crate::body::{Body, Limits, after, cancelled_by_caller};
 use crate::errors::ServerErrors;
 use crate::reply::ReplyDecoder;
 use crate::stream::EventStream;
@@ -119,7 +119,7 @@ impl Endpoint {
     /// be set up.
     pub fn new(config: EndpointConfig) -> Result<Self, EndpointError> {
         let base = address::parse(&config.base_url)?;
-        let between = connect::between(&config, &base);
+        let proxy = connect::proxy_in_use(&config, &base);
         Ok(Self {
             client: connect::client(&config, &base)?,
             headers: Headers::new(&connect::headers(&config)?),
@@ -138,7 +138,7 @@ impl Endpoint {
                         .chain(config.headers.into_iter().map(|(_, value)| value))
                         .collect(),
                 )
-                .behind(between),
+                .with_proxy(proxy),
             ),
             base,
         })
@@ -309,7 +309,7 @@ impl Endpoint {
         ctx.begin_wait();
         tokio::select! {
             biased;
-            () = ctx.cancellation.cancelled() => return Err(given_up()),
+            () = ctx.cancellation.cancelled() => return Err(cancelled_by_caller()),
             permit = limit.acquire() => {
                 ctx.end_wait(asked.elapsed());
                 return Ok(permit.ok());
@@ -355,7 +355,7 @@ impl Endpoint {
     ) -> Result<Box<HttpReply>, LlmError> {
         let sent = tokio::select! {
             biased;
-            () = cancellation.cancelled() => return Err(given_up()),
+            () = cancellation.cancelled() => return Err(cancelled_by_caller()),
             sent = tokio::time::timeout(within, self.client.execute(self.request(parts))) => sent,
         };
         let response = match sent {

@@ -35,16 +35,16 @@ pub struct ServerErrors {
     rules: &'static [ErrorRule],
     /// Values that must never be repeated.
     secrets: Vec<Secret>,
-    between: Option<Between>,
+    proxy: Option<ProxyInUse>,
 }
 
 /// A proxy that connects on behalf of this program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Between {
+pub(crate) enum ProxyInUse {
     /// The configured one: scheme, host and port.
-    Proxy(String),
+    Configured(String),
     /// The one from this variable, unless `NO_PROXY` excludes the server.
-    Variable(&'static str),
+    FromVariable(&'static str),
 }
 
 impl ServerErrors {
@@ -59,13 +59,13 @@ impl ServerErrors {
             server: server.into(),
             rules,
             secrets,
-            between: None,
+            proxy: None,
         }
     }
 
-    /// Sets the proxy in between.
-    pub(crate) fn behind(mut self, between: Option<Between>) -> Self {
-        self.between = between;
+    /// Sets the proxy on the way to the server.
+    pub(crate) fn with_proxy(mut self, proxy: Option<ProxyInUse>) -> Self {
+        self.proxy = proxy;
         self
     }
 
@@ -106,9 +106,9 @@ impl ServerErrors {
                 "cannot connect to {server}: {cause}, for the proxy that the environment names (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY); there or in proxy, set an address that begins with http: or https:"
             )
         } else if error.is_connect() || error.is_timeout() {
-            let next = next_step(&cause, self.between.as_ref());
-            let way = match &self.between {
-                Some(Between::Proxy(proxy)) => format!(" through the proxy {proxy}"),
+            let next = next_step(&cause, self.proxy.as_ref());
+            let way = match &self.proxy {
+                Some(ProxyInUse::Configured(proxy)) => format!(" through the proxy {proxy}"),
                 _ => String::new(),
             };
             format!("cannot connect to {server}{way}: {cause}; {next}")
@@ -135,7 +135,7 @@ impl ServerErrors {
 }
 
 /// Returns what to check when a connection failed, by the HTTP client's error.
-fn next_step(cause: &str, between: Option<&Between>) -> Cow<'static, str> {
+fn next_step(cause: &str, proxy: Option<&ProxyInUse>) -> Cow<'static, str> {
     if cause.contains("CaUsedAsEndEntity") {
         return "the server presents a CA certificate as its own: give it one that is not a CA, such as one that openssl \
                 created with `-addext basicConstraints=critical,CA:FALSE`, and name that in ca_file"
@@ -160,11 +160,11 @@ fn next_step(cause: &str, between: Option<&Between>) -> Cow<'static, str> {
     if cause.contains("tunnel") {
         return "the proxy refuses the connection, or cannot connect itself".into();
     }
-    match between {
-        Some(Between::Proxy(_)) => {
+    match proxy {
+        Some(ProxyInUse::Configured(_)) => {
             "check that the proxy runs and that its address is right".into()
         }
-        Some(Between::Variable(name)) => format!(
+        Some(ProxyInUse::FromVariable(name)) => format!(
             "check that the server runs and that base_url is right; check the same for the proxy that {name} names, unless NO_PROXY excludes the server"
         )
         .into(),
@@ -179,9 +179,9 @@ mod tests {
     #[test]
     fn the_next_step_is_about_what_stands_in_the_way() {
         let refused = "Connection refused (os error 111)";
-        let proxy = Between::Proxy("http://proxy:3128".to_owned());
-        let variable = Between::Variable("HTTPS_PROXY");
-        for (cause, between, expected) in [
+        let configured = ProxyInUse::Configured("http://proxy:3128".to_owned());
+        let variable = ProxyInUse::FromVariable("HTTPS_PROXY");
+        for (cause, proxy, expected) in [
             (
                 "invalid peer certificate: certificate expired",
                 None,
@@ -200,7 +200,7 @@ mod tests {
             ),
             ("Too many open files (os error 24)", None, "LimitNOFILE"),
             (refused, None, "base_url is right"),
-            (refused, Some(&proxy), "that the proxy runs"),
+            (refused, Some(&configured), "that the proxy runs"),
             (refused, Some(&variable), "the proxy that HTTPS_PROXY names"),
             (
                 "tunnel error: unsuccessful",
@@ -213,7 +213,7 @@ mod tests {
                 "a password",
             ),
         ] {
-            let next = next_step(cause, between);
+            let next = next_step(cause, proxy);
             assert!(next.contains(expected), "{cause}: {next}");
         }
     }

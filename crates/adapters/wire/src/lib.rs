@@ -150,7 +150,7 @@
 //!         json.raw(r#","lines":["#);
 //!         json.bytes(prefix.bytes());
 //!         json.raw("]}");
-//!         self.prefixes.keep(prefix);
+//!         self.prefixes.store(prefix);
 //!         let words = Words { model: self.model.clone(), shares: Shares::default() };
 //!         self.endpoint.stream(&self.route, body.into(), ctx, || words).await
 //!     }
@@ -162,13 +162,13 @@ mod chat;
 mod endpoint;
 mod environment;
 mod errors;
-mod halves;
 mod models;
 pub mod reply;
 pub mod request;
 mod settings;
 mod sse;
 mod stream;
+mod surrogates;
 mod timeouts;
 
 pub use chat::{

@@ -18,7 +18,7 @@ use neuraxis_core::{
 };
 
 pub use self::content::{
-    check_media, is_from, is_web_address, left_out, result_text, text_of, unsupported,
+    check_media, is_from, is_web_address, omission_note, result_text, text_of, unsupported,
     write_result_media, write_user_content,
 };
 pub(crate) use self::ids::strict_id;

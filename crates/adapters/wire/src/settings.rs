@@ -106,7 +106,7 @@ pub enum Temperature {
 pub enum StrictTools {
     /// The request does not say.
     #[default]
-    Unsaid,
+    Unspecified,
     /// Each tool whose schema allows it is strict; the others are declared not to be.
     WherePossible,
 }
@@ -124,9 +124,9 @@ pub enum PropertyNames {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ParallelCalls {
     /// `parallel_tool_calls` is true.
-    Asked,
+    Allowed,
     /// The request asks for one call at a time.
-    Declined,
+    Disallowed,
     /// The request leaves it to the server's default.
-    Unsaid,
+    Unspecified,
 }

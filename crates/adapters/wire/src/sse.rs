@@ -152,7 +152,7 @@ impl SseDecoder {
             self.name_is_old = false;
         }
         if !self.find_event()? {
-            self.let_go();
+            self.release_piece();
             return Ok(None);
         }
         self.name_is_old = true;
@@ -282,7 +282,7 @@ impl SseDecoder {
 
     /// Releases the piece, which was read to its end: the connection reads the next one into the same memory, unless a
     /// part of it is still referenced.
-    fn let_go(&mut self) {
+    fn release_piece(&mut self) {
         self.keep_data();
         self.chunk = Bytes::new();
         self.at = 0;

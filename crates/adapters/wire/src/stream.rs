@@ -8,10 +8,10 @@ use std::time::Duration;
 use neuraxis_core::{LlmError, LlmErrorKind, ReplyDelta};
 use neuraxis_ports::Stream;
 
-use crate::body::{Body, given_up};
-use crate::halves::Halves;
+use crate::body::{Body, cancelled_by_caller};
 use crate::reply::{EventOutcome, ReplyDecoder};
 use crate::sse::{SseDecoder, SseEvent};
+use crate::surrogates::SurrogateJoiner;
 
 /// How long a connection may take to end after its reply, to be reused.
 const DRAIN_WITHIN: Duration = Duration::from_millis(100);
@@ -22,7 +22,7 @@ pub(crate) struct EventStream<D>(Option<Reading<D>>);
 struct Reading<D> {
     body: Body,
     events: SseDecoder,
-    halves: Halves,
+    surrogates: SurrogateJoiner,
     decoder: D,
     /// Decoded but not returned yet.
     ready: VecDeque<ReplyDelta>,
@@ -41,7 +41,7 @@ impl<D: ReplyDecoder> EventStream<D> {
         Self(Some(Reading {
             body,
             events: SseDecoder::new(),
-            halves: Halves::default(),
+            surrogates: SurrogateJoiner::default(),
             decoder,
             ready: VecDeque::new(),
             phase: Phase::Reading,
@@ -69,7 +69,7 @@ impl<D: ReplyDecoder> Reading<D> {
     fn poll_delta(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ReplyDelta, LlmError>>> {
         loop {
             if !self.ready.is_empty() && self.body.cancellation().is_cancelled() {
-                return Poll::Ready(Some(Err(given_up())));
+                return Poll::Ready(Some(Err(cancelled_by_caller())));
             }
             if let Some(delta) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(delta)));
@@ -103,14 +103,14 @@ impl<D: ReplyDecoder> Reading<D> {
             let Some(event) = self.events.next_event()? else {
                 return Ok(());
             };
-            let data = self.halves.joined(event.data);
+            let data = self.surrogates.join(event.data);
             let event = SseEvent {
                 name: event.name,
                 data: &data,
             };
             let errors = self.body.errors();
             match self.decoder.event(event, &mut self.ready, errors)? {
-                EventOutcome::Output => self.body.brought_output(),
+                EventOutcome::Output => self.body.mark_output(),
                 EventOutcome::Nothing => {}
                 EventOutcome::End => {
                     self.phase = Phase::Draining;

@@ -97,7 +97,7 @@ impl Block {
     }
 
     /// Processes a piece of the block. Skips a piece of an unknown kind.
-    pub(super) fn go_on(
+    pub(super) fn append(
         &mut self,
         raw: &RawValue,
         shares: &mut Shares,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use neuraxis_core::{LlmError, MediaPart, MediaSource, MediaTypes, Part};
 use neuraxis_wire::request::{
-    JsonWriter, hashed_id, is_plain_name, is_web_address, left_out, unsupported,
+    JsonWriter, hashed_id, is_plain_name, is_web_address, omission_note, unsupported,
 };
 
 /// Sent for a user message without any content that could be sent: an empty one is refused.
@@ -20,7 +20,7 @@ pub(super) fn write_user(parts: &[Part], json: &mut JsonWriter<'_>) -> Result<()
         let is_written = match part {
             Part::Text(part) => write_text_unless_blank(&part.text, json),
             Part::Media(part) if !has_form(part) => {
-                write_text([&*left_out(part)], json);
+                write_text([&*omission_note(part)], json);
                 true
             }
             Part::Media(part) => {

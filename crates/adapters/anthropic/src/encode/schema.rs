@@ -45,7 +45,7 @@ impl RefusedSchemas {
     }
 
     /// Records an error that refuses the schema of a request; returns `false` for any other error.
-    pub(super) fn learn(&self, error: &LlmError, request: &ModelRequest) -> bool {
+    pub(super) fn record(&self, error: &LlmError, request: &ModelRequest) -> bool {
         let said = error.message.to_ascii_lowercase();
         let is_refusal = error.kind == LlmErrorKind::BadRequest
             && TOO_MUCH.iter().any(|words| said.contains(words));
@@ -75,15 +75,15 @@ pub(super) fn native_schema(schema: &str) -> Option<String> {
     let Ok(Value::Object(root)) = serde_json::from_str(&strict) else {
         return None;
     };
-    is_taken(&root, false).then_some(strict)
+    is_accepted(&root, false).then_some(strict)
 }
 
 /// Returns whether the service accepts a schema. A definition that refers to another one may be recursive.
-fn is_taken(schema: &Map<String, Value>, is_definition: bool) -> bool {
+fn is_accepted(schema: &Map<String, Value>, is_definition: bool) -> bool {
     let one = |value: &Value, is_definition| {
         value
             .as_object()
-            .is_none_or(|schema| is_taken(schema, is_definition))
+            .is_none_or(|schema| is_accepted(schema, is_definition))
     };
     schema
         .iter()

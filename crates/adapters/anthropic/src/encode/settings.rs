@@ -39,17 +39,17 @@ pub(super) struct Settings {
     can_be_forced: bool,
     one_call_at_a_time: bool,
     pub(super) refused_schemas: RefusedSchemas,
-    said_temperature: AtomicBool,
-    said_choice: AtomicBool,
-    said_budget: AtomicBool,
-    said_left_out: AtomicBool,
+    warned_about_temperature: AtomicBool,
+    warned_about_choice: AtomicBool,
+    warned_about_budget: AtomicBool,
+    warned_about_omissions: AtomicBool,
 }
 
 /// The settings of one request.
 #[derive(Debug)]
-pub(super) struct Demand<'a> {
+pub(super) struct RequestSettings<'a> {
     /// Texts for the model after the conversation, in this request alone.
-    pub(super) said: Vec<String>,
+    pub(super) notes: Vec<String>,
     choice: Option<Choice<'a>>,
     thinking: ThinkingMode,
     max_tokens: u32,
@@ -71,14 +71,14 @@ impl Settings {
         let traits = ModelTraits::of(&config.model);
         let asked = ThinkingMode::of(config);
         let not_thinking = asked.refused_by(traits);
-        let thinking = not_thinking.map_or(asked, |_| ThinkingMode::Unsaid);
+        let thinking = not_thinking.map_or(asked, |_| ThinkingMode::Unspecified);
         let no_effort = "this model does not accept effort: it is omitted";
         let no_effort = (config.effort.is_some() && !traits.takes_effort).then_some(no_effort);
         Self {
             thinking,
             thinks_as_it_sees_fit: match thinking {
                 ThinkingMode::Adaptive => true,
-                ThinkingMode::Unsaid => traits.thinks_unasked,
+                ThinkingMode::Unspecified => traits.thinks_unasked,
                 ThinkingMode::Budget(_) | ThinkingMode::Off => false,
             },
             can_stop_thinking: traits.can_stop_thinking
@@ -96,26 +96,26 @@ impl Settings {
             can_be_forced: config.forced_tool_choice.unwrap_or(traits.can_be_forced),
             one_call_at_a_time: config.parallel_tool_calls == Some(false),
             refused_schemas: RefusedSchemas::default(),
-            said_temperature: AtomicBool::new(false),
-            said_choice: AtomicBool::new(false),
-            said_budget: AtomicBool::new(false),
-            said_left_out: AtomicBool::new(false),
+            warned_about_temperature: AtomicBool::new(false),
+            warned_about_choice: AtomicBool::new(false),
+            warned_about_budget: AtomicBool::new(false),
+            warned_about_omissions: AtomicBool::new(false),
         }
     }
 
     /// Returns the settings of a request, as far as the model accepts them.
-    pub(super) fn demand<'a>(
+    pub(super) fn for_request<'a>(
         &self,
         request: &'a ModelRequest,
         rules: &Rules,
-    ) -> Result<Demand<'a>, LlmError> {
-        if !self.said_left_out.swap(true, Ordering::Relaxed) {
+    ) -> Result<RequestSettings<'a>, LlmError> {
+        if !self.warned_about_omissions.swap(true, Ordering::Relaxed) {
             for left_out in self.left_out.iter().flatten() {
                 tracing::warn!("{left_out}");
             }
         }
-        let mut said = Vec::new();
-        let choice = self.choice(request, &mut said);
+        let mut notes = Vec::new();
+        let choice = self.choice(request, &mut notes);
         let is_forced = matches!(choice, Some(Choice::Any | Choice::Tool(_)));
         let (thinking, max_tokens) = match self.thinking {
             // To the caller, which tool is called matters more than the thinking behind it.
@@ -127,13 +127,13 @@ impl Settings {
             other if self.thinks_as_it_sees_fit => self.as_it_sees_fit(other, request),
             other => (other, self.room(request)),
         };
-        Ok(Demand {
+        Ok(RequestSettings {
             choice,
             thinking,
             max_tokens,
             temperature: self.temperature(request, thinking),
-            schema: self.form_of(request, &mut said)?,
-            said,
+            schema: self.form_of(request, &mut notes)?,
+            notes,
         })
     }
 
@@ -160,7 +160,7 @@ impl Settings {
         if left >= LEAST_BUDGET {
             return (ThinkingMode::Budget(left), answer + left);
         }
-        if !self.said_budget.swap(true, Ordering::Relaxed) {
+        if !self.warned_about_budget.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "this model's output limit leaves no room for thinking next to an answer of {answer} tokens: it does not think"
             );
@@ -189,7 +189,7 @@ impl Settings {
     }
 
     /// Returns the tool choice to send. The definitions are the same for every choice.
-    fn choice<'a>(&self, request: &'a ModelRequest, said: &mut Vec<String>) -> Option<Choice<'a>> {
+    fn choice<'a>(&self, request: &'a ModelRequest, notes: &mut Vec<String>) -> Option<Choice<'a>> {
         if request.tools.is_empty() {
             return None;
         }
@@ -205,10 +205,10 @@ impl Settings {
         if self.can_be_forced {
             return Some(choice);
         }
-        if !self.said_choice.swap(true, Ordering::Relaxed) {
+        if !self.warned_about_choice.swap(true, Ordering::Relaxed) {
             tracing::warn!("this model cannot be forced to call a tool: it is asked to in words");
         }
-        said.push(in_words);
+        notes.push(in_words);
         self.one_call_at_a_time.then_some(Choice::Auto)
     }
 
@@ -218,7 +218,7 @@ impl Settings {
         let Some(reason) = self.no_temperature(thinks) else {
             return Some(asked.clamp(0.0, 1.0));
         };
-        if !self.said_temperature.swap(true, Ordering::Relaxed) {
+        if !self.warned_about_temperature.swap(true, Ordering::Relaxed) {
             tracing::warn!("{reason}: it is omitted");
         }
         None
@@ -241,7 +241,7 @@ impl Settings {
     fn form_of(
         &self,
         request: &ModelRequest,
-        said: &mut Vec<String>,
+        notes: &mut Vec<String>,
     ) -> Result<Option<String>, LlmError> {
         let Some((name, schema)) = schema_of(&request.reply_format) else {
             return Ok(None);
@@ -255,25 +255,25 @@ impl Settings {
             false => native_schema(schema),
         };
         if native.is_none() {
-            said.push(schema_instruction(name, schema));
+            notes.push(schema_instruction(name, schema));
         }
         Ok(native)
     }
 
     /// Writes the settings of a request, as fields at the end of its body.
-    pub(super) fn write(&self, demand: &Demand<'_>, json: &mut JsonWriter<'_>) {
-        if let Some(choice) = demand.choice {
+    pub(super) fn write(&self, settings: &RequestSettings<'_>, json: &mut JsonWriter<'_>) {
+        if let Some(choice) = settings.choice {
             self.write_choice(choice, json);
         }
         json.raw(r#","max_tokens":"#);
-        json.raw(&demand.max_tokens.to_string());
-        if let Some(temperature) = demand.temperature {
+        json.raw(&settings.max_tokens.to_string());
+        if let Some(temperature) = settings.temperature {
             json.raw(r#","temperature":"#);
             json.raw(&temperature.to_string());
         }
-        self.write_thinking(demand.thinking, json);
+        self.write_thinking(settings.thinking, json);
         let effort = self.effort.map(Effort::as_str);
-        if effort.is_none() && demand.schema.is_none() {
+        if effort.is_none() && settings.schema.is_none() {
             return;
         }
         json.raw(r#","output_config":{"#);
@@ -281,7 +281,7 @@ impl Settings {
             json.raw(r#""effort":"#);
             json.string(effort);
         }
-        if let Some(schema) = &demand.schema {
+        if let Some(schema) = &settings.schema {
             json.raw(if effort.is_some() { "," } else { "" });
             json.raw(r#""format":{"type":"json_schema","schema":"#);
             json.raw(schema);
@@ -310,7 +310,7 @@ impl Settings {
 
     fn write_thinking(&self, thinking: ThinkingMode, json: &mut JsonWriter<'_>) {
         match thinking {
-            ThinkingMode::Unsaid => return,
+            ThinkingMode::Unspecified => return,
             ThinkingMode::Off => {
                 json.raw(r#","thinking":{"type":"disabled"}"#);
                 return;

@@ -62,10 +62,11 @@ impl ResponsesClient {
             let body = self.encoder.body(request, Delivery::Whole)?;
             match self.endpoint.ask(&self.route, body, ctx).await {
                 Ok(answer) => break answer,
-                Err(error) => self.learn(error, request)?,
+                Err(error) => self.record_refusal(error, request)?,
             }
         };
-        self.output(request).whole(&answer, self.endpoint.errors())
+        self.output(request)
+            .decode_whole(&answer, self.endpoint.errors())
     }
 
     /// Streams the answer to a request.
@@ -84,14 +85,14 @@ impl ResponsesClient {
             let stream = self.endpoint.stream(&self.route, body, ctx, output);
             match stream.await {
                 Ok(stream) => break Ok(stream),
-                Err(error) => self.learn(error, request)?,
+                Err(error) => self.record_refusal(error, request)?,
             }
         }
     }
 
-    fn learn(&self, error: LlmError, request: &ModelRequest) -> Result<(), LlmError> {
+    fn record_refusal(&self, error: LlmError, request: &ModelRequest) -> Result<(), LlmError> {
         let error = without_reply(error, request.max_output_tokens);
-        self.encoder.learn(error, request)
+        self.encoder.record_refusal(error, request)
     }
 
     fn output(&self, request: &ModelRequest) -> Output {

@@ -12,7 +12,7 @@ pub(crate) struct ResponsesDialect {
     /// The role of a system message that is not the first message. The first one becomes the instructions.
     pub(crate) late_system: SystemRole,
     /// Whether the server stores the replies.
-    pub(crate) store: Store,
+    pub(crate) store: ReplyStorage,
     /// Whether reasoning is requested in a form that can be sent back.
     pub(crate) encrypted_reasoning: EncryptedReasoning,
     /// How much the model should think, if that is set.
@@ -33,20 +33,20 @@ pub(crate) struct ResponsesDialect {
 
 /// Whether the server stores the replies, which it does by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Store {
+pub(crate) enum ReplyStorage {
     /// The server stores them, and knows their items by their ids.
-    Kept,
+    Stored,
     /// The server does not store them: an item sent without its content is unknown to it.
-    NotKept,
+    NotStored,
 }
 
 /// Whether reasoning is requested in a form that can be sent back to a server that stores nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum EncryptedReasoning {
     /// The request includes `reasoning.encrypted_content`.
-    Asked,
+    Requested,
     /// Not requested: the model does not reason, or the server does not support the field.
-    Unsaid,
+    NotRequested,
 }
 
 /// How a model summarizes its reasoning.

@@ -14,7 +14,7 @@ use neuraxis_wire::request::{
 use neuraxis_wire::{ParallelCalls, PropertyNames, ReasoningEffort, Temperature};
 
 use self::item::{Rules, has_form};
-use super::dialect::{EncryptedReasoning, ReasoningSummary, ResponsesDialect, Store};
+use super::dialect::{EncryptedReasoning, ReasoningSummary, ReplyStorage, ResponsesDialect};
 
 /// The lowest limit on a reply's tokens that the service accepts.
 const FEWEST_TOKENS: u32 = 16;
@@ -86,7 +86,7 @@ impl Encoder {
         }
         json.bytes(encoded);
         json.raw("]");
-        self.prefixes.keep(prefix);
+        self.prefixes.store(prefix);
         self.write_tools(&mut json, request, &tools);
         self.write_settings(&mut json, request);
         self.write_reasoning(&mut json);
@@ -103,8 +103,12 @@ impl Encoder {
     }
 
     /// Notes that the service refused the reasoning in a request; returns any other error.
-    pub(super) fn learn(&self, error: LlmError, request: &ModelRequest) -> Result<(), LlmError> {
-        self.refused.learn(error, request.messages.messages())
+    pub(super) fn record_refusal(
+        &self,
+        error: LlmError,
+        request: &ModelRequest,
+    ) -> Result<(), LlmError> {
+        self.refused.record(error, request.messages.messages())
     }
 
     fn write_tools(&self, json: &mut JsonWriter<'_>, request: &ModelRequest, tools: &Bytes) {
@@ -124,16 +128,16 @@ impl Encoder {
             }
         }
         match self.dialect.parallel_calls {
-            ParallelCalls::Asked => json.raw(r#","parallel_tool_calls":true"#),
-            ParallelCalls::Declined => json.raw(r#","parallel_tool_calls":false"#),
-            ParallelCalls::Unsaid => {}
+            ParallelCalls::Allowed => json.raw(r#","parallel_tool_calls":true"#),
+            ParallelCalls::Disallowed => json.raw(r#","parallel_tool_calls":false"#),
+            ParallelCalls::Unspecified => {}
         }
     }
 
     fn write_settings(&self, json: &mut JsonWriter<'_>, request: &ModelRequest) {
         json.raw(match self.dialect.store {
-            Store::Kept => r#","store":true"#,
-            Store::NotKept => r#","store":false"#,
+            ReplyStorage::Stored => r#","store":true"#,
+            ReplyStorage::NotStored => r#","store":false"#,
         });
         if let Some(most) = request.max_output_tokens {
             json.raw(r#","max_output_tokens":"#);
@@ -178,7 +182,7 @@ impl Encoder {
             }
             json.raw("}");
         }
-        if self.dialect.encrypted_reasoning == EncryptedReasoning::Asked {
+        if self.dialect.encrypted_reasoning == EncryptedReasoning::Requested {
             json.raw(r#","include":["reasoning.encrypted_content"]"#);
         }
     }

@@ -68,7 +68,11 @@ impl Output {
 
     /// Decodes a response that arrives whole. It is handled like the event that ends a stream, so both give the same
     /// result.
-    pub(super) fn whole(mut self, body: &[u8], errors: &ServerErrors) -> Result<Reply, LlmError> {
+    pub(super) fn decode_whole(
+        mut self,
+        body: &[u8],
+        errors: &ServerErrors,
+    ) -> Result<Reply, LlmError> {
         let text = std::str::from_utf8(body).map_err(|_| invalid("the reply is not UTF-8"))?;
         let mut deltas = VecDeque::new();
         self.end(text, None, &mut deltas, errors)
@@ -76,7 +80,7 @@ impl Output {
         assemble(deltas)
     }
 
-    fn take(
+    fn process_event(
         &mut self,
         event: &SseEvent<'_>,
         out: &mut VecDeque<ReplyDelta>,
@@ -89,18 +93,18 @@ impl Output {
         match &*kind {
             "response.output_item.added" => self.begin(at, json.item, out)?,
             "response.output_item.done" => self.finish(at, json.item, out)?,
-            "response.output_text.delta" => self.go_on(at, Section::Text, delta, out)?,
-            "response.refusal.delta" => self.go_on(at, Section::Refusal, delta, out)?,
+            "response.output_text.delta" => self.continue_item(at, Section::Text, delta, out)?,
+            "response.refusal.delta" => self.continue_item(at, Section::Refusal, delta, out)?,
             "response.reasoning_summary_text.delta" => {
                 let section = Section::Summary(json.summary_index.unwrap_or(0));
-                self.go_on(at, section, delta, out)?;
+                self.continue_item(at, section, delta, out)?;
             }
             "response.reasoning_text.delta" => {
                 let section = Section::Thought(json.content_index.unwrap_or(0));
-                self.go_on(at, section, delta, out)?;
+                self.continue_item(at, section, delta, out)?;
             }
             "response.function_call_arguments.delta" => {
-                self.go_on(at, Section::Arguments, delta, out)?;
+                self.continue_item(at, Section::Arguments, delta, out)?;
             }
             "response.completed"
             | "response.incomplete"
@@ -133,7 +137,7 @@ impl Output {
         let item = item.ok_or_else(|| invalid("an item event has no item"))?;
         let after = self.last_reasoning();
         // Each item stores the id of the reasoning before it.
-        self.grow(item.get().len() + after.as_deref().map_or(0, str::len))?;
+        self.count_bytes(item.get().len() + after.as_deref().map_or(0, str::len))?;
         let at = at.unwrap_or(self.items.len());
         if at < self.items.len() {
             return Err(invalid(format!("item {at} of the reply begins twice")));
@@ -164,7 +168,7 @@ impl Output {
     }
 
     /// Adds a piece to an item.
-    fn go_on(
+    fn continue_item(
         &mut self,
         at: Option<usize>,
         section: Section,
@@ -173,14 +177,14 @@ impl Output {
     ) -> Result<(), LlmError> {
         let delta = delta.ok_or_else(|| invalid("a delta event has no delta"))?;
         let Text(piece) = parse(delta.get())?;
-        self.grow(piece.len())?;
+        self.count_bytes(piece.len())?;
         let at = at.unwrap_or(self.items.len().saturating_sub(1));
         let item = self.items.get_mut(at).ok_or_else(|| {
             invalid(format!(
                 "a delta refers to item {at} of the reply, which has not begun"
             ))
         })?;
-        item.go_on(section, &piece, &mut self.shares, out)
+        item.append(section, &piece, &mut self.shares, out)
     }
 
     /// Processes a completed item.
@@ -198,7 +202,7 @@ impl Output {
             self.begin(Some(at), item, out)?;
         }
         let raw = item.ok_or_else(|| invalid("an item event has no item"))?;
-        self.grow(raw.get().len())?;
+        self.count_bytes(raw.get().len())?;
         let origin = Origin {
             server: &self.server,
             model: &self.asked,
@@ -283,7 +287,7 @@ impl Output {
         counts.unwrap_or_default().usage(self.shares)
     }
 
-    fn grow(&mut self, bytes: usize) -> Result<(), LlmError> {
+    fn count_bytes(&mut self, bytes: usize) -> Result<(), LlmError> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > MAX_BYTES {
             return Err(invalid(format!(
@@ -303,7 +307,7 @@ impl ReplyDecoder for Output {
     ) -> Result<EventOutcome, LlmError> {
         match event.data {
             "" | DONE => Ok(EventOutcome::Nothing),
-            _ => self.take(&event, out, errors),
+            _ => self.process_event(&event, out, errors),
         }
     }
 

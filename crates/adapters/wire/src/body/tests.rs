@@ -87,7 +87,7 @@ async fn read(mut body: Body) -> (LlmError, Duration) {
     let started = Instant::now();
     loop {
         match body.next().await.expect("the body never ends") {
-            Ok(piece) if piece.as_ref() == b"output" => body.brought_output(),
+            Ok(piece) if piece.as_ref() == b"output" => body.mark_output(),
             Ok(_) => {}
             Err(error) => return (error, started.elapsed()),
         }
@@ -154,7 +154,7 @@ async fn a_reader_that_takes_its_time_is_not_held_against_the_server() {
     let mut body = body(pieces, limits(), &CancellationToken::new());
     for _ in 0..5 {
         assert!(body.next().await.unwrap().is_ok());
-        body.brought_output();
+        body.mark_output();
         tokio::time::advance(100 * SECOND).await;
     }
 }

@@ -16,12 +16,12 @@ use crate::chat::chunk::{Choice, Chunk, Content, ContentPart, Delta, Timings, Us
 use crate::chat::state::Origin;
 use crate::chat::usage::usage;
 use crate::errors::ServerErrors;
-use crate::halves::Halves;
 use crate::reply::{
     EventOutcome, ReplyDecoder, ReplyFilter, Shares, Text, assemble, clean, invalid, parse,
     set_model_name,
 };
 use crate::sse::SseEvent;
+use crate::surrogates::SurrogateJoiner;
 
 /// The data of the event that ends a stream.
 const DONE: &str = "[DONE]";
@@ -36,7 +36,7 @@ pub(super) struct Blocks {
     model: ModelRef,
     /// The server and model that were asked.
     origin: Origin,
-    model_was_said: bool,
+    model_is_named: bool,
     next: BlockIndex,
     reasoning: Option<BlockIndex>,
     text: Option<BlockIndex>,
@@ -59,7 +59,7 @@ impl Blocks {
         Self {
             model,
             origin,
-            model_was_said: false,
+            model_is_named: false,
             next: BlockIndex(0),
             reasoning: None,
             text: None,
@@ -75,7 +75,7 @@ impl Blocks {
     }
 
     /// Decodes a whole reply. It is processed like a stream of one chunk, so both give the same result.
-    pub(super) fn whole(
+    pub(super) fn decode_whole(
         mut self,
         body: &[u8],
         errors: &ServerErrors,
@@ -83,8 +83,8 @@ impl Blocks {
     ) -> Result<Reply, LlmError> {
         let text = std::str::from_utf8(body).map_err(|_| invalid("the reply is not UTF-8"))?;
         let mut deltas = VecDeque::new();
-        let text = Halves::default().joined(text);
-        self.take(&text, &mut deltas, errors)
+        let text = SurrogateJoiner::default().join(text);
+        self.process_chunk(&text, &mut deltas, errors)
             .and_then(|_| self.end(&mut deltas))
             .and_then(|()| filter_all(&mut filter, &mut deltas))
             .map_err(|error| self.with_usage(error))?;
@@ -92,14 +92,14 @@ impl Blocks {
     }
 
     /// Processes a chunk, or a whole reply.
-    fn take(
+    fn process_chunk(
         &mut self,
         json: &str,
         out: &mut VecDeque<ReplyDelta>,
         errors: &ServerErrors,
     ) -> Result<EventOutcome, LlmError> {
         let mut chunk: Chunk<'_> = parse(json)?;
-        if let Some(error) = told_error(chunk.error, errors) {
+        if let Some(error) = reported_error(chunk.error, errors) {
             return Err(error);
         }
         let has_counts = chunk.usage.is_some() || chunk.timings.is_some();
@@ -110,7 +110,7 @@ impl Blocks {
         self.name_model(chunk.model);
         match chunk.choices {
             Some(choices) => match choices.0 {
-                Some(choice) => self.take_choice(choice, out, errors),
+                Some(choice) => self.process_choice(choice, out, errors),
                 None => Ok(EventOutcome::Nothing),
             },
             None if has_counts => Ok(EventOutcome::Nothing),
@@ -165,15 +165,15 @@ impl Blocks {
     }
 
     fn name_model(&mut self, said: Option<Text<'_>>) {
-        if self.model_was_said {
+        if self.model_is_named {
             return;
         }
         let Some(name) = Text::of(said) else { return };
-        self.model_was_said = true;
+        self.model_is_named = true;
         set_model_name(&mut self.model, &name);
     }
 
-    fn take_choice(
+    fn process_choice(
         &mut self,
         choice: Choice<'_>,
         out: &mut VecDeque<ReplyDelta>,
@@ -181,13 +181,13 @@ impl Blocks {
     ) -> Result<EventOutcome, LlmError> {
         let before = out.len();
         if let Some(delta) = choice.delta {
-            self.take_delta(delta, out)?;
+            self.process_delta(delta, out)?;
             self.has_pieces |= out.len() > before;
         }
         if let Some(message) = choice.message
             && !self.has_pieces
         {
-            self.take_delta(*message, out)?;
+            self.process_delta(*message, out)?;
         }
         // State for the server may follow the finish: it is not model output.
         let is_said = |delta: &ReplyDelta| !matches!(delta, ReplyDelta::State { .. });
@@ -201,7 +201,7 @@ impl Blocks {
         };
         if let Some(reason) = Text::of(choice.finish_reason) {
             if GAVE_UP_REASONS.contains(&&*reason) {
-                if let Some(error) = told_error(choice.error, errors) {
+                if let Some(error) = reported_error(choice.error, errors) {
                     return Err(error);
                 }
                 self.was_given_up = true;
@@ -216,45 +216,45 @@ impl Blocks {
         Ok(brought)
     }
 
-    fn take_delta(
+    fn process_delta(
         &mut self,
         delta: Delta<'_>,
         out: &mut VecDeque<ReplyDelta>,
     ) -> Result<(), LlmError> {
         let reasoning = Text::of(delta.reasoning_content).or_else(|| Text::of(delta.reasoning));
-        self.take_reasoning(reasoning, out);
+        self.emit_reasoning(reasoning, out);
         match delta.content {
-            Some(Content::Text(text)) => self.take_text(Text::of(Some(text)), out),
+            Some(Content::Text(text)) => self.emit_text(Text::of(Some(text)), out),
             Some(Content::Parts(parts)) => {
                 for part in parts {
-                    self.take_part(part, out);
+                    self.process_part(part, out);
                 }
             }
             None => {}
         }
         let refusal = Text::of(delta.refusal);
         self.refused |= refusal.is_some();
-        self.take_text(refusal, out);
+        self.emit_text(refusal, out);
         for call in delta.tool_calls.unwrap_or_default() {
-            self.take_call(call, out)?;
+            self.process_call(call, out)?;
         }
         Ok(())
     }
 
-    fn take_part(&mut self, part: ContentPart<'_>, out: &mut VecDeque<ReplyDelta>) {
+    fn process_part(&mut self, part: ContentPart<'_>, out: &mut VecDeque<ReplyDelta>) {
         match part.thinking {
-            Some(Content::Text(thought)) => self.take_reasoning(Text::of(Some(thought)), out),
+            Some(Content::Text(thought)) => self.emit_reasoning(Text::of(Some(thought)), out),
             Some(Content::Parts(thoughts)) => {
                 for thought in thoughts {
-                    self.take_reasoning(Text::of(thought.text), out);
+                    self.emit_reasoning(Text::of(thought.text), out);
                 }
             }
             None => {}
         }
-        self.take_text(Text::of(part.text), out);
+        self.emit_text(Text::of(part.text), out);
     }
 
-    fn take_reasoning(&mut self, text: Option<Cow<'_, str>>, out: &mut VecDeque<ReplyDelta>) {
+    fn emit_reasoning(&mut self, text: Option<Cow<'_, str>>, out: &mut VecDeque<ReplyDelta>) {
         if let Some(text) = text {
             self.shares.reasoning += text.len();
             let block = block_number(&mut self.reasoning, &mut self.next);
@@ -263,7 +263,7 @@ impl Blocks {
         }
     }
 
-    fn take_text(&mut self, text: Option<Cow<'_, str>>, out: &mut VecDeque<ReplyDelta>) {
+    fn emit_text(&mut self, text: Option<Cow<'_, str>>, out: &mut VecDeque<ReplyDelta>) {
         if let Some(text) = text {
             self.shares.text += text.len();
             let block = block_number(&mut self.text, &mut self.next);
@@ -283,7 +283,7 @@ impl ReplyDecoder for Blocks {
         match event.data {
             "" => Ok(EventOutcome::Nothing),
             DONE => self.end(out).map(|()| EventOutcome::End),
-            json => self.take(json, out, errors),
+            json => self.process_chunk(json, out, errors),
         }
     }
 
@@ -319,11 +319,11 @@ fn block_number(block: &mut Option<BlockIndex>, next: &mut BlockIndex) -> BlockI
 }
 
 /// Returns the error reported in a field; some servers send a field that reports none.
-fn told_error(field: Option<&RawValue>, errors: &ServerErrors) -> Option<LlmError> {
-    let told = field
+fn reported_error(field: Option<&RawValue>, errors: &ServerErrors) -> Option<LlmError> {
+    let error = field
         .map(RawValue::get)
-        .filter(|told| !matches!(*told, "false" | "\"\"" | "{}"))?;
-    let error = serde_json::from_str::<Value>(told).unwrap_or_default();
+        .filter(|error| !matches!(*error, "false" | "\"\"" | "{}"))?;
+    let error = serde_json::from_str::<Value>(error).unwrap_or_default();
     Some(errors.of_json(&error))
 }
 

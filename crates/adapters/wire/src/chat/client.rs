@@ -147,9 +147,11 @@ impl ChatClient {
             let body = extra.join(self.encoder.body(request, Delivery::Whole)?);
             match self.endpoint.ask(&self.route, body, ctx).await {
                 Ok(answer) => {
-                    return self.blocks().whole(&answer, self.endpoint.errors(), filter);
+                    return self
+                        .blocks()
+                        .decode_whole(&answer, self.endpoint.errors(), filter);
                 }
-                Err(error) => self.learn(error, request, Delivery::Whole, sent)?,
+                Err(error) => self.adapt_to_refusal(error, request, Delivery::Whole, sent)?,
             }
         }
     }
@@ -188,7 +190,7 @@ impl ChatClient {
                     let decoder = Filtered::new(self.blocks(), filter);
                     return Ok(Box::pin(EventStream::new(events, decoder)));
                 }
-                Err(error) => self.learn(error, request, Delivery::Streamed, sent)?,
+                Err(error) => self.adapt_to_refusal(error, request, Delivery::Streamed, sent)?,
             }
         }
     }
@@ -209,7 +211,7 @@ impl ChatClient {
     /// Adapts to a server that refuses something that can be expressed differently: the order of roles in a request,
     /// the ids of calls, calls without its signature, the option for a stream's usage, images in earlier messages,
     /// optional tools. Returns any other error unchanged, and also a second refusal of the same thing.
-    fn learn(
+    fn adapt_to_refusal(
         &self,
         error: LlmError,
         request: &ModelRequest,
@@ -228,7 +230,7 @@ impl ChatClient {
         let change = if !is_refusal {
             return Err(error);
         } else if NO_TURN.iter().any(|words| said.contains(words))
-            && encoder.take_turns(request, sent)
+            && encoder.alternate_roles(request, sent)
         {
             "this order of roles; from now on, user and assistant alternate"
         } else if NO_SYSTEM.iter().any(|words| said.contains(words))
@@ -236,21 +238,21 @@ impl ChatClient {
         {
             "system messages after the first; from now on, they are sent as user messages"
         } else if NO_ID.iter().any(|words| said.contains(words))
-            && encoder.make_ids_strict(request, sent)
+            && encoder.use_strict_ids(request, sent)
         {
             "the id of a call; from now on, ids have nine letters and digits"
         } else if said.contains(NO_SIGNATURE) && encoder.sign_calls(request, sent) {
             "calls that it did not sign; from now on, they have a placeholder for the signature"
-        } else if said.contains(NO_USAGE) && encoder.leave_usage_unsaid(delivery, sent) {
+        } else if said.contains(NO_USAGE) && encoder.stop_requesting_usage(delivery, sent) {
             "to report the usage of a stream; from now on, it is not asked to"
         } else if NO_MEDIA.iter().any(|words| said.contains(words))
-            && encoder.leave_media_out(request, sent)
+            && encoder.omit_media(request, sent)
         {
             "images, sounds and files; from now on, they are omitted from earlier messages"
         } else if NO_TOOLS.iter().any(|words| said.contains(words))
             // A server that refuses several calls at once accepts one.
             && !said.contains("parallel")
-            && encoder.offer_no_tools(request, sent)
+            && encoder.stop_offering_tools(request, sent)
         {
             // This changes more than the form: the caller gets a less capable answer.
             tracing::warn!(

@@ -63,17 +63,17 @@ impl Dialect {
             max_tokens_field: "max_completion_tokens",
             reasoning_field: "reasoning_content",
             reasoning_echo: ReasoningEcho::Never,
-            missing_reasoning: MissingReasoning::LeftOut,
+            missing_reasoning: MissingReasoning::Omitted,
             tool_choices: ToolChoices::All,
-            parallel_calls: ParallelCalls::Unsaid,
+            parallel_calls: ParallelCalls::Unspecified,
             late_system: LateSystem::System,
             trailing_assistant: TrailingAssistant::Alone,
             arguments: Arguments::AsWritten,
             system_role: SystemRole::System,
-            strict_tools: StrictTools::Unsaid,
+            strict_tools: StrictTools::Unspecified,
             reply_form: ReplyForm::JsonSchema,
             temperature: Temperature::Sent,
-            stream_usage: StreamUsage::Asked,
+            stream_usage: StreamUsage::Requested,
             reasoning_effort: None,
             tools_and_reasoning: ToolsAndReasoning::Together,
             service_tier: None,
@@ -99,9 +99,9 @@ pub enum ReplyForm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StreamUsage {
     /// By `stream_options.include_usage`: the last chunk has the token counts.
-    Asked,
+    Requested,
     /// No: the server does not know the option.
-    Unsaid,
+    NotRequested,
 }
 
 /// Whether a model accepts tools while it reasons.
@@ -130,7 +130,7 @@ pub enum ReasoningEcho {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MissingReasoning {
     /// Nothing.
-    LeftOut,
+    Omitted,
     /// An empty string: the server refuses a reply without the field.
     Empty,
 }
@@ -141,7 +141,7 @@ pub enum ToolChoices {
     /// `auto`, `none`, `required`, and a tool by its name.
     All,
     /// `auto`, `none` and `required`. To name a tool, the request offers only that tool and requires a call.
-    Words,
+    Keywords,
     /// None: if no call is wanted, no tool is offered.
     Ignored,
 }
@@ -173,5 +173,5 @@ pub enum Arguments {
     /// What the model wrote.
     AsWritten,
     /// An object that contains what the model wrote: the server refuses anything else.
-    MadeWhole,
+    Wrapped,
 }

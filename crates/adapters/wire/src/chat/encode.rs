@@ -144,7 +144,7 @@ impl Encoder {
             json.raw("}");
         }
         json.raw("]");
-        self.prefixes.keep(prefix);
+        self.prefixes.store(prefix);
         self.write_tools(&mut json, &offer, &tools);
         self.write_settings(&mut json, request, effort, delivery);
         self.write_reply_form(&mut json, request)?;
@@ -189,7 +189,7 @@ impl Encoder {
 
     /// Makes user and assistant alternate from now on. Returns `false` if that changes nothing for this request as it
     /// was sent.
-    pub(super) fn take_turns(&self, request: &ModelRequest, sent: Refused) -> bool {
+    pub(super) fn alternate_roles(&self, request: &ModelRequest, sent: Refused) -> bool {
         let messages = request.messages.messages();
         let is_late = self.avoid_late_system(request, sent);
         let speaks_twice = messages.iter().enumerate().any(|(index, message)| {
@@ -204,7 +204,7 @@ impl Encoder {
 
     /// Gives calls ids of nine letters and digits from now on. Returns `false` if that changes nothing for this request
     /// as it was sent.
-    pub(super) fn make_ids_strict(&self, request: &ModelRequest, sent: Refused) -> bool {
+    pub(super) fn use_strict_ids(&self, request: &ModelRequest, sent: Refused) -> bool {
         let names_call = |message: &Arc<Message>| matches!(**message, Message::Tool(_));
         let changes = request.messages.messages().iter().any(names_call) && !sent.free_ids;
         self.note(changes, |refused| &mut refused.free_ids)
@@ -221,16 +221,16 @@ impl Encoder {
     }
 
     /// Stops requesting the usage of streams. Returns `false` if this request, as it was sent, did not ask for it.
-    pub(super) fn leave_usage_unsaid(&self, delivery: Delivery, sent: Refused) -> bool {
+    pub(super) fn stop_requesting_usage(&self, delivery: Delivery, sent: Refused) -> bool {
         let changes = delivery == Delivery::Streamed
-            && self.dialect.stream_usage == StreamUsage::Asked
+            && self.dialect.stream_usage == StreamUsage::Requested
             && !sent.stream_usage;
         self.note(changes, |refused| &mut refused.stream_usage)
     }
 
     /// Omits images, sounds and files from now on. Returns `false` if that changes nothing for this request as it was
     /// sent. Media that the model has not answered yet are not omitted: [`body`](Self::body) fails with them.
-    pub(super) fn leave_media_out(&self, request: &ModelRequest, sent: Refused) -> bool {
+    pub(super) fn omit_media(&self, request: &ModelRequest, sent: Refused) -> bool {
         let mut messages = request.messages.messages().iter();
         let changes = messages.any(|message| message.media().next().is_some()) && !sent.media;
         self.note(changes, |refused| &mut refused.media)
@@ -238,8 +238,8 @@ impl Encoder {
 
     /// Stops offering tools, unless a call is required. Returns `false` if that changes nothing for this request as it
     /// was sent.
-    pub(super) fn offer_no_tools(&self, request: &ModelRequest, sent: Refused) -> bool {
-        let changes = !request.tools.is_empty() && may_go_without(request) && !sent.tools;
+    pub(super) fn stop_offering_tools(&self, request: &ModelRequest, sent: Refused) -> bool {
+        let changes = !request.tools.is_empty() && may_answer_without_tools(request) && !sent.tools;
         self.note(changes, |refused| &mut refused.tools)
     }
 
@@ -280,7 +280,7 @@ impl Encoder {
     fn offer<'a>(&self, request: &'a ModelRequest) -> Result<SentTools<'a>, LlmError> {
         let tools = &request.tools;
         check_named_tool(request)?;
-        if tools.is_empty() || (self.refused().tools && may_go_without(request)) {
+        if tools.is_empty() || (self.refused().tools && may_answer_without_tools(request)) {
             return Ok(SentTools::Nothing);
         }
         Ok(match (&request.tool_choice, self.dialect.tool_choices) {
@@ -316,9 +316,9 @@ impl Encoder {
             }
         }
         match self.dialect.parallel_calls {
-            ParallelCalls::Asked => json.raw(r#","parallel_tool_calls":true"#),
-            ParallelCalls::Declined => json.raw(r#","parallel_tool_calls":false"#),
-            ParallelCalls::Unsaid => {}
+            ParallelCalls::Allowed => json.raw(r#","parallel_tool_calls":true"#),
+            ParallelCalls::Disallowed => json.raw(r#","parallel_tool_calls":false"#),
+            ParallelCalls::Unspecified => {}
         }
     }
 
@@ -370,7 +370,7 @@ impl Encoder {
         }
         if delivery == Delivery::Streamed {
             json.raw(r#","stream":true"#);
-            if self.dialect.stream_usage == StreamUsage::Asked && !self.refused().stream_usage {
+            if self.dialect.stream_usage == StreamUsage::Requested && !self.refused().stream_usage {
                 json.raw(r#","stream_options":{"include_usage":true}"#);
             }
         }
@@ -398,7 +398,7 @@ impl Encoder {
 }
 
 /// Returns whether a request leaves it to the model whether to call a tool.
-const fn may_go_without(request: &ModelRequest) -> bool {
+const fn may_answer_without_tools(request: &ModelRequest) -> bool {
     matches!(request.tool_choice, ToolChoice::Auto | ToolChoice::None)
 }
 

@@ -10,7 +10,7 @@ use reqwest::{ClientBuilder, Proxy, Url};
 
 use super::address::{self, EndpointError, cause, is_loopback};
 use super::config::{EndpointConfig, KeyHeader};
-use crate::errors::Between;
+use crate::errors::ProxyInUse;
 
 /// The maximum size of a certificate file in bytes.
 #[cfg(feature = "tls")]
@@ -57,16 +57,16 @@ fn unprepared(cause: String) -> String {
 }
 
 /// Returns which proxy connects to a server, as far as this can be determined.
-pub(super) fn between(config: &EndpointConfig, base: &Url) -> Option<Between> {
+pub(super) fn proxy_in_use(config: &EndpointConfig, base: &Url) -> Option<ProxyInUse> {
     match &config.proxy {
         Some(proxy) => {
             let url = Url::parse(proxy.trim()).ok()?;
-            Some(Between::Proxy(address::name(&url)))
+            Some(ProxyInUse::Configured(address::name(&url)))
         }
         None if is_loopback(base) => None,
         None => {
             let named = variable_of_proxy(base.scheme(), |name| std::env::var(name).ok());
-            named.map(Between::Variable)
+            named.map(ProxyInUse::FromVariable)
         }
     }
 }
@@ -110,7 +110,7 @@ fn with_tls(
             return Err(unusable("it contains no certificate".to_owned()));
         }
         builder = builder.tls_certs_merge(certificates);
-    } else if !takes_tls(config, base) && !may_take_tls(config, base) {
+    } else if !uses_tls(config, base) && !may_use_tls(config, base) {
         // Reading the machine's certificates takes longer than a whole exchange on loopback.
         builder = builder.tls_certs_only([]);
     }
@@ -125,27 +125,27 @@ fn with_tls(
     config: &EndpointConfig,
     base: &Url,
 ) -> Result<ClientBuilder, EndpointError> {
-    if takes_tls(config, base) || config.ca_file.is_some() {
+    if uses_tls(config, base) || config.ca_file.is_some() {
         return Err(EndpointError::NoTls);
     }
     Ok(builder)
 }
 
 /// Returns whether a server, or its configured proxy, is reached over TLS.
-fn takes_tls(config: &EndpointConfig, base: &Url) -> bool {
+fn uses_tls(config: &EndpointConfig, base: &Url) -> bool {
     base.scheme() == "https" || config.proxy.as_deref().is_some_and(is_https)
 }
 
 /// Returns whether a server may be reached over TLS through a proxy from the environment.
 #[cfg(feature = "tls")]
-fn may_take_tls(config: &EndpointConfig, base: &Url) -> bool {
+fn may_use_tls(config: &EndpointConfig, base: &Url) -> bool {
     let is_asked = config.proxy.is_none() && !is_loopback(base);
-    is_asked && environment_takes_tls(|name| std::env::var(name).ok())
+    is_asked && environment_uses_tls(|name| std::env::var(name).ok())
 }
 
 /// Returns whether the environment names a proxy for `http:` servers that is reached over TLS.
 #[cfg(feature = "tls")]
-fn environment_takes_tls(variable: impl Fn(&str) -> Option<String>) -> bool {
+fn environment_uses_tls(variable: impl Fn(&str) -> Option<String>) -> bool {
     ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
         .into_iter()
         .filter_map(variable)
@@ -227,7 +227,7 @@ mod tests {
             let mut config = EndpointConfig::new(base);
             config.proxy = proxy.map(str::to_owned);
             let base = Url::parse(base).unwrap();
-            assert_eq!(takes_tls(&config, &base), expected, "{base} {proxy:?}");
+            assert_eq!(uses_tls(&config, &base), expected, "{base} {proxy:?}");
         }
     }
 
@@ -258,8 +258,8 @@ mod tests {
             ("NO_PROXY", "https://proxy:3128", false),
         ] {
             let variable = |asked: &str| (asked == name).then(|| proxy.to_owned());
-            assert_eq!(environment_takes_tls(variable), expected, "{name}");
+            assert_eq!(environment_uses_tls(variable), expected, "{name}");
         }
-        assert!(!environment_takes_tls(|_| None));
+        assert!(!environment_uses_tls(|_| None));
     }
 }

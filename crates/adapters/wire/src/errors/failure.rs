@@ -207,7 +207,7 @@ impl Failure {
 
     /// Converts the failure by the first matching rule; see [`ServerErrors`].
     pub(crate) fn into_error(self, errors: &ServerErrors) -> LlmError {
-        let kind = self.heed(rules::meaning(&self, errors.rules).kind(&self));
+        let kind = self.apply_retry_hint(rules::meaning(&self, errors.rules).kind(&self));
         let tidy = |text: &str| errors.tidy(text);
         let status = self.status.map(|status| status.to_string());
         let mut notes = Vec::new();
@@ -267,7 +267,7 @@ impl Failure {
 
     /// Applies the server's statement about a retry, but only if nothing else is known: a wrong key stays one, whatever
     /// the server states.
-    fn heed(&self, kind: LlmErrorKind) -> LlmErrorKind {
+    fn apply_retry_hint(&self, kind: LlmErrorKind) -> LlmErrorKind {
         match (self.should_retry, kind) {
             (Some(false), LlmErrorKind::RateLimited { .. }) => LlmErrorKind::QuotaExhausted,
             (Some(false), LlmErrorKind::Server { .. } | LlmErrorKind::Timeout) => {

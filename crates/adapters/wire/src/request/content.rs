@@ -104,7 +104,7 @@ pub fn check_media(
 
 /// Returns the note for a part that is omitted from a message.
 #[must_use]
-pub fn left_out(part: &MediaPart) -> String {
+pub fn omission_note(part: &MediaPart) -> String {
     format!("[{part}: left out, since this model does not take it]")
 }
 
@@ -123,7 +123,7 @@ pub fn write_result_media(
         if is_sent(part, taken) && media(part, &mut JsonWriter::new(&mut written)).is_ok() {
             json.bytes(&written);
         } else {
-            text(&left_out(part), json);
+            text(&omission_note(part), json);
         }
     }
 }

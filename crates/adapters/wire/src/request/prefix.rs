@@ -46,7 +46,7 @@ pub trait MessageEncoder: Debug + Clone {
 /// An encoded conversation, or the beginning of one.
 #[derive(Debug)]
 pub struct Prefix<R> {
-    messages: Vec<Written>,
+    messages: Vec<EncodedMessage>,
     /// The messages as JSON, with the separators between them.
     bytes: Vec<u8>,
     rules: Option<R>,
@@ -55,7 +55,7 @@ pub struct Prefix<R> {
 
 /// An encoded message.
 #[derive(Debug)]
-struct Written {
+struct EncodedMessage {
     /// Identifies the message by its address in memory. A weak pointer keeps that address from being reused for another
     /// message, and lets the message be freed with its run.
     message: Weak<Message>,
@@ -63,7 +63,7 @@ struct Written {
     end: usize,
 }
 
-impl Written {
+impl EncodedMessage {
     fn address(&self) -> usize {
         self.message.as_ptr().addr()
     }
@@ -153,7 +153,7 @@ impl<R: MessageEncoder> Prefix<R> {
             let (before, rest) = messages.split_at(index);
             let Some(message) = rest.first() else { break };
             rules.write(message, before, &mut JsonWriter::new(&mut self.bytes))?;
-            self.messages.push(Written {
+            self.messages.push(EncodedMessage {
                 message: Arc::downgrade(message),
                 end: self.bytes.len(),
             });
@@ -171,20 +171,20 @@ impl<R: MessageEncoder> Prefix<R> {
 
     /// Returns the conversation's key, its last message: the run's next request begins with everything in this one.
     fn key(&self) -> Option<usize> {
-        self.messages.last().map(Written::address)
+        self.messages.last().map(EncodedMessage::address)
     }
 
     /// Returns the key for a later run of the session: it has the same history, but other copies of the prompt before
     /// it and of the earlier run's messages.
     fn early_key(&self) -> Option<usize> {
-        self.messages.get(EARLY).map(Written::address)
+        self.messages.get(EARLY).map(EncodedMessage::address)
     }
 
     /// Returns whether the conversation is no longer in use, by a run at work on it or by a store that keeps its
     /// history for the next one.
     fn has_ended(&self) -> bool {
         let known = [self.messages.last(), self.messages.get(EARLY)];
-        let is_gone = |written: &Written| written.message.strong_count() == 0;
+        let is_gone = |written: &EncodedMessage| written.message.strong_count() == 0;
         known.into_iter().flatten().all(is_gone)
     }
 }
@@ -193,18 +193,18 @@ impl<R: MessageEncoder> Prefix<R> {
 /// most 32 MiB.
 #[derive(Debug)]
 pub struct PrefixCache<R> {
-    kept: Mutex<Kept<R>>,
+    kept: Mutex<Entries<R>>,
     max_bytes: usize,
 }
 
 impl<R: MessageEncoder> Default for PrefixCache<R> {
     fn default() -> Self {
-        Self::with_room(MAX_BYTES)
+        Self::with_max_bytes(MAX_BYTES)
     }
 }
 
 #[derive(Debug)]
-struct Kept<R> {
+struct Entries<R> {
     /// By the address of their last message.
     prefixes: HashMap<usize, Box<Prefix<R>>>,
     /// The keys of the most recently kept ones, by the address of an early message: thousands are kept, and a new run
@@ -216,8 +216,8 @@ struct Kept<R> {
 }
 
 impl<R: MessageEncoder> PrefixCache<R> {
-    pub(crate) fn with_room(max_bytes: usize) -> Self {
-        let kept = Kept {
+    pub(crate) fn with_max_bytes(max_bytes: usize) -> Self {
+        let kept = Entries {
             prefixes: HashMap::new(),
             by_early: HashMap::new(),
             bytes: 0,
@@ -231,7 +231,7 @@ impl<R: MessageEncoder> PrefixCache<R> {
     }
 
     /// Returns the encoded messages. Takes the longest matching beginning out of the cache; return it with
-    /// [`keep`](Self::keep).
+    /// [`store`](Self::store).
     ///
     /// # Errors
     ///
@@ -255,8 +255,8 @@ impl<R: MessageEncoder> PrefixCache<R> {
         Ok(prefix)
     }
 
-    /// Keeps an encoded conversation for the request that continues it.
-    pub fn keep(&self, mut prefix: Box<Prefix<R>>) {
+    /// Stores an encoded conversation for the request that continues it.
+    pub fn store(&self, mut prefix: Box<Prefix<R>>) {
         let Some(key) = prefix.key() else { return };
         if prefix.bytes.len() > self.max_bytes {
             return;
@@ -271,7 +271,7 @@ impl<R: MessageEncoder> PrefixCache<R> {
         if let Some(old) = kept.prefixes.insert(key, prefix) {
             kept.bytes -= old.bytes.len();
         }
-        kept.make_room(self.max_bytes);
+        kept.evict(self.max_bytes);
     }
 
     fn take(&self, messages: &[Arc<Message>]) -> Option<Box<Prefix<R>>> {
@@ -293,7 +293,7 @@ impl<R: MessageEncoder> PrefixCache<R> {
     }
 }
 
-impl<R: MessageEncoder> Kept<R> {
+impl<R: MessageEncoder> Entries<R> {
     fn take(&mut self, key: usize) -> Option<Box<Prefix<R>>> {
         let prefix = self.prefixes.remove(&key)?;
         self.bytes -= prefix.bytes.len();
@@ -306,7 +306,7 @@ impl<R: MessageEncoder> Kept<R> {
     }
 
     /// Removes the conversations for which `goes` returns `true`.
-    fn forget(&mut self, goes: impl Fn(&Prefix<R>) -> bool) {
+    fn remove_if(&mut self, goes: impl Fn(&Prefix<R>) -> bool) {
         let prefixes = self.prefixes.extract_if(|_, prefix| goes(prefix));
         self.bytes -= prefixes
             .map(|(_, prefix)| prefix.bytes.len())
@@ -315,23 +315,23 @@ impl<R: MessageEncoder> Kept<R> {
         self.by_early.retain(|_, key| prefixes.contains_key(key));
     }
 
-    fn make_room(&mut self, max_bytes: usize) {
+    fn evict(&mut self, max_bytes: usize) {
         if self.prefixes.len() >= self.sweep_at || self.bytes > max_bytes {
-            self.forget(Prefix::has_ended);
+            self.remove_if(Prefix::has_ended);
             self.sweep_at = (2 * self.prefixes.len()).max(FIRST_SWEEP);
         }
         while self.bytes > max_bytes || self.prefixes.len() > MAX_PREFIXES {
-            self.forget_oldest();
+            self.evict_oldest();
         }
     }
 
     /// Removes the least recently used ones: one in eight, since finding them reads every entry, which would be too
     /// much for every new conversation.
-    fn forget_oldest(&mut self) {
+    fn evict_oldest(&mut self) {
         let mut used: Vec<u64> = self.prefixes.values().map(|prefix| prefix.used).collect();
         used.sort_unstable();
         let newest_to_go = used.get(used.len() / 8).copied().unwrap_or(self.clock);
-        self.forget(|prefix| prefix.used <= newest_to_go);
+        self.remove_if(|prefix| prefix.used <= newest_to_go);
     }
 }
 

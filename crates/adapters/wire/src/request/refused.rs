@@ -50,7 +50,7 @@ impl RefusedReasoning {
     /// # Errors
     ///
     /// Any other error, and a second refusal.
-    pub fn learn(&self, error: LlmError, messages: &[Arc<Message>]) -> Result<(), LlmError> {
+    pub fn record(&self, error: LlmError, messages: &[Arc<Message>]) -> Result<(), LlmError> {
         let said = error.message.to_ascii_lowercase();
         let is_refusal = error.kind == LlmErrorKind::BadRequest
             && self.words.iter().any(|words| said.contains(words));
@@ -113,16 +113,16 @@ mod tests {
     #[test]
     fn a_refusal_is_learned_once_and_for_its_conversation_alone() {
         let (refused, one, other) = (refused(), conversation(), conversation());
-        assert_eq!(refused.learn(refusal(), one.messages()), Ok(()));
+        assert_eq!(refused.record(refusal(), one.messages()), Ok(()));
         assert_eq!(refused.without_until(one.messages()), 3);
         assert_eq!(refused.without_until(other.messages()), 0);
-        assert_eq!(refused.learn(refusal(), one.messages()), Err(refusal()));
+        assert_eq!(refused.record(refusal(), one.messages()), Err(refusal()));
         let mut longer = one.clone();
         for message in other.messages() {
             longer.push(Arc::clone(message));
         }
         assert_eq!(refused.without_until(longer.messages()), 3);
-        assert_eq!(refused.learn(refusal(), longer.messages()), Ok(()));
+        assert_eq!(refused.record(refusal(), longer.messages()), Ok(()));
         assert_eq!(refused.without_until(longer.messages()), 6);
     }
 
@@ -131,11 +131,11 @@ mod tests {
         let refused = refused();
         let other = LlmError::new(LlmErrorKind::BadRequest, "too many tokens");
         let messages = conversation();
-        let learned = refused.learn(other.clone(), messages.messages());
+        let learned = refused.record(other.clone(), messages.messages());
         assert_eq!(learned, Err(other));
         let nothing_thought: Transcript = [Message::user("a")].into_iter().collect();
         assert_eq!(
-            refused.learn(refusal(), nothing_thought.messages()),
+            refused.record(refusal(), nothing_thought.messages()),
             Err(refusal())
         );
         assert_eq!(refused.without_until(messages.messages()), 0);

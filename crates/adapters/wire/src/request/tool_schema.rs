@@ -43,7 +43,7 @@ pub(super) struct ToolSchema<'a> {
 pub(super) fn tool_schema(schema: &str, names: PropertyNames) -> ToolSchema<'_> {
     let is_name = |name: &str| names == PropertyNames::Any || is_plain(name);
     let whole = serde_json::from_str::<Value>(schema).ok();
-    let Some(whole) = whole.filter(|whole| !is_taken(whole, is_name)) else {
+    let Some(whole) = whole.filter(|whole| !is_accepted(whole, is_name)) else {
         return ToolSchema {
             sent: schema.into(),
             told: None,
@@ -98,7 +98,7 @@ pub(super) fn tool_schema(schema: &str, names: PropertyNames) -> ToolSchema<'_> 
 
 /// Returns whether services accept a schema unchanged; also `true` for one that is not an object, since it cannot be
 /// converted.
-fn is_taken(schema: &Value, is_name: impl Fn(&str) -> bool) -> bool {
+fn is_accepted(schema: &Value, is_name: impl Fn(&str) -> bool) -> bool {
     let Value::Object(root) = schema else {
         return true;
     };

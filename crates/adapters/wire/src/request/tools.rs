@@ -23,7 +23,7 @@ pub struct ToolDefinition<'a> {
     pub description: &'a str,
     /// The JSON Schema of its arguments, in its strict form if it is strict: always that of an object.
     pub schema: &'a str,
-    /// Whether the model is forced to follow the schema; `None` with [`StrictTools::Unsaid`].
+    /// Whether the model is forced to follow the schema; `None` with [`StrictTools::Unspecified`].
     pub is_strict: Option<bool>,
 }
 
@@ -109,7 +109,7 @@ impl ToolsCache {
         }
         let strict = match self.strict {
             StrictTools::WherePossible => Some(strict_schema(tool.parameters.as_str())),
-            StrictTools::Unsaid => None,
+            StrictTools::Unspecified => None,
         };
         let is_strict = strict.as_ref().map(Option::is_some);
         let schema = match strict.flatten() {
@@ -168,7 +168,7 @@ mod tests {
             tool.write_function(json);
             json.raw("}");
         };
-        for strict in [StrictTools::WherePossible, StrictTools::Unsaid] {
+        for strict in [StrictTools::WherePossible, StrictTools::Unspecified] {
             let cache = ToolsCache::new(strict, PropertyNames::Any, write);
             let sent = cache.encode(&tools).unwrap();
             let sent: Vec<Value> = serde_json::from_slice(&sent).unwrap();

@@ -53,7 +53,7 @@ fn a_way_to_think_that_the_model_does_not_take_is_left_out_with_advice() {
             config.thinking = thinking;
             config.thinking_budget = budget;
         });
-        assert_eq!(settings.thinking, ThinkingMode::Unsaid, "{model}");
+        assert_eq!(settings.thinking, ThinkingMode::Unspecified, "{model}");
         let said = settings.left_out[0].unwrap();
         assert!(said.contains(advice), "{model}: {said}");
     }

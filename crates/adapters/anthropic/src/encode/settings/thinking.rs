@@ -7,7 +7,7 @@ use crate::model::ModelTraits;
 /// Whether and how long a model thinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ThinkingMode {
-    Unsaid,
+    Unspecified,
     Adaptive,
     /// With a budget of this many tokens.
     Budget(u32),
@@ -19,7 +19,7 @@ impl ThinkingMode {
     pub(super) const fn of(config: &AnthropicConfig) -> Self {
         match (config.thinking, config.thinking_budget) {
             (_, Some(budget)) => Self::Budget(budget),
-            (Thinking::ModelDefault, None) => Self::Unsaid,
+            (Thinking::ModelDefault, None) => Self::Unspecified,
             (Thinking::Adaptive, None) => Self::Adaptive,
             (Thinking::Off, None) => Self::Off,
         }

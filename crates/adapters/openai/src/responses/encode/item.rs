@@ -8,12 +8,12 @@ use neuraxis_core::{
     ToolCall, ToolMessage,
 };
 use neuraxis_wire::request::{
-    JsonWriter, MessageEncoder, answered_id, call_id, is_from, is_web_address, left_out,
+    JsonWriter, MessageEncoder, answered_id, call_id, is_from, is_web_address, omission_note,
     plain_name, result_text, short_id, unsupported, write_result_media, write_user_content,
 };
 
 use crate::dialect::PROVIDER;
-use crate::responses::dialect::{ResponsesDialect, Store};
+use crate::responses::dialect::{ReplyStorage, ResponsesDialect};
 use crate::responses::state::{ItemState, Origin};
 
 /// The maximum length of a call id and of a function name, in bytes.
@@ -103,7 +103,7 @@ impl MessageEncoder for Rules {
                 let taken = self.dialect.media;
                 let media = |part: &MediaPart, json: &mut JsonWriter<'_>| {
                     if taken.refuses(&part.media_type) || !has_form(part) {
-                        write_input_text(&left_out(part), json);
+                        write_input_text(&omission_note(part), json);
                         return Ok(());
                     }
                     write_media(part, json)
@@ -189,7 +189,7 @@ impl Rules {
         json: &mut JsonWriter<'_>,
     ) -> Option<Cow<'a, str>> {
         let item = state.item?;
-        let is_known = state.is_sealed || self.dialect.store == Store::Kept;
+        let is_known = state.is_sealed || self.dialect.store == ReplyStorage::Stored;
         if !is_known {
             return None;
         }

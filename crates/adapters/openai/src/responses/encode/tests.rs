@@ -15,12 +15,12 @@ const SERVER: &str = "https://api.openai.com";
 /// The protocol as OpenAI documents it, with nothing stored on the server.
 const STANDARD: ResponsesDialect = ResponsesDialect {
     late_system: SystemRole::Developer,
-    store: Store::NotKept,
-    encrypted_reasoning: EncryptedReasoning::Unsaid,
+    store: ReplyStorage::NotStored,
+    encrypted_reasoning: EncryptedReasoning::NotRequested,
     reasoning_effort: None,
     reasoning_summary: None,
     strict_tools: StrictTools::WherePossible,
-    parallel_calls: ParallelCalls::Unsaid,
+    parallel_calls: ParallelCalls::Unspecified,
     temperature: Temperature::Sent,
     service_tier: None,
     media: MediaTypes::Unknown,
@@ -114,10 +114,10 @@ fn a_request_is_encoded_like_this() {
     request.max_output_tokens = Some(100);
     request.temperature = Some(0.7);
     let mut dialect = STANDARD;
-    dialect.encrypted_reasoning = EncryptedReasoning::Asked;
+    dialect.encrypted_reasoning = EncryptedReasoning::Requested;
     dialect.reasoning_effort = Some(ReasoningEffort::High);
     dialect.reasoning_summary = Some(ReasoningSummary::Auto);
-    dialect.parallel_calls = ParallelCalls::Asked;
+    dialect.parallel_calls = ParallelCalls::Allowed;
     dialect.service_tier = Some(ServiceTier::Flex);
     let body = encoder(dialect).body(&request, Delivery::Streamed).unwrap();
     insta::assert_snapshot!(String::from_utf8_lossy(&body));
@@ -179,7 +179,7 @@ fn without_tools_nothing_is_said_of_tools() {
     let mut request = request("hi");
     request.tool_choice = ToolChoice::None;
     let mut dialect = STANDARD;
-    dialect.parallel_calls = ParallelCalls::Declined;
+    dialect.parallel_calls = ParallelCalls::Disallowed;
     let body = body(dialect, &request);
     for field in ["tools", "tool_choice", "parallel_tool_calls"] {
         assert_eq!(body.get(field), None, "{field}");
@@ -203,7 +203,7 @@ fn every_tool_says_whether_it_is_strict() {
         [0, 1].map(|index| body["tools"][index]["strict"].as_bool())
     };
     assert_eq!(flags(StrictTools::WherePossible), [Some(true), Some(false)]);
-    assert_eq!(flags(StrictTools::Unsaid), [Some(false), Some(false)]);
+    assert_eq!(flags(StrictTools::Unspecified), [Some(false), Some(false)]);
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn reasoning_without_content_goes_only_to_a_server_that_keeps_it() {
     assert_eq!(items.as_array().unwrap().len(), 1);
     assert_eq!(items[0].get("id"), None);
     let mut dialect = STANDARD;
-    dialect.store = Store::Kept;
+    dialect.store = ReplyStorage::Stored;
     let items = input(dialect, [reply(parts())]);
     assert_eq!(items[0]["id"], "rs_1");
     assert_eq!(items[1]["id"], "fc_1");

@@ -129,7 +129,7 @@ impl Progress {
     }
 
     /// Shows a piece.
-    pub(super) fn go_on(
+    pub(super) fn append(
         &mut self,
         section: Section,
         piece: &str,

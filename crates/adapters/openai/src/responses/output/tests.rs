@@ -53,7 +53,7 @@ fn reply(events: &[Value]) -> Result<Reply, LlmError> {
 }
 
 fn whole(response: &Value) -> Result<Reply, LlmError> {
-    output().whole(response.to_string().as_bytes(), &errors())
+    output().decode_whole(response.to_string().as_bytes(), &errors())
 }
 
 fn invalid_reply(events: &[Value]) -> String {

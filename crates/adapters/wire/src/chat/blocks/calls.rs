@@ -25,12 +25,12 @@ pub(super) struct Call {
     name: Arc<str>,
     pub(super) has_arguments: bool,
     /// Its first piece brought complete arguments.
-    came_whole: bool,
+    arrived_complete: bool,
 }
 
 impl Blocks {
     /// Processes a piece of a call.
-    pub(super) fn take_call(
+    pub(super) fn process_call(
         &mut self,
         delta: CallDelta<'_>,
         out: &mut VecDeque<ReplyDelta>,
@@ -49,13 +49,13 @@ impl Blocks {
         self.shares.calls += bytes;
         let (block, provider_id, name) = match self.calls.get_mut(position) {
             Some(call) => {
-                call.goes_on(id.as_deref(), name.as_deref())?;
+                call.check_continues(id.as_deref(), name.as_deref())?;
                 (call.block, None, None)
             }
             None => self.begin_call(delta.index.unwrap_or(position), id, name)?,
         };
         if let (Some(text), Some(call)) = (&arguments, self.calls.get_mut(position)) {
-            call.came_whole = name.is_some() && is_whole(text);
+            call.arrived_complete = name.is_some() && is_whole(text);
             call.has_arguments |= !text.trim().is_empty();
         }
         if name.is_some() || arguments.is_some() {
@@ -135,7 +135,7 @@ impl Blocks {
             id: id.clone(),
             name: name.clone(),
             has_arguments: false,
-            came_whole: false,
+            arrived_complete: false,
         });
         Ok((block, id, Some(name)))
     }
@@ -156,14 +156,14 @@ impl Call {
             (Some(own), Some(id)) => own != id,
             (None, None) => {
                 let brings_more = arguments.is_some_and(|text| !text.trim().is_empty());
-                *self.name != *name || (self.came_whole && brings_more)
+                *self.name != *name || (self.arrived_complete && brings_more)
             }
             _ => false,
         }
     }
 
     /// Checks that another piece belongs to this call.
-    fn goes_on(&self, id: Option<&str>, name: Option<&str>) -> Result<(), LlmError> {
+    fn check_continues(&self, id: Option<&str>, name: Option<&str>) -> Result<(), LlmError> {
         if id.is_some_and(|id| self.id.as_deref() != Some(id)) {
             return Err(invalid("the id of a tool call changed midway"));
         }

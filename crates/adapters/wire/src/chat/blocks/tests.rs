@@ -24,7 +24,7 @@ fn deltas<'a>(chunks: impl IntoIterator<Item = &'a str>) -> Result<Vec<ReplyDelt
     let mut out = VecDeque::new();
     for chunk in chunks {
         blocks
-            .take(chunk, &mut out, &errors())
+            .process_chunk(chunk, &mut out, &errors())
             .map_err(|error| blocks.with_usage(error))?;
     }
     blocks
@@ -573,7 +573,7 @@ proptest::proptest! {
     ) {
         let text = pieces.concat();
         let _ = deltas([text.as_str(), text.as_str()]);
-        let _ = blocks().whole(text.as_bytes(), &errors(), ());
+        let _ = blocks().decode_whole(text.as_bytes(), &errors(), ());
     }
 
     #[test]

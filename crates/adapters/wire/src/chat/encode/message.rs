@@ -97,7 +97,7 @@ impl Rules {
     }
 
     /// Returns the id of a call in a form that the server accepts.
-    fn taken_id<'a>(&self, id: &'a str) -> Cow<'a, str> {
+    fn accepted_id<'a>(&self, id: &'a str) -> Cow<'a, str> {
         let id = short_id(id, self.dialect.longest_call_id);
         match self.strict_ids {
             true => strict_id(id),
@@ -216,7 +216,7 @@ fn encode_message(
             }
             json.raw(r#","tool_call_id":"#);
             let id = answered_id(rules.dialect.provider, result, before);
-            json.string(&rules.taken_id(id));
+            json.string(&rules.accepted_id(id));
         }
     }
     json.raw("}");
@@ -265,7 +265,7 @@ fn encode_calls(message: &AssistantMessage, rules: &Rules, json: &mut JsonWriter
         json.raw(if is_first { r#","tool_calls":["# } else { "," });
         any = true;
         json.raw(r#"{"id":"#);
-        json.string(&rules.taken_id(call_id(rules.dialect.provider, message, call)));
+        json.string(&rules.accepted_id(call_id(rules.dialect.provider, message, call)));
         json.raw(r#","type":"function","function":{"name":"#);
         json.string(&plain_name(&call.name, LONGEST_NAME));
         json.raw(r#","arguments":"#);

@@ -106,7 +106,7 @@ fn with_choice(choices: ToolChoices, choice: ToolChoice) -> Value {
 
 #[test]
 fn tool_choices_are_written_as_the_server_understands_them() {
-    use ToolChoices::{All, Ignored, Words};
+    use ToolChoices::{All, Ignored, Keywords};
     let named = || ToolChoice::Named("b".parse().unwrap());
     let both = json!(["a", "b"]);
     let function = json!({"type": "function", "function": {"name": "b"}});
@@ -115,8 +115,8 @@ fn tool_choices_are_written_as_the_server_understands_them() {
         (All, ToolChoice::None, json!([both, "none"])),
         (All, ToolChoice::Required, json!([both, "required"])),
         (All, named(), json!([both, function])),
-        (Words, named(), json!([["b"], "required"])),
-        (Words, ToolChoice::None, json!([both, "none"])),
+        (Keywords, named(), json!([["b"], "required"])),
+        (Keywords, ToolChoice::None, json!([both, "none"])),
         (Ignored, named(), json!([["b"], "required"])),
         (Ignored, ToolChoice::None, json!([null, null])),
     ] {
@@ -438,7 +438,7 @@ fn arguments_that_are_no_object_are_made_whole_where_the_server_refuses_them() {
             .to_owned()
     };
     for text in [r#"{"a": 1}"#, "{}", " {\"b\":[]}"] {
-        assert_eq!(arguments(Arguments::MadeWhole, text), text);
+        assert_eq!(arguments(Arguments::Wrapped, text), text);
     }
     for text in [
         r#"{"a": "#,
@@ -449,11 +449,11 @@ fn arguments_that_are_no_object_are_made_whole_where_the_server_refuses_them() {
         r#"{"a":"\ud800"}"#,
         "{} {}",
     ] {
-        let whole: Value = serde_json::from_str(&arguments(Arguments::MadeWhole, text)).unwrap();
+        let whole: Value = serde_json::from_str(&arguments(Arguments::Wrapped, text)).unwrap();
         assert_eq!(whole, json!({"invalid_arguments": text}));
         assert_eq!(arguments(Arguments::AsWritten, text), text);
     }
-    for form in [Arguments::MadeWhole, Arguments::AsWritten] {
+    for form in [Arguments::Wrapped, Arguments::AsWritten] {
         assert_eq!(arguments(form, ""), "{}");
     }
 }
@@ -552,10 +552,10 @@ fn what_a_dialect_adds_is_sent_and_nothing_else() {
         system_role: SystemRole::Developer,
         strict_tools: StrictTools::WherePossible,
         temperature: Temperature::LeftOut,
-        parallel_calls: ParallelCalls::Declined,
+        parallel_calls: ParallelCalls::Disallowed,
         reasoning_effort: Some(ReasoningEffort::High),
         service_tier: Some(ServiceTier::Flex),
-        stream_usage: StreamUsage::Unsaid,
+        stream_usage: StreamUsage::NotRequested,
         ..STANDARD
     };
     let encoder = Encoder::new("m", dialect);

@@ -34,7 +34,7 @@ fn ask(cache: &PrefixCache, messages: &[Arc<Message>]) -> (Vec<u8>, usize) {
     };
     let prefix = cache.encoded(messages, &rules(messages)).unwrap();
     let bytes = prefix.bytes().to_vec();
-    cache.keep(prefix);
+    cache.store(prefix);
     (bytes, known)
 }
 
@@ -102,7 +102,7 @@ fn a_message_that_is_gone_is_never_taken_for_a_new_one() {
 
 #[test]
 fn the_cache_stays_within_its_room_and_keeps_what_was_used_last() {
-    let cache = PrefixCache::with_room(500);
+    let cache = PrefixCache::with_max_bytes(500);
     let conversations: Vec<_> = (0..20).map(|_| conversation(3)).collect();
     for conversation in &conversations {
         ask(&cache, conversation);
@@ -141,7 +141,7 @@ fn of_many_conversations_the_oldest_eighth_goes_at_once() {
 
 #[test]
 fn a_conversation_larger_than_the_room_is_not_kept() {
-    let cache = PrefixCache::with_room(10);
+    let cache = PrefixCache::with_max_bytes(10);
     ask(&cache, &conversation(3));
     assert_eq!(count(&cache), 0);
 }
@@ -161,7 +161,7 @@ fn rules_that_changed_are_applied_to_what_was_encoded_before() {
         let kept = cache.encoded(&all, &rules).unwrap();
         let fresh = PrefixCache::default().encoded(&all, &rules).unwrap();
         assert_eq!(kept.bytes(), fresh.bytes());
-        cache.keep(kept);
+        cache.store(kept);
     }
 }
 
@@ -209,7 +209,7 @@ fn a_later_run_of_a_session_encodes_little_more_than_what_is_new() {
         let question = Message::user(format!("and {run}?"));
         messages.push(copy(&question));
         let first = cache.encoded(&messages, &rules).unwrap();
-        cache.keep(first);
+        cache.store(first);
         messages.push(Arc::new(messages::calls([("c", "look", "{}")])));
         messages.push(Arc::new(messages::result("c", "look", "1")));
         let whole = cache.encoded(&messages, &rules).unwrap();
@@ -217,7 +217,7 @@ fn a_later_run_of_a_session_encodes_little_more_than_what_is_new() {
         let fresh = super::PrefixCache::default().encoded(&messages, &rules);
         assert_eq!(whole.bytes(), fresh.unwrap().bytes());
         rules.taken();
-        cache.keep(whole);
+        cache.store(whole);
         // The run's messages are read back from its log: different copies.
         history.extend(messages.iter().skip(history.len() + 1).map(|it| copy(it)));
     }

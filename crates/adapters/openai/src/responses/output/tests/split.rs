@@ -127,6 +127,6 @@ proptest! {
     #[test]
     fn no_bytes_make_the_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = decode([bytes.as_slice()]);
-        let _ = output().whole(&bytes, &errors());
+        let _ = output().decode_whole(&bytes, &errors());
     }
 }

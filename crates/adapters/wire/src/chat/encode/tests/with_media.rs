@@ -50,7 +50,7 @@ fn an_image_in_a_history_is_left_out_for_a_model_that_takes_none_once_its_server
         json!({"type": "text", "text": "[image/png, 3 bytes: left out, since this model does not take it]"})
     );
     // After a restart it may accept them; earlier refusals no longer apply.
-    assert!(encoder.leave_media_out(&request, Refused::default()));
+    assert!(encoder.omit_media(&request, Refused::default()));
     encoder.learn_media(MediaTypes::Only(&["image/png"]));
     assert_eq!(content()[1]["type"], "image_url");
 }
@@ -127,11 +127,11 @@ fn what_tools_show_is_set_apart_where_the_user_behind_results_is_refused() {
         let calls = messages::calls([("c1", "camera", "{}")]);
         request_of([Message::user("look"), calls, result])
     };
-    assert!(!encoder.take_turns(
+    assert!(!encoder.alternate_roles(
         &request(messages::result("c1", "camera", "1")),
         encoder.refused()
     ));
-    assert!(encoder.take_turns(&request(result_with_media("c1")), encoder.refused()));
+    assert!(encoder.alternate_roles(&request(result_with_media("c1")), encoder.refused()));
 }
 
 #[test]

@@ -15,16 +15,16 @@ const MISSING: &str = "\\ufffd";
 /// The bytes of an escape such as `\ud83e`.
 const ESCAPE: usize = 6;
 
-/// The halves of one stream of JSON texts.
+/// Joins the split characters of one stream of JSON texts.
 #[derive(Debug, Default)]
-pub(crate) struct Halves {
+pub(crate) struct SurrogateJoiner {
     /// The escape that ended a string without its second half.
     first: Option<String>,
 }
 
-impl Halves {
+impl SurrogateJoiner {
     /// Returns the text without lone halves; for nearly all texts, that is the text itself.
-    pub(crate) fn joined<'a>(&mut self, json: &'a str) -> Cow<'a, str> {
+    pub(crate) fn join<'a>(&mut self, json: &'a str) -> Cow<'a, str> {
         let has_escapes = memchr(b'\\', json.as_bytes()).is_some();
         if !has_escapes || !(json.contains("\\ud") || json.contains("\\uD")) {
             return Cow::Borrowed(json);
@@ -95,9 +95,9 @@ mod tests {
     use super::*;
 
     fn read(texts: &[&str]) -> String {
-        let mut halves = Halves::default();
+        let mut halves = SurrogateJoiner::default();
         let strings = texts.iter().map(|text| {
-            let whole = halves.joined(text);
+            let whole = halves.join(text);
             serde_json::from_str::<Vec<String>>(&whole)
                 .unwrap()
                 .concat()
@@ -127,8 +127,8 @@ mod tests {
             r#"["\\\\ud83e"]"#,
             r#"["\\ude"]"#,
         ] {
-            assert_eq!(Halves::default().joined(json), json);
+            assert_eq!(SurrogateJoiner::default().join(json), json);
         }
-        assert_eq!(Halves::default().joined(r#"["\ud8"#), r#"["\ud8"#);
+        assert_eq!(SurrogateJoiner::default().join(r#"["\ud8"#), r#"["\ud8"#);
     }
 }
