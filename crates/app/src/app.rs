@@ -15,7 +15,7 @@ use neuraxis_engine::{Orchestrator, OrchestratorBuilder};
 use neuraxis_otel::Endpoints;
 use neuraxis_ports::Approver;
 use neuraxis_restate::RestateDispatcher;
-use neuraxis_tools::OwnFiles;
+use neuraxis_tools::ProgramFiles;
 
 use self::models::{Models, discovered, replayed};
 use self::tools::{project_tools, root, tools};
@@ -101,7 +101,7 @@ pub struct App {
     servers: McpServers,
     telemetry: Telemetry,
     /// The program's own files, which its tools cannot access.
-    own: OwnFiles,
+    own: ProgramFiles,
     /// How traces name the models and servers that it uses; `None` for a replay, since a recording has no addresses.
     endpoints: Option<Endpoints>,
 }
@@ -113,7 +113,7 @@ pub struct AppBuilder<'a> {
     cassette: CassetteUse,
     store: Option<OpenStore>,
     telemetry: Option<Telemetry>,
-    own: OwnFiles,
+    own: ProgramFiles,
     servers: Servers,
     driving: Driving,
     extend: Vec<Extension<'a>>,
@@ -148,7 +148,7 @@ impl App {
             cassette: CassetteUse::Off,
             store: None,
             telemetry: None,
-            own: OwnFiles::default(),
+            own: ProgramFiles::default(),
             servers: Servers::default(),
             driving: Driving::default(),
             extend: Vec::new(),

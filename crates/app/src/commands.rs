@@ -2,7 +2,7 @@
 
 use neuraxis_core::ToolName;
 use neuraxis_engine::OrchestratorBuilder;
-use neuraxis_tools::{CommandsHere, NoSandbox, sandbox_features};
+use neuraxis_tools::{CommandAvailability, NoSandbox, sandbox_features};
 
 use crate::config::Config;
 
@@ -11,8 +11,8 @@ pub(crate) const RUN_COMMAND: &str = "run_command";
 
 /// Returns how commands run on this machine, according to `[tools] commands`.
 #[must_use]
-pub fn commands_here(config: &Config) -> CommandsHere {
-    config.tools().commands.here()
+pub fn command_availability(config: &Config) -> CommandAvailability {
+    config.tools().commands.availability()
 }
 
 /// Returns why commands do not run on this machine, and how to change that; `None` if they run, or if no project tools
@@ -31,8 +31,8 @@ pub fn why_no_commands(config: &Config) -> Option<String> {
 
 /// Returns only why commands do not run on this machine, because a model reads it, too.
 fn why_absent(config: &Config) -> Option<String> {
-    match commands_here(config) {
-        CommandsHere::Refused { why } if config.offers_project_tools() => Some(format!(
+    match command_availability(config) {
+        CommandAvailability::Refused { why } if config.offers_project_tools() => Some(format!(
             "the tool {RUN_COMMAND} is not offered, since nothing can confine commands here: {why}"
         )),
         _ => None,
@@ -41,8 +41,8 @@ fn why_absent(config: &Config) -> Option<String> {
 
 /// Returns a notice if commands run without a sandbox.
 pub(crate) fn notice(config: &Config) -> Option<String> {
-    match commands_here(config) {
-        CommandsHere::Unconfined { why } if config.offers_project_tools() => {
+    match command_availability(config) {
+        CommandAvailability::Unconfined { why } if config.offers_project_tools() => {
             let at = config.origin("tools.commands");
             Some(format!(
                 "{at}: commands run without a sandbox, as you and with all your permissions: {why}"

@@ -54,7 +54,7 @@ pub use app::{
 };
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
 pub use candidates::{Candidate, candidates};
-pub use commands::{commands_here, why_no_commands};
+pub use commands::{command_availability, why_no_commands};
 pub use config::{
     AbsentTools, AccessLog, Change, Config, ConfigError, DiscoveryConfig, DriverConfig, DriverKind,
     Fault, FoundFile, JsonLinesSection, McpConfig, McpFault, McpServerSection, ModelConfig, Origin,
@@ -70,11 +70,11 @@ pub use instructions::{InstructionFile, holds_instructions, instruction_files, i
 pub use mcp::start_mcp_server;
 pub use model_choice::{ModelChoice, UnknownModel, choose_model};
 pub use neuraxis_cassette::Redactor;
-pub use neuraxis_mcp::{McpServer, ReportedTool, ServerNotice, ServerReport, Standing};
+pub use neuraxis_mcp::{McpServer, OfferStatus, ReportedTool, ServerNotice, ServerReport};
 pub use neuraxis_ports::{ConnectError, Offer, ProviderKind, Readiness};
 pub use neuraxis_restate::{AdminError, Registered, Restate, Worker, WorkerError};
 pub use neuraxis_sql::{Contents, OpenError};
-pub use neuraxis_tools::{Commands, CommandsHere};
+pub use neuraxis_tools::{CommandAvailability, Commands};
 pub use neuraxis_web::{SearchConfig, WebConfig};
 pub use private_file::make_folder as make_private_folder;
 pub use prompts::{PromptConfig, Prompts};

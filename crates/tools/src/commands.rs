@@ -26,7 +26,7 @@ pub enum Commands {
 #[cfg(feature = "commands")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum CommandsHere {
+pub enum CommandAvailability {
     /// In the sandbox.
     Sandboxed,
     /// Without a sandbox.
@@ -45,11 +45,13 @@ pub enum CommandsHere {
 impl Commands {
     /// Returns how commands are run on this machine. Whether there is a sandbox is determined once, by trying it.
     #[must_use]
-    pub fn here(self) -> CommandsHere {
+    pub fn availability(self) -> CommandAvailability {
         match (sandbox_features(), self) {
-            (Ok(_), _) => CommandsHere::Sandboxed,
-            (Err(NoSandbox::Missing(why)), Self::Unconfined) => CommandsHere::Unconfined { why },
-            (Err(why), _) => CommandsHere::Refused {
+            (Ok(_), _) => CommandAvailability::Sandboxed,
+            (Err(NoSandbox::Missing(why)), Self::Unconfined) => {
+                CommandAvailability::Unconfined { why }
+            }
+            (Err(why), _) => CommandAvailability::Refused {
                 why: why.to_string(),
             },
         }

@@ -84,16 +84,16 @@ mod summary;
 
 #[cfg(feature = "built-in")]
 pub use built_in::{ask_user, built_in, calculate, current_time, system_health, update_plan};
+#[cfg(feature = "commands")]
+pub use commands::CommandAvailability;
 #[cfg(feature = "files")]
 pub use commands::Commands;
-#[cfg(feature = "commands")]
-pub use commands::CommandsHere;
 pub use function::{DefinitionError, FunctionTool, NoArguments};
 #[cfg(feature = "commands")]
 pub use project::COMMAND_ENVIRONMENT;
 #[cfg(feature = "files")]
 pub use project::{
-    OwnFiles, PROTECTED_NAMES, ProjectError, SECRET_FILES, content_as_written, is_protected,
+    PROTECTED_NAMES, ProgramFiles, ProjectError, SECRET_FILES, content_as_written, is_protected,
     is_secret, patch_as_applied, project_files, project_files_without,
 };
 #[cfg(feature = "commands")]

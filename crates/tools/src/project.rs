@@ -14,8 +14,8 @@ mod git;
 mod glob;
 mod ignored;
 mod list;
-mod own;
 mod patch;
+mod program_files;
 mod read;
 mod root;
 mod search;
@@ -43,9 +43,9 @@ use root::ProjectRoot;
 #[cfg(feature = "commands")]
 pub use command::COMMAND_ENVIRONMENT;
 #[cfg(all(feature = "commands", target_os = "linux"))]
-pub(crate) use git::{Named, named_by};
+pub(crate) use git::{NamedByGit, named_by_git};
 pub use neuraxis_core::SECRET_FILES;
-pub use own::OwnFiles;
+pub use program_files::ProgramFiles;
 #[cfg(all(feature = "commands", target_os = "linux"))]
 pub(crate) use secret::is_protected_name;
 pub use secret::{PROTECTED_NAMES, is_protected, is_secret};
@@ -70,7 +70,7 @@ const MAX_FITTING: Duration = Duration::from_secs(5);
 ///
 /// An error if the folder cannot be opened, or is one of [`PROTECTED_NAMES`] or inside one.
 pub fn project_files(root: impl AsRef<Path>) -> Result<Vec<Arc<dyn Tool>>, ProjectError> {
-    project_files_without(root, &OwnFiles::default(), Commands::default(), &[])
+    project_files_without(root, &ProgramFiles::default(), Commands::default(), &[])
 }
 
 /// Like [`project_files`], but the program's own files are out of reach, whatever the policy says.
@@ -89,11 +89,11 @@ pub fn project_files(root: impl AsRef<Path>) -> Result<Vec<Arc<dyn Tool>>, Proje
 /// An error if the folder cannot be opened, or is one of [`PROTECTED_NAMES`] or inside one.
 pub fn project_files_without(
     root: impl AsRef<Path>,
-    own: &OwnFiles,
+    program_files: &ProgramFiles,
     commands: Commands,
     variables: &[String],
 ) -> Result<Vec<Arc<dyn Tool>>, ProjectError> {
-    let root = Arc::new(ProjectRoot::open(root.as_ref(), own)?);
+    let root = Arc::new(ProjectRoot::open(root.as_ref(), program_files)?);
     let tools = vec![
         list::tool(Arc::clone(&root))?,
         read::tool(Arc::clone(&root))?,
@@ -111,7 +111,7 @@ pub fn project_files_without(
 /// it may block.
 #[must_use]
 pub fn patch_as_applied(root: impl AsRef<Path>, patch: &str) -> Option<String> {
-    let root = ProjectRoot::open(root.as_ref(), &OwnFiles::default()).ok()?;
+    let root = ProjectRoot::open(root.as_ref(), &ProgramFiles::default()).ok()?;
     patch::numbered(&root, patch, &Stop::within(MAX_FITTING)).ok()
 }
 

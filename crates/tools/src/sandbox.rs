@@ -54,7 +54,7 @@ pub use features::{NoSandbox, SandboxFeature, SandboxFeatures, sandbox_features}
 pub use helper::{run_sandbox_helper, use_sandbox_helper};
 
 #[cfg(target_os = "linux")]
-pub(crate) use helper::{Running, Wanted, start};
+pub(crate) use helper::{CommandRequest, Running, start};
 
 /// What was found after a command and all its processes had ended. Paths are relative to the project root.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,7 +12,9 @@ use std::time::Duration;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{AgentId, EffectId, JsonText, RunId, ToolCallId, ToolClass, Turn};
 use neuraxis_ports::{Tool, ToolContext, ToolError, TurnContext};
-use neuraxis_tools::{Commands, CommandsHere, OwnFiles, project_files, project_files_without};
+use neuraxis_tools::{
+    CommandAvailability, Commands, ProgramFiles, project_files, project_files_without,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -26,7 +28,7 @@ impl Project {
     fn new(commands: Commands) -> Self {
         without_sandbox();
         let folder = tempfile::tempdir().unwrap();
-        let tools = project_files_without(folder.path(), &OwnFiles::default(), commands, &[]);
+        let tools = project_files_without(folder.path(), &ProgramFiles::default(), commands, &[]);
         let tools = tools.unwrap();
         Self { folder, tools }
     }
@@ -83,12 +85,12 @@ fn without_a_sandbox_there_is_no_tool_for_commands_and_a_word_why() {
     assert!(project.run_command().is_none());
     assert_eq!(project.tools.len(), 5);
     assert_eq!(project_files(project.folder.path()).unwrap().len(), 5);
-    let CommandsHere::Refused { why } = Commands::Sandboxed.here() else {
+    let CommandAvailability::Refused { why } = Commands::Sandboxed.availability() else {
         panic!("commands are run here");
     };
     assert!(why.contains("sandbox"), "{why}");
-    let unconfined = Commands::Unconfined.here();
-    assert_eq!(unconfined, CommandsHere::Unconfined { why });
+    let unconfined = Commands::Unconfined.availability();
+    assert_eq!(unconfined, CommandAvailability::Unconfined { why });
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use neuraxis_core::{READ_OUTPUT, SERVER_SEPARATOR, ToolName, ToolSpec};
 use neuraxis_engine::{RESERVED_TOOL_NAMES, SystemClock, ToolCatalog};
 use neuraxis_ports::Tool;
-use neuraxis_tools::OwnFiles;
+use neuraxis_tools::ProgramFiles;
 
 use super::BuildError;
 use crate::commands::RUN_COMMAND;
@@ -78,7 +78,7 @@ pub fn tool_names() -> Result<Vec<ToolName>, BuildError> {
 ///
 /// A [`BuildError`] if the folder of the tools cannot be opened, or the configured search cannot be used.
 pub fn tool_specs(config: &Config, environment: &Environment) -> Result<Vec<ToolSpec>, BuildError> {
-    let tools = tools(config, environment, OwnFiles::default(), None)?;
+    let tools = tools(config, environment, ProgramFiles::default(), None)?;
     let specs = tools.iter().map(|tool| tool.spec().clone());
     Ok(specs.chain([neuraxis_engine::read_output_spec()]).collect())
 }
@@ -86,7 +86,7 @@ pub fn tool_specs(config: &Config, environment: &Environment) -> Result<Vec<Tool
 pub(super) fn tools(
     config: &Config,
     environment: &Environment,
-    own: OwnFiles,
+    own: ProgramFiles,
     recording: Option<PathBuf>,
 ) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     // Needed even if this engine does not use them: another engine with project tools may be running.
@@ -96,7 +96,7 @@ pub(super) fn tools(
     if !config.offers_project_tools() {
         return Ok(tools);
     }
-    let own = recording.into_iter().fold(own, OwnFiles::recording);
+    let own = recording.into_iter().fold(own, ProgramFiles::recording);
     let (root, settings) = (config.project_root(), config.tools());
     let (commands, variables) = (settings.commands, &settings.environment);
     let files = neuraxis_tools::project_files_without(root, &own, commands, variables);

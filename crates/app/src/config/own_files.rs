@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use neuraxis_tools::OwnFiles;
+use neuraxis_tools::ProgramFiles;
 
 use super::{Config, read};
 use crate::approval_key;
@@ -16,13 +16,16 @@ const DATABASE_FILES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 impl Config {
     /// Adds the program's own files to `known`: those that contain keys, those of the store, its log and its archive,
     /// those of the configuration, and everything else that the program keeps for the user.
-    pub(crate) fn own_files(&self, environment: &Environment, known: OwnFiles) -> OwnFiles {
+    pub(crate) fn own_files(&self, environment: &Environment, known: ProgramFiles) -> ProgramFiles {
         let keys = self.key_files(environment).into_iter();
         let kept = self.kept_files(environment).into_iter();
-        let own = kept.fold(keys.fold(known, OwnFiles::secret), OwnFiles::store);
+        let own = kept.fold(keys.fold(known, ProgramFiles::secret), ProgramFiles::store);
         let typed = environment.chat_history().into_iter();
         let governing = self.governing_files(environment).into_iter();
-        governing.fold(typed.fold(own, OwnFiles::secret), OwnFiles::governing)
+        governing.fold(
+            typed.fold(own, ProgramFiles::secret),
+            ProgramFiles::configuration,
+        )
     }
 
     fn key_files(&self, environment: &Environment) -> Vec<PathBuf> {

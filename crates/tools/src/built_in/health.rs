@@ -42,7 +42,7 @@ pub fn system_health() -> Result<Arc<dyn Tool>, DefinitionError> {
         "system_health",
         DESCRIPTION,
         async |arguments: Arguments, ctx: ToolContext| {
-            let sections = wanted(arguments.sections.as_deref().unwrap_or_default());
+            let sections = requested_sections(arguments.sections.as_deref().unwrap_or_default());
             let report = ctx
                 .cancellation
                 .run_until_cancelled(examine(&sections, &ctx))
@@ -114,7 +114,7 @@ impl Section {
 }
 
 /// Returns each requested section once, in the order of the report; all sections if none is requested.
-fn wanted(asked: &[Section]) -> Vec<Section> {
+fn requested_sections(asked: &[Section]) -> Vec<Section> {
     Section::ALL
         .into_iter()
         .filter(|section| asked.is_empty() || asked.contains(section))
@@ -165,13 +165,13 @@ mod tests {
     #[test]
     fn sections_come_once_each_in_the_order_of_the_report() {
         assert_eq!(
-            wanted(&[Section::Load, Section::Cpu, Section::Load]),
+            requested_sections(&[Section::Load, Section::Cpu, Section::Load]),
             [Section::Cpu, Section::Load]
         );
     }
 
     #[test]
     fn every_section_is_wanted_when_none_is_named() {
-        assert_eq!(wanted(&[]), Section::ALL);
+        assert_eq!(requested_sections(&[]), Section::ALL);
     }
 }

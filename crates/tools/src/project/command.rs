@@ -22,13 +22,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
 
-use self::output::{Collected, Live};
+use self::output::{Collected, LiveOutput};
 use self::running::{Confinement, Running};
 use super::failure::{FileError, shown};
 use super::root::{Located, ProjectRoot};
 use super::walk::{is_false, is_zero};
 use crate::blocking::{self, Cancelled};
-use crate::commands::{Commands, CommandsHere};
+use crate::commands::{CommandAvailability, Commands};
 use crate::function::{DefinitionError, FunctionTool};
 use crate::sandbox::{Aftermath, Ended, sandbox_features};
 use crate::summary::{MAX_QUOTED_CHARS, one_line};
@@ -84,9 +84,9 @@ pub(super) fn tool(
     let timeout = COMMAND_MAX_TIMEOUT + MARGIN;
     let class = ToolClass::Irreversible;
     let variables: Arc<[String]> = variables.into();
-    Ok(match commands.here() {
-        CommandsHere::Refused { .. } => None,
-        CommandsHere::Sandboxed => {
+    Ok(match commands.availability() {
+        CommandAvailability::Refused { .. } => None,
+        CommandAvailability::Sandboxed => {
             let tool = FunctionTool::new(
                 NAME,
                 description(&root),
@@ -98,7 +98,7 @@ pub(super) fn tool(
             let tool = tool.class(class).annotations(confined);
             Some(tool.timeout(timeout).build())
         }
-        CommandsHere::Unconfined { .. } => {
+        CommandAvailability::Unconfined { .. } => {
             let tool = FunctionTool::new(
                 NAME,
                 UNCONFINED,
@@ -114,8 +114,8 @@ pub(super) fn tool(
 }
 
 fn description(root: &ProjectRoot) -> String {
-    let own = root.own();
-    let closed = own.closed_folders();
+    let program_files = root.program_files();
+    let closed = program_files.closed_folders();
     let closed: Vec<String> = closed.into_iter().map(shown).collect();
     let mut description = DESCRIPTION.to_owned();
     if !closed.is_empty() {
@@ -185,7 +185,7 @@ enum AccessSchema {
 }
 
 #[derive(Debug, Serialize)]
-struct Ran {
+struct CommandResult {
     /// Missing if the command was ended by a signal or because its time was up.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
@@ -233,7 +233,7 @@ async fn run(
     confinement: Confinement,
     variables: Arc<[String]>,
     ctx: ToolContext,
-) -> Result<Ran, ToolError> {
+) -> Result<CommandResult, ToolError> {
     check(&arguments.command)?;
     let limit = arguments
         .timeout_seconds
@@ -332,7 +332,7 @@ async fn watch(
     let Some((stdout, stderr)) = running.output() else {
         return Err(ToolError::new("the command's output cannot be read"));
     };
-    let live = Live::to(&ctx.progress);
+    let live = LiveOutput::to(&ctx.progress);
     let (mut out, mut err) = (Collected::default(), Collected::default());
     let ending = {
         let reading = async { tokio::join!(out.read(stdout, &live), err.read(stderr, &live)) };
@@ -415,7 +415,7 @@ fn report(
     stdout: Collected,
     stderr: Collected,
     duration: Duration,
-) -> Ran {
+) -> CommandResult {
     let left_running = matches!(&ending, Ending::Exited(ended) if ended.left_running);
     let (exit_code, signal, aftermath, timed_out) = match ending {
         Ending::Exited(ended) => (ended.exit_code, ended.signal, ended.aftermath, false),
@@ -432,7 +432,7 @@ fn report(
         summary.push_str(" Processes that it had started were still running and were stopped.");
     }
     summary.push_str(&about(&aftermath));
-    Ran {
+    CommandResult {
         summary,
         set_aside: aftermath.renamed(),
         exit_code,

@@ -47,7 +47,7 @@ pub(super) enum FileError {
     NamedByGit {
         path: String,
     },
-    Own {
+    OfProgram {
         path: String,
     },
     NotWritable {
@@ -142,7 +142,7 @@ impl fmt::Display for FileError {
             }
             Self::PartOfRepository { .. } => write_protected(f, &path, PART_OF_REPOSITORY),
             Self::NamedByGit { .. } => write_protected(f, &path, NAMED_BY_GIT),
-            Self::Own { .. } => write!(
+            Self::OfProgram { .. } => write!(
                 f,
                 "out_of_reach: {path} belongs to this program itself; continue without it"
             ),
@@ -251,7 +251,7 @@ impl FileError {
             | Self::Protected { path }
             | Self::PartOfRepository { path }
             | Self::NamedByGit { path }
-            | Self::Own { path }
+            | Self::OfProgram { path }
             | Self::NotWritable { path }
             | Self::NoFolder { path }
             | Self::Utf16 { path }

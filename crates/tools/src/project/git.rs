@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use super::own::{Own, places};
+use super::program_files::{FilePurpose, places};
 
 /// The maximum number of bytes that are read of a `.git` file.
 const MAX_LINK_BYTES: u64 = 4096;
@@ -36,7 +36,7 @@ const OF_PACKAGES: &str = "node_modules";
 
 /// What git reads or runs in a project because a configuration names it, as paths relative to the project root.
 #[derive(Debug, Default)]
-pub(crate) struct Named {
+pub(crate) struct NamedByGit {
     /// The named paths, which need not exist.
     pub(crate) paths: BTreeSet<PathBuf>,
     /// The symlinks through which they are found.
@@ -45,8 +45,8 @@ pub(crate) struct Named {
 
 /// Returns what the repository of a working tree makes git read or run in a project; empty if the folder is not a
 /// working tree. Both paths are absolute, and `top` contains no symlinks.
-pub(crate) fn named_by(top: &Path, work_tree: &Path) -> Named {
-    let mut named = Named::default();
+pub(crate) fn named_by_git(top: &Path, work_tree: &Path) -> NamedByGit {
+    let mut named = NamedByGit::default();
     let Some(repository) = repository_in(work_tree) else {
         return named;
     };
@@ -54,7 +54,7 @@ pub(crate) fn named_by(top: &Path, work_tree: &Path) -> Named {
     let common = shared(repository.clone());
     let mut add = |path: &Path| {
         // As for secrets, the symlinks along the path count as well.
-        let places = places(path, Own::Secret);
+        let places = places(path, FilePurpose::Secret);
         let is_of_packages = |place: &Path| {
             let inside = place.strip_prefix(top);
             inside.is_ok_and(|inside| {
@@ -75,7 +75,7 @@ pub(crate) fn named_by(top: &Path, work_tree: &Path) -> Named {
                 !holds_all && parts.clone().next().is_some() && parts.all(is_name)
             });
             let known = match kind {
-                Own::Link => &mut named.links,
+                FilePurpose::LinkToSecret => &mut named.links,
                 _ => &mut named.paths,
             };
             known.extend(inside.map(Path::to_owned));
@@ -295,7 +295,7 @@ mod tests {
             let text = text.replace("TOP", &top.display().to_string().replace('\\', r"\\"));
             fs::write(path, text).unwrap();
         }
-        let named = named_by(&top, &top.join(work_tree)).paths;
+        let named = named_by_git(&top, &top.join(work_tree)).paths;
         let shown = |path: &PathBuf| path.display().to_string().replace('\\', "/");
         named.iter().map(shown).collect()
     }
@@ -386,7 +386,7 @@ mod tests {
         ] {
             let configuration = format!("[core]\nhooksPath = {value}\n");
             fs::write(top.join(".git/config"), configuration).unwrap();
-            let named = named_by(&top, &top);
+            let named = named_by_git(&top, &top);
             let set =
                 |paths: &[&str]| -> BTreeSet<PathBuf> { paths.iter().map(PathBuf::from).collect() };
             assert_eq!(

@@ -13,7 +13,7 @@ use super::file_tool;
 use super::glob::PathGlob;
 use super::root::{Located, LocatedFolder, ProjectRoot};
 use super::walk::{
-    Bounds, Kind, Met, PassedOver, WALK_MAX_DEPTH, WALK_MAX_ENTRIES, is_false, walk,
+    Bounds, FoundEntry, Kind, PassedOver, WALK_MAX_DEPTH, WALK_MAX_ENTRIES, is_false, walk,
 };
 use crate::blocking::Stop;
 use crate::function::DefinitionError;
@@ -87,28 +87,28 @@ fn list(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<List, 
     };
     let mut entries = Vec::new();
     let mut total = 0;
-    let passed_over = walk(root, &folder, &glob, bounds, stop, |met| {
+    let passed_over = walk(root, &folder, &glob, bounds, stop, |found| {
         total += 1;
         if entries.len() < LIST_MAX_ENTRIES {
-            entries.push(entry(met));
+            entries.push(entry(found));
         }
         Ok(())
     })?;
     Ok(report(&folder, entries, total, passed_over))
 }
 
-fn entry(met: &Met<'_>) -> Entry {
-    let metadata = || met.folder.symlink_metadata(met.name).ok();
-    let bytes = if met.kind == Kind::File {
+fn entry(found: &FoundEntry<'_>) -> Entry {
+    let metadata = || found.folder.symlink_metadata(found.name).ok();
+    let bytes = if found.kind == Kind::File {
         metadata().map(|metadata| metadata.len())
     } else {
         None
     };
     Entry {
-        path: shown(met.path),
-        kind: met.kind,
+        path: shown(found.path),
+        kind: found.kind,
         bytes,
-        lossy_name: met.path.to_str().is_none(),
+        lossy_name: found.path.to_str().is_none(),
     }
 }
 

@@ -17,8 +17,8 @@ use neuraxis_ports::{Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::fit::Moved;
-use self::plan::{Operation, Planned};
+use self::fit::MovedHunk;
+use self::plan::{Operation, PlannedChange};
 use super::difference::MAX_DIFF_BYTES;
 use super::failure::{FileError, shown};
 use super::root::ProjectRoot;
@@ -58,16 +58,16 @@ pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionEr
     let tool = tool.dry_run(move |arguments: Arguments| {
         let root = Arc::clone(&checked);
         blocking::run_alone(move |stop| {
-            let patch = taken(&root, &arguments.patch, stop)?;
+            let patch = applied_lines(&root, &arguments.patch, stop)?;
             planned(&root, &patch, stop).map(drop)
         })
     });
     Ok(tool.class(ToolClass::Irreversible).build())
 }
 
-fn output((applied, told): (Applied, Told)) -> Result<ToolOutput, ToolError> {
+fn output((applied, metadata): (Applied, PatchMetadata)) -> Result<ToolOutput, ToolError> {
     let mut output = ToolOutput::new(JsonText::encode(&applied)?);
-    output.metadata = JsonText::encode(&told).ok();
+    output.metadata = JsonText::encode(&metadata).ok();
     Ok(output)
 }
 
@@ -80,20 +80,20 @@ struct Arguments {
 
 #[derive(Debug, Serialize)]
 struct Applied {
-    files: Vec<Changed>,
+    files: Vec<ChangedFile>,
     summary: String,
 }
 
 /// What is shown to users with the result.
 #[derive(Debug, Serialize)]
-struct Told {
+struct PatchMetadata {
     /// The patch as it was applied; missing if it is longer than 16 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct Changed {
+struct ChangedFile {
     path: String,
     change: Operation,
     /// The original path of a file that was moved or copied.
@@ -103,16 +103,16 @@ struct Changed {
     removed_lines: u64,
     /// The hunks that did not fit at their stated lines, and where they were applied.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    moved_hunks: Vec<Moved>,
+    moved_hunks: Vec<MovedHunk>,
 }
 
 /// Computes the new content of the files from the lines that are applied, without changing any file.
-fn planned(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<Vec<Planned>, FileError> {
+fn planned(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<Vec<PlannedChange>, FileError> {
     plan::plan(root, &read::sections(patch)?, stop)
 }
 
 /// Returns the lines of a patch that are applied, as a unified diff.
-fn taken(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<String, FileError> {
+fn applied_lines(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<String, FileError> {
     if patch.len() > PATCH_MAX_BYTES {
         return Err(FileError::TooBig {
             what: format!(
@@ -127,18 +127,18 @@ fn taken(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<String, FileErr
     } else {
         Cow::Borrowed(patch)
     };
-    lines::taken(&patch)
+    lines::applied_lines(&patch)
 }
 
 /// Returns the lines of a patch that are applied, with the actual line numbers of the hunks.
 pub(super) fn numbered(root: &ProjectRoot, patch: &str, stop: &Stop) -> Result<String, FileError> {
-    let patch = taken(root, patch, stop)?;
+    let patch = applied_lines(root, patch, stop)?;
     let planned = planned(root, &patch, stop)?;
-    Ok(with_numbers(&patch, &planned))
+    Ok(with_actual_numbers(&patch, &planned))
 }
 
 /// Inserts the actual line numbers of the hunks into the lines that are applied.
-fn with_numbers(patch: &str, planned: &[Planned]) -> String {
+fn with_actual_numbers(patch: &str, planned: &[PlannedChange]) -> String {
     let mut headers = planned.iter().flat_map(|change| &change.headers);
     // The lines within hunks begin with other characters.
     let lines = patch.split_inclusive('\n').map(|line| {
@@ -155,18 +155,18 @@ fn apply(
     root: &ProjectRoot,
     arguments: &Arguments,
     stop: &Stop,
-) -> Result<(Applied, Told), FileError> {
-    let patch = taken(root, &arguments.patch, stop)?;
+) -> Result<(Applied, PatchMetadata), FileError> {
+    let patch = applied_lines(root, &arguments.patch, stop)?;
     let planned = planned(root, &patch, stop)?;
     // From here on, the patch is applied completely, whatever happens to the call.
     stop.check()?;
     commit::commit(root, &planned)?;
-    let diff = Some(with_numbers(&patch, &planned));
+    let diff = Some(with_actual_numbers(&patch, &planned));
     let diff = diff.filter(|diff| diff.len() <= MAX_DIFF_BYTES);
-    Ok((report(&planned), Told { diff }))
+    Ok((report(&planned), PatchMetadata { diff }))
 }
 
-fn report(planned: &[Planned]) -> Applied {
+fn report(planned: &[PlannedChange]) -> Applied {
     let files: Vec<_> = planned.iter().map(changed).collect();
     let total = files.len() as u64;
     let named = files.iter().take(FILES_IN_SUMMARY).map(|file| {
@@ -181,8 +181,8 @@ fn report(planned: &[Planned]) -> Applied {
     Applied { files, summary }
 }
 
-fn changed(planned: &Planned) -> Changed {
-    Changed {
+fn changed(planned: &PlannedChange) -> ChangedFile {
+    ChangedFile {
         path: shown(planned.path()),
         change: planned.operation,
         from: planned.from.clone(),

@@ -13,7 +13,7 @@ use cap_std::fs::{Dir, File, OpenOptions};
 
 use super::ProjectError;
 use super::failure::{FileError, shown};
-use super::own::{OwnFiles, OwnInside};
+use super::program_files::{ProgramFiles, ProgramFilesInProject};
 use super::secret::{is_protected, is_secret};
 use crate::suggest::nearest;
 
@@ -29,7 +29,7 @@ pub(super) struct ProjectRoot {
     path: PathBuf,
     /// The absolute paths by which the folder is known, so that absolute paths into it are understood.
     known_as: Vec<PathBuf>,
-    own: OwnFiles,
+    program_files: ProgramFiles,
 }
 
 /// An entry of the project, with a path that is free of symlinks and `..`.
@@ -56,14 +56,14 @@ pub(super) struct LocatedFolder {
 pub(super) enum Secrecy {
     Secret,
     /// A file of this program itself.
-    Own,
+    OfProgram,
     Open,
 }
 
 impl ProjectRoot {
     /// Opens a folder, unless it is protected or inside a protected one: protected entries are recognized by their
     /// names below the root, and those names would be missing there.
-    pub(super) fn open(path: &Path, own: &OwnFiles) -> Result<Self, ProjectError> {
+    pub(super) fn open(path: &Path, program_files: &ProgramFiles) -> Result<Self, ProjectError> {
         let failed = |source| ProjectError::Root {
             path: path.to_owned(),
             source,
@@ -84,7 +84,7 @@ impl ProjectRoot {
             #[cfg(feature = "commands")]
             path: std::path::absolute(path).map_err(failed)?,
             known_as,
-            own: own.clone(),
+            program_files: program_files.clone(),
         })
     }
 
@@ -100,8 +100,8 @@ impl ProjectRoot {
     }
 
     /// Returns the files of this program itself, as they are found now.
-    pub(super) fn own(&self) -> OwnInside {
-        self.own.beneath(&self.known_as)
+    pub(super) fn program_files(&self) -> ProgramFilesInProject {
+        self.program_files.in_project(&self.known_as)
     }
 
     /// Returns the absolute paths by which the folder is known; the last one is free of symlinks if that could be
@@ -132,8 +132,8 @@ impl ProjectRoot {
             });
         }
         let secret = is_secret(&wanted) || is_secret(&path);
-        let secrecy = if self.own().keeps(&path, &metadata) {
-            Secrecy::Own
+        let secrecy = if self.program_files().is_withheld(&path, &metadata) {
+            Secrecy::OfProgram
         } else if secret {
             Secrecy::Secret
         } else {
@@ -147,7 +147,7 @@ impl ProjectRoot {
         let path = || shown(&file.path);
         match file.secrecy {
             Secrecy::Secret => return Err(FileError::Secret { path: path() }),
-            Secrecy::Own => return Err(FileError::Own { path: path() }),
+            Secrecy::OfProgram => return Err(FileError::OfProgram { path: path() }),
             Secrecy::Open => {}
         }
         open_regular(&self.dir, file.path.as_os_str(), &file.path)

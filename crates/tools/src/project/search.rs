@@ -118,7 +118,7 @@ fn search(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Sear
         arguments.max_hits.unwrap_or(SEARCH_DEFAULT_HITS),
         stop,
     );
-    let own = root.own();
+    let program_files = root.program_files();
     let passed_over = match root.locate(arguments.path.as_deref().unwrap_or_default())? {
         Located::File(file) => {
             let name = file.path.file_name().unwrap_or_default();
@@ -134,7 +134,8 @@ fn search(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Sear
                     run.files.secret_files += 1;
                 } else if let Ok((file, bytes)) = open_regular(met.folder, met.name, met.path) {
                     let metadata = file.metadata();
-                    if metadata.is_ok_and(|metadata| own.keeps(met.path, &metadata)) {
+                    if metadata.is_ok_and(|metadata| program_files.is_withheld(met.path, &metadata))
+                    {
                         run.files.secret_files += 1;
                     } else {
                         run.file(file, bytes, &shown(met.path))?;
@@ -339,7 +340,7 @@ impl<File: Read> Read for MeteredReader<'_, File> {
         let read = self.file.read(buffer.get_mut(..most).unwrap_or_default())?;
         self.read += read as u64;
         if let Some(encoding) = &mut self.encoding {
-            encoding.see(buffer.get(..read).unwrap_or_default());
+            encoding.check(buffer.get(..read).unwrap_or_default());
         }
         Ok(read)
     }
@@ -354,7 +355,7 @@ struct Encoding {
 }
 
 impl Encoding {
-    fn see(&mut self, part: &[u8]) {
+    fn check(&mut self, part: &[u8]) {
         if self.is_other {
             return;
         }

@@ -12,7 +12,7 @@ use cap_tempfile::TempFile;
 
 use super::failure::{FileError, shown};
 use super::git;
-use super::own::leads_to;
+use super::program_files::leads_to;
 use super::root::{Located, LocatedFile, ProjectRoot, Secrecy};
 use super::secret::{is_protected, is_secret, is_spelling};
 
@@ -72,8 +72,10 @@ impl Target {
         }
         let metadata = root.dir().symlink_metadata(&path);
         let metadata = metadata.map_err(|error| FileError::from_io(&path, error))?;
-        if file.secrecy == Secrecy::Own || root.own().by_identity(&metadata).is_some() {
-            return Err(FileError::Own { path: shown(&path) });
+        if file.secrecy == Secrecy::OfProgram
+            || root.program_files().by_identity(&metadata).is_some()
+        {
+            return Err(FileError::OfProgram { path: shown(&path) });
         }
         let permissions = metadata.permissions();
         // A file could be replaced although it is not writable: only the folder's permissions decide that. A read-only
@@ -146,8 +148,8 @@ impl Target {
         if is_protected(&self.path) {
             return Err(FileError::Protected { path: path() });
         }
-        if root.own().by_path(&self.path).is_some() {
-            return Err(FileError::Own { path: path() });
+        if root.program_files().by_path(&self.path).is_some() {
+            return Err(FileError::OfProgram { path: path() });
         }
         self.check_named_by_git(root)?;
         self.check_repository(root)?;
@@ -164,7 +166,7 @@ impl Target {
         let below = git::folders_below(top);
         let mut folders = folder.ancestors().chain(below.iter().map(PathBuf::as_path));
         let is_named = folders.any(|folder| {
-            let named = git::named_by(top, folder);
+            let named = git::named_by_git(top, folder);
             let mut all = named.paths.iter().chain(&named.links);
             all.any(|named| leads_to(&self.path, named))
         });
@@ -243,7 +245,7 @@ impl Target {
         folder: &'d Dir,
         content: &[u8],
         permissions: Option<Permissions>,
-    ) -> Result<Prepared<'d>, FileError> {
+    ) -> Result<UnnamedFile<'d>, FileError> {
         let existing = self.existing.as_ref().map(|file| file.permissions.clone());
         // If nothing can be created, it is the folder that is not writable.
         let made = TempFile::new(folder);
@@ -256,7 +258,7 @@ impl Target {
             file.as_file().sync_data()
         };
         fill().map_err(|error| FileError::from_write(&self.path, error))?;
-        Ok(Prepared {
+        Ok(UnnamedFile {
             file,
             name: self.name(),
             path: self.path.clone(),
@@ -272,13 +274,13 @@ impl Target {
 
 /// Content that is on disk and has no name yet. Dropping it deletes it.
 #[derive(Debug)]
-pub(super) struct Prepared<'d> {
+pub(super) struct UnnamedFile<'d> {
     file: TempFile<'d>,
     name: OsString,
     path: PathBuf,
 }
 
-impl Prepared<'_> {
+impl UnnamedFile<'_> {
     /// Replaces the previous file.
     pub(super) fn commit(self) -> Result<(), FileError> {
         let Self { file, name, path } = self;

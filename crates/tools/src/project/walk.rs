@@ -21,7 +21,7 @@ pub(super) const WALK_MAX_DEPTH: u32 = 64;
 
 /// An entry found during the walk.
 #[derive(Debug)]
-pub(super) struct Met<'a> {
+pub(super) struct FoundEntry<'a> {
     /// The folder it is in.
     pub(super) folder: &'a Dir,
     pub(super) name: &'a OsStr,
@@ -109,7 +109,7 @@ pub(super) fn walk<Visit>(
     visit: Visit,
 ) -> Result<PassedOver, FileError>
 where
-    Visit: FnMut(&Met<'_>) -> Result<(), FileError>,
+    Visit: FnMut(&FoundEntry<'_>) -> Result<(), FileError>,
 {
     let names = names(&start.dir, most_names(bounds.entries))
         .map_err(|e| FileError::from_io(&start.path, e))?;
@@ -165,7 +165,7 @@ struct Walk<'a, Visit> {
     visit: Visit,
 }
 
-impl<Visit: FnMut(&Met<'_>) -> Result<(), FileError>> Walk<'_, Visit> {
+impl<Visit: FnMut(&FoundEntry<'_>) -> Result<(), FileError>> Walk<'_, Visit> {
     fn folder(
         &mut self,
         dir: &Dir,
@@ -205,7 +205,7 @@ impl<Visit: FnMut(&Met<'_>) -> Result<(), FileError>> Walk<'_, Visit> {
         }
         let from_start = path.strip_prefix(self.start).unwrap_or(path);
         if self.glob.matches(path, from_start) {
-            (self.visit)(&Met {
+            (self.visit)(&FoundEntry {
                 folder,
                 name,
                 path,
@@ -247,7 +247,7 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::super::own::OwnFiles;
+    use super::super::program_files::ProgramFiles;
     use super::super::root::Located;
     use super::*;
 
@@ -256,7 +256,7 @@ mod tests {
         for folder in folders {
             fs::create_dir_all(top.path().join(folder)).unwrap();
         }
-        let root = ProjectRoot::open(top.path(), &OwnFiles::default()).unwrap();
+        let root = ProjectRoot::open(top.path(), &ProgramFiles::default()).unwrap();
         let Located::Folder(start) = root.locate("").unwrap() else {
             panic!("the top is a folder")
         };

@@ -49,8 +49,8 @@ impl Closed {
                 closed.sealed.push(path);
             }
         }
-        let governing = run.governing.iter().map(PathBuf::from);
-        for path in governing.filter(|path| path.exists()) {
+        let read_only = run.read_only.iter().map(PathBuf::from);
+        for path in read_only.filter(|path| path.exists()) {
             closed.held.extend(folders_above(&path));
             closed.sealed.push(path);
         }
@@ -81,7 +81,7 @@ pub(super) fn absent(protected: &[PathBuf]) -> Vec<PathBuf> {
 /// # Errors
 ///
 /// An error if the project has too many names to examine: a protected one could be hidden among them.
-pub(super) fn protected() -> Result<Found, String> {
+pub(super) fn protected() -> Result<ProtectedEntries, String> {
     let (found, looked_at) = find(Path::new("."), MAX_ENTRIES);
     if looked_at > MAX_ENTRIES {
         return Err(format!(
@@ -93,13 +93,13 @@ pub(super) fn protected() -> Result<Found, String> {
 }
 
 /// Like [`protected`], but without a limit: a command must not be able to hide what it created among many other names.
-pub(super) fn all_protected() -> Found {
+pub(super) fn all_protected() -> ProtectedEntries {
     find(Path::new("."), usize::MAX).0
 }
 
 /// What was found in a project.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct ProtectedEntries {
     /// The files and folders with protected names.
     pub(super) protected: Vec<PathBuf>,
     /// The `HEAD` of each repository without `.git`: git also uses such repositories, and runs what they say.
@@ -108,8 +108,8 @@ pub(super) struct Found {
 
 /// Finds protected entries below a folder, and stops after examining more than `most` names. Also returns the number of
 /// names that were examined.
-fn find(top: &Path, most: usize) -> (Found, usize) {
-    let mut found = Found::default();
+fn find(top: &Path, most: usize) -> (ProtectedEntries, usize) {
+    let mut found = ProtectedEntries::default();
     let mut open = VecDeque::from([top.to_owned()]);
     let mut looked_at = 0;
     while let Some(folder) = open.pop_front() {

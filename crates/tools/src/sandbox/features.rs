@@ -124,11 +124,11 @@ pub enum NoSandbox {
 ///
 /// Why commands cannot be confined here.
 pub fn sandbox_features() -> Result<&'static SandboxFeatures, NoSandbox> {
-    found()
+    detect()
 }
 
 #[cfg(target_os = "linux")]
-fn found() -> Result<&'static SandboxFeatures, NoSandbox> {
+fn detect() -> Result<&'static SandboxFeatures, NoSandbox> {
     use std::sync::OnceLock;
 
     use super::helper;
@@ -150,7 +150,7 @@ fn found() -> Result<&'static SandboxFeatures, NoSandbox> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn found() -> Result<&'static SandboxFeatures, NoSandbox> {
+fn detect() -> Result<&'static SandboxFeatures, NoSandbox> {
     let system = std::env::consts::OS;
     Err(NoSandbox::Missing(format!(
         "the sandbox needs Linux, and this is {system}"

@@ -26,7 +26,7 @@ const MAX_NEIGHBORS: usize = 10_000;
 
 /// What a command can open.
 #[derive(Debug)]
-pub(super) struct Reach<'a> {
+pub(super) struct AccessibleFiles<'a> {
     pub(super) project: &'a Path,
     pub(super) temporary: &'a Path,
     /// Devices that belong to the command.
@@ -38,7 +38,7 @@ pub(super) struct Reach<'a> {
 }
 
 /// Confines this process and everything it starts. Returns the version of Landlock, or 0 if there is none.
-pub(super) fn confine(reach: &Reach<'_>) -> Result<u32, RulesetError> {
+pub(super) fn confine(reach: &AccessibleFiles<'_>) -> Result<u32, RulesetError> {
     let (all, read) = (AccessFs::from_all(RIGHTS), AccessFs::from_read(RIGHTS));
     let rules = Ruleset::default()
         .handle_access(all)?

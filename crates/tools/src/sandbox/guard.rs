@@ -21,7 +21,7 @@ use neuraxis_core::Access;
 use super::Aftermath;
 use super::closed;
 use super::order::Run;
-use crate::project::{Named, is_protected, named_by};
+use crate::project::{NamedByGit, is_protected, named_by_git};
 
 /// The suffix for entries that appeared while a command without access to git ran, and that it must not create. They
 /// are renamed, not deleted, since another process may have created them in the meantime.
@@ -120,7 +120,7 @@ impl Guard {
             (path, files)
         };
         let there = there.into_iter().map(PathBuf::into_os_string);
-        run.governing.extend(there);
+        run.read_only.extend(there);
         run.protected = found
             .protected
             .iter()
@@ -151,21 +151,21 @@ impl Guard {
         if self.access.contains(&Access::Git) {
             let changed = self.changed().into_iter();
             return Aftermath {
-                changed: told(changed.map(|path| path.display().to_string())),
+                changed: reported_names(changed.map(|path| path.display().to_string())),
                 ..Aftermath::default()
             };
         }
         let now = closed::all_protected();
         let now = now.protected.iter().chain(&now.heads);
         let new = now.filter(|path| !self.protected.contains(*path));
-        let set_aside = told(new.map(|path| self.set_aside(path)));
+        let set_aside = reported_names(new.map(|path| self.set_aside(path)));
         let links = self.links.iter();
         let turned = links.filter(|(path, link)| link.is_other(path));
         let named = self.named.iter().chain(turned.map(|(path, _)| path));
         let named = named.filter_map(|path| self.appeared(path));
         Aftermath {
             set_aside,
-            named: told(named.map(|path| self.set_aside(path))),
+            named: reported_names(named.map(|path| self.set_aside(path))),
             changed: Vec::new(),
         }
     }
@@ -236,13 +236,13 @@ impl Guard {
 }
 
 /// Finds what is named in the project by the configurations of its repositories and of the repositories around it.
-fn named(protected: &[PathBuf]) -> Result<Named, String> {
+fn named(protected: &[PathBuf]) -> Result<NamedByGit, String> {
     let top = env::current_dir().map_err(|error| format!("cannot find the project: {error}"))?;
     let within = protected.iter().filter_map(|path| path.parent());
     let within = within.map(|folder| top.join(folder));
     let work_trees: BTreeSet<PathBuf> = within.chain(top.ancestors().map(Path::to_owned)).collect();
-    let mut named = Named::default();
-    for found in work_trees.iter().map(|folder| named_by(&top, folder)) {
+    let mut named = NamedByGit::default();
+    for found in work_trees.iter().map(|folder| named_by_git(&top, folder)) {
         named.paths.extend(found.paths);
         named.links.extend(found.links);
     }
@@ -279,20 +279,20 @@ fn files(path: &Path) -> Option<Files> {
 }
 
 /// Returns the names to report: the first ones, and how many more there are.
-fn told(all: impl Iterator<Item = String>) -> Vec<String> {
-    let (mut told, mut bytes, mut more) = (Vec::new(), 0, 0);
+fn reported_names(all: impl Iterator<Item = String>) -> Vec<String> {
+    let (mut names, mut bytes, mut more) = (Vec::new(), 0, 0);
     for path in all {
         bytes += path.len();
         if bytes <= MAX_TOLD_BYTES {
-            told.push(path);
+            names.push(path);
         } else {
             more += 1;
         }
     }
     if more > 0 {
-        told.push(format!("and {more} more"));
+        names.push(format!("and {more} more"));
     }
-    told
+    names
 }
 
 /// Creates a part of a repository that may be empty.
@@ -320,8 +320,8 @@ mod tests {
     #[test]
     fn of_many_that_were_set_aside_the_first_are_told_and_the_others_counted() {
         let all = |number: usize| (0..number).map(|number| format!("{number:04}/.git"));
-        assert_eq!(told(all(2)), ["0000/.git", "0001/.git"]);
-        let told = told(all(5_000));
+        assert_eq!(reported_names(all(2)), ["0000/.git", "0001/.git"]);
+        let told = reported_names(all(5_000));
         assert_eq!(told.len(), MAX_TOLD_BYTES / 9 + 1);
         assert_eq!(told.last().unwrap(), "and 4545 more");
     }

@@ -109,7 +109,7 @@ pub(super) fn probe(program: &PathBuf) -> io::Result<Reply> {
 
 /// A command to run.
 #[derive(Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct CommandRequest<'a> {
     pub(crate) command: &'a str,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) project: &'a Dir,
@@ -122,7 +122,7 @@ pub(crate) struct Wanted<'a> {
     /// Files in the project that the command must neither read nor change, by path from the project root.
     pub(crate) unreachable: Vec<PathBuf>,
     /// Files in the project that the command must not change, by path from the project root.
-    pub(crate) governing: Vec<PathBuf>,
+    pub(crate) read_only: Vec<PathBuf>,
 }
 
 /// A running command. Dropping it ends the command and everything it started.
@@ -133,25 +133,25 @@ pub(crate) struct Running {
 }
 
 /// Starts a confined command. May block for as long as starting a process takes.
-pub(crate) fn start(wanted: Wanted<'_>) -> Result<Running, ToolError> {
+pub(crate) fn start(request: CommandRequest<'_>) -> Result<Running, ToolError> {
     let features = sandbox_features().map_err(|why| refused(&why.to_string()))?;
-    start_with(features.in_force().collect(), wanted)
+    start_with(features.in_force().collect(), request)
 }
 
 /// Starts a command with these parts of the sandbox.
 pub(super) fn start_with(
     features: BTreeSet<SandboxFeature>,
-    wanted: Wanted<'_>,
+    request: CommandRequest<'_>,
 ) -> Result<Running, ToolError> {
     let program = program().map_err(|why| refused(&why))?;
     let (ours, theirs) = UnixStream::pair().map_err(|error| failed(&error))?;
     // The folder is given by its handle, because its path may lead elsewhere by now.
-    let top = format!("/proc/self/fd/{}", wanted.project.as_raw_fd());
+    let top = format!("/proc/self/fd/{}", request.project.as_raw_fd());
     let mut supervisor = Command::new(program);
     supervisor
         .arg(SUPERVISOR)
         .env_clear()
-        .envs(wanted.environment.clone())
+        .envs(request.environment.clone())
         .current_dir(top)
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::piped())
@@ -161,7 +161,7 @@ pub(super) fn start_with(
     let order = Order {
         features,
         temporary: env::temp_dir().into_os_string(),
-        run: Some(run(wanted).map_err(|error| failed(&error))?),
+        run: Some(run(request).map_err(|error| failed(&error))?),
     };
     let channel = Channel::new(ours);
     let channel = channel.write(&order).and_then(|()| channel.into_async());
@@ -172,18 +172,18 @@ pub(super) fn start_with(
     })
 }
 
-fn run(wanted: Wanted<'_>) -> io::Result<Run> {
+fn run(request: CommandRequest<'_>) -> io::Result<Run> {
     let bytes = |paths: Vec<PathBuf>| paths.into_iter().map(PathBuf::into_os_string).collect();
-    let (folder, handle) = wanted.folder;
+    let (folder, handle) = request.folder;
     Ok(Run {
-        command: wanted.command.to_owned(),
-        project: identity(wanted.project)?,
+        command: request.command.to_owned(),
+        project: identity(request.project)?,
         folder: folder.into_os_string(),
         folder_identity: identity(handle)?,
-        access: wanted.access,
-        unreadable: bytes(wanted.unreadable),
-        unreachable: bytes(wanted.unreachable),
-        governing: bytes(wanted.governing),
+        access: request.access,
+        unreadable: bytes(request.unreadable),
+        unreachable: bytes(request.unreachable),
+        read_only: bytes(request.read_only),
         protected: Vec::new(),
     })
 }

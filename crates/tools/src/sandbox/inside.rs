@@ -19,7 +19,7 @@ use rustix::process::{
 use super::channel::Channel;
 use super::closed::Closed;
 use super::features::{LANDLOCK_WITH_TRUNCATE, SandboxFeature};
-use super::files::{self, Reach};
+use super::files::{self, AccessibleFiles};
 use super::mounts::{self, Processes};
 use super::order::{Identity, Order, Reply, Run};
 use super::{Aftermath, Ended, network, privileges, processes, repository, system_calls};
@@ -83,19 +83,19 @@ impl Confinement {
         run: Option<&Run>,
     ) -> Result<u32, String> {
         let namespace = |flag| move || unshare(flag).map_err(|error| error.to_string());
-        self.put(
+        self.enforce(
             SandboxFeature::SharedMemory,
             namespace(CloneFlags::CLONE_NEWIPC),
         )?;
         if run.is_none_or(|run| !run.access.contains(&Access::Network)) {
-            self.put(SandboxFeature::Network, || {
+            self.enforce(SandboxFeature::Network, || {
                 unshare(CloneFlags::CLONE_NEWNET).map_err(|error| error.to_string())?;
                 network::bring_up_loopback().map_err(|error| error.to_string())
             })?;
         }
         let mut closed = run.map(Closed::of).unwrap_or_default();
         let mut devices = Vec::new();
-        self.put(SandboxFeature::Files, || {
+        self.enforce(SandboxFeature::Files, || {
             unshare(CloneFlags::CLONE_NEWNS).map_err(|error| error.to_string())?;
             let processes = if getpid() == Pid::INIT {
                 Processes::Own
@@ -120,30 +120,30 @@ impl Confinement {
         let landlock = files::confine(&reach(project, temporary, devices, closed, run));
         let landlock = landlock.map_err(|error| error.to_string())?;
         self.check_landlock(landlock)?;
-        privileges::give_up().map_err(|error| format!("cannot drop privileges: {error}"))?;
+        privileges::drop_all().map_err(|error| format!("cannot drop privileges: {error}"))?;
         let access = run.map(|run| run.access.clone()).unwrap_or_default();
         let features = self.wanted.clone();
-        self.put(SandboxFeature::SystemCalls, || {
+        self.enforce(SandboxFeature::SystemCalls, || {
             system_calls::close(&features, &access).map_err(|error| error.to_string())
         })?;
         Ok(landlock)
     }
 
-    fn put(
+    fn enforce(
         &mut self,
         feature: SandboxFeature,
-        put: impl FnOnce() -> Result<(), String>,
+        confine: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
         if !self.wanted.contains(&feature) {
             return Ok(());
         }
-        match put() {
+        match confine() {
             Err(why) if self.is_trying => {
                 self.wanted.remove(&feature);
                 self.missing.push((feature, why));
                 Ok(())
             }
-            put => put.map_err(|why| format!("{feature}: {why}")),
+            result => result.map_err(|why| format!("{feature}: {why}")),
         }
     }
 
@@ -204,13 +204,13 @@ fn reach<'a>(
     devices: Vec<&'static str>,
     closed: Closed,
     run: Option<&Run>,
-) -> Reach<'a> {
+) -> AccessibleFiles<'a> {
     let unreadable = run.into_iter().flat_map(|run| &run.unreadable);
     let unreachable = run.into_iter().flat_map(|run| &run.unreachable);
     let unreachable = unreachable.map(PathBuf::from).chain(closed.sealed);
     // Without a leading `./`, like the paths found by listing folders.
     let absolute = |path: PathBuf| project.join(path.strip_prefix(".").unwrap_or(&path));
-    Reach {
+    AccessibleFiles {
         project,
         temporary,
         devices,

@@ -39,7 +39,7 @@ pub(super) struct Run {
     /// Files in the project that the command must neither read nor change, by path from the project root.
     pub(super) unreachable: Vec<OsString>,
     /// Files in the project that the command must not change, by path from the project root.
-    pub(super) governing: Vec<OsString>,
+    pub(super) read_only: Vec<OsString>,
     /// Further protected entries in the project, by path from the project root: the supervisor finds them.
     pub(super) protected: Vec<OsString>,
 }

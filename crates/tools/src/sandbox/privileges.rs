@@ -47,7 +47,7 @@ fn hand_on() -> io::Result<()> {
 }
 
 /// Drops all privileges except [`KEPT`]. Started processes cannot regain them.
-pub(super) fn give_up() -> io::Result<()> {
+pub(super) fn drop_all() -> io::Result<()> {
     let now = capabilities(None)?;
     let kept = if geteuid().is_root() {
         now.permitted & KEPT

@@ -12,7 +12,7 @@ use neuraxis_ports::ToolError;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 
-use super::helper::{Wanted, start_with, use_sandbox_helper};
+use super::helper::{CommandRequest, start_with, use_sandbox_helper};
 use super::{Aftermath, Ended, SandboxFeature};
 
 /// Sets the helper, which is built with the tests. Returns whether it exists.
@@ -45,7 +45,7 @@ async fn run(
     command: &str,
 ) -> Result<(Ended, String), ToolError> {
     let dir = Dir::open_ambient_dir(project, ambient_authority()).unwrap();
-    let wanted = Wanted {
+    let request = CommandRequest {
         command,
         environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap_or_default())],
         project: &dir,
@@ -53,9 +53,9 @@ async fn run(
         access: BTreeSet::from_iter(access.iter().copied()),
         unreadable: Vec::new(),
         unreachable: Vec::new(),
-        governing: vec!["neuraxis.toml".into()],
+        read_only: vec!["neuraxis.toml".into()],
     };
-    let mut running = start_with(BTreeSet::from_iter(features.iter().copied()), wanted)?;
+    let mut running = start_with(BTreeSet::from_iter(features.iter().copied()), request)?;
     let (mut stdout, mut stderr) = running.output().unwrap();
     let mut text = String::new();
     stdout.read_to_string(&mut text).await.unwrap();

@@ -12,7 +12,7 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{AgentId, EffectId, JsonText, ProgressSteps, RunId, ToolCallId, Turn};
 use neuraxis_ports::{Clock, ProgressSink, Tool, ToolContext, ToolError, TurnContext};
-use neuraxis_tools::{Commands, OwnFiles, project_files_without};
+use neuraxis_tools::{Commands, ProgramFiles, project_files_without};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::Notify;
@@ -128,7 +128,7 @@ impl Project {
         let world = TempDir::new().unwrap();
         fs::create_dir(world.path().join("project")).unwrap();
         fs::write(world.path().join("outside.txt"), "SECRET outside\n").unwrap();
-        let (root, own) = (world.path().join("project"), OwnFiles::default());
+        let (root, own) = (world.path().join("project"), ProgramFiles::default());
         let tools = project_files_without(root, &own, Commands::default(), variables);
         let tools = tools.unwrap();
         Self { world, tools }

@@ -76,7 +76,7 @@ fn a_list_that_is_named_is_shown_and_belongs_to_the_program() {
     let shown = shown.unwrap();
     assert_eq!(shown.value, format!("{:?}", file.display().to_string()));
     assert_eq!(shown.origin.to_string(), "neuraxis.toml:2");
-    let known = neuraxis_tools::OwnFiles::default();
+    let known = neuraxis_tools::ProgramFiles::default();
     let own = config.own_files(&machine.environment, known);
     assert!(format!("{own:?}").contains("prices.toml"), "{own:?}");
 }

@@ -9,9 +9,9 @@ use neuraxis::engine::{Approving, tool_warnings};
 use neuraxis::ports::StoreError;
 use neuraxis::tools::{NoSandbox, SandboxFeature, SandboxFeatures, is_protected, sandbox_features};
 use neuraxis_app::{
-    ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, CommandsHere, Config, Contents,
+    ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, CommandAvailability, Config, Contents,
     Environment, FoundFile, McpServerSection, OpenError, OpenStore, PassedOver, Trust,
-    approval_key_place, commands_here, nowhere_to_keep, tool_specs, usual_key_variables,
+    approval_key_place, command_availability, nowhere_to_keep, tool_specs, usual_key_variables,
 };
 
 use super::check::{Check, Outcome};
@@ -206,9 +206,9 @@ async fn store(config: &Config, environment: &Environment) -> Check {
 /// Reports each available part of the sandbox, or what happens to commands without it.
 fn sandbox(config: &Config) -> Vec<Check> {
     let warning = |detail: String| Check::here(SANDBOX, Outcome::Warning, detail);
-    match (sandbox_features(), commands_here(config)) {
+    match (sandbox_features(), command_availability(config)) {
         (Ok(features), _) => sandbox_features_found(features),
-        (Err(why), CommandsHere::Unconfined { .. }) => vec![
+        (Err(why), CommandAvailability::Unconfined { .. }) => vec![
             warning(format!(
                 "there is none, and commands run without it (tools.commands), as you and with all your permissions: \
                  {why}"

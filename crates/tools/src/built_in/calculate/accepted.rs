@@ -55,7 +55,7 @@ pub(super) fn expression(written: &str) -> Result<String, ToolError> {
     }
     signs(&text)?;
     nesting(&text)?;
-    words(&text)?;
+    check_words(&text)?;
     functions::check(&text)?;
     commas(&text)?;
     percent(&text)?;
@@ -114,7 +114,7 @@ fn nesting(text: &str) -> Result<(), ToolError> {
     }
 }
 
-fn words(text: &str) -> Result<(), ToolError> {
+fn check_words(text: &str) -> Result<(), ToolError> {
     let mut words = text.split(|letter: char| !letter.is_ascii_alphanumeric());
     let is_dice = |word: &str| {
         let (count, sides) = word.split_once('d').unwrap_or((word, ""));

@@ -40,7 +40,7 @@ pub(super) fn check(text: &str) -> Result<(), ToolError> {
                 {
                     return Err(refused(&format!(
                         "there is no function {word:?}; after the unit write `*`; {}",
-                        known()
+                        known_functions()
                     )));
                 }
                 open.push(before);
@@ -55,7 +55,7 @@ pub(super) fn check(text: &str) -> Result<(), ToolError> {
                 if !word.is_empty() && !may_be_in_number(before, behind) {
                     return Err(refused(&format!(
                         "there is no function {word:?} with several arguments; {}",
-                        known()
+                        known_functions()
                     )));
                 }
             }
@@ -89,10 +89,10 @@ pub(super) fn instead(expression: &str, reason: &str) -> Option<String> {
         .strip_prefix("unknown identifier '")?
         .strip_suffix('\'')?;
     let is_called = expression.contains(&format!("{unknown}("));
-    is_called.then(known)
+    is_called.then(known_functions)
 }
 
-fn known() -> String {
+fn known_functions() -> String {
     format!(
         "the functions, each with one argument, include {}",
         FUNCTIONS.join(", ")

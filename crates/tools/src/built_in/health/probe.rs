@@ -35,7 +35,7 @@ impl Sample {
     pub(super) async fn once<'a>(sample: &'a mut Option<Self>, sections: &[Section]) -> &'a Self {
         let taken = match sample.take() {
             Some(taken) => taken,
-            None => Self(take(sections.contains(&Section::Processes)).await),
+            None => Self(sample_system(sections.contains(&Section::Processes)).await),
         };
         sample.insert(taken)
     }
@@ -85,22 +85,22 @@ impl Sample {
     }
 }
 
-async fn take(with_processes: bool) -> Result<System, String> {
+async fn sample_system(with_processes: bool) -> Result<System, String> {
     let mut system = blocking(move || {
         let mut system = System::new().map_err(|error| error.to_string())?;
-        look(&mut system, with_processes);
+        refresh(&mut system, with_processes);
         Ok(system)
     })
     .await?;
     sleep(MINIMUM_CPU_UPDATE_INTERVAL).await;
     blocking(move || {
-        look(&mut system, with_processes);
+        refresh(&mut system, with_processes);
         Ok(system)
     })
     .await
 }
 
-fn look(system: &mut System, with_processes: bool) {
+fn refresh(system: &mut System, with_processes: bool) {
     system.refresh_cpu_usage();
     if with_processes {
         let what = ProcessRefreshKind::nothing()

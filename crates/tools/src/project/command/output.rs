@@ -18,12 +18,12 @@ const CHUNK: usize = 8 << 10;
 
 /// Shows output while the command runs.
 #[derive(Debug)]
-pub(super) struct Live<'a> {
+pub(super) struct LiveOutput<'a> {
     progress: &'a Progress,
     shown: AtomicUsize,
 }
 
-impl<'a> Live<'a> {
+impl<'a> LiveOutput<'a> {
     pub(super) const fn to(progress: &'a Progress) -> Self {
         Self {
             progress,
@@ -52,7 +52,7 @@ pub(super) struct Collected {
 
 impl Collected {
     /// Reads until the output ends. A pipe that fails is treated as ended.
-    pub(super) async fn read(&mut self, mut from: impl AsyncRead + Unpin, live: &Live<'_>) {
+    pub(super) async fn read(&mut self, mut from: impl AsyncRead + Unpin, live: &LiveOutput<'_>) {
         let mut chunk = vec![0; CHUNK];
         // The first bytes of a character whose last bytes have not arrived.
         let mut pending = Vec::new();
@@ -126,9 +126,9 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Default)]
-    struct Shown(Mutex<Vec<String>>);
+    struct ShownOutput(Mutex<Vec<String>>);
 
-    impl ProgressSink for Shown {
+    impl ProgressSink for ShownOutput {
         fn progress(&self, _name: &str, _icon: Option<&str>, _steps: Option<ProgressSteps>) {}
 
         fn output(&self, text: &str) {
@@ -137,9 +137,9 @@ mod tests {
     }
 
     async fn read(chunks: &[&[u8]]) -> (Collected, Vec<String>) {
-        let shown = Arc::new(Shown::default());
+        let shown = Arc::new(ShownOutput::default());
         let progress = Progress::to(Arc::clone(&shown) as Arc<dyn ProgressSink>);
-        let live = Live::to(&progress);
+        let live = LiveOutput::to(&progress);
         let mut collected = Collected::default();
         let mut output = tokio_chunks(chunks);
         collected.read(&mut output, &live).await;

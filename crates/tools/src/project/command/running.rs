@@ -57,21 +57,21 @@ fn sandboxed(
 ) -> Result<Running, ToolError> {
     use std::path::{Path, PathBuf};
 
-    let own = root.own();
+    let program_files = root.program_files();
     let mut environment = super::environment::environment(std::env::vars_os(), variables);
     environment.extend(trace.into_iter().flat_map(of_trace));
     // Keeps package installation from failing because of hooks, which are closed and do not run.
     environment.push(("HUSKY".into(), "0".into()));
     let owned = |path: &Path| -> PathBuf { path.to_owned() };
-    let running = crate::sandbox::start(crate::sandbox::Wanted {
+    let running = crate::sandbox::start(crate::sandbox::CommandRequest {
         command,
         environment,
         project: root.dir(),
         folder: (folder.path.clone(), &folder.dir),
         access,
-        unreadable: own.unreadable(),
-        unreachable: own.unchangeable().map(owned).collect(),
-        governing: own.sealed().map(owned).collect(),
+        unreadable: program_files.unreadable(),
+        unreachable: program_files.unreachable().map(owned).collect(),
+        read_only: program_files.read_only().map(owned).collect(),
     });
     running.map(Running::Sandboxed)
 }

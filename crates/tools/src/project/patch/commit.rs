@@ -3,12 +3,12 @@
 
 use std::path::PathBuf;
 
-use super::plan::{Planned, Write};
+use super::plan::{PlannedChange, Write};
 use crate::project::failure::{FileError, shown};
 use crate::project::root::ProjectRoot;
-use crate::project::target::{Folders, Prepared, Target};
+use crate::project::target::{Folders, Target, UnnamedFile};
 
-pub(super) fn commit(root: &ProjectRoot, planned: &[Planned]) -> Result<(), FileError> {
+pub(super) fn commit(root: &ProjectRoot, planned: &[PlannedChange]) -> Result<(), FileError> {
     let mut made = Vec::new();
     let changed = change(root, planned, &mut made);
     if changed.is_err() {
@@ -23,7 +23,7 @@ pub(super) fn commit(root: &ProjectRoot, planned: &[Planned]) -> Result<(), File
 /// Changes the files, and records the folders that are created for them, parents first.
 fn change(
     root: &ProjectRoot,
-    planned: &[Planned],
+    planned: &[PlannedChange],
     made: &mut Vec<PathBuf>,
 ) -> Result<(), FileError> {
     let writes: Vec<&Write> = planned
@@ -35,7 +35,7 @@ fn change(
         made.extend(write.target.missing_folders(root));
         folders.push(write.target.folder(root)?);
     }
-    let mut prepared: Vec<Prepared<'_>> = Vec::with_capacity(writes.len());
+    let mut prepared: Vec<UnnamedFile<'_>> = Vec::with_capacity(writes.len());
     for (write, folder) in writes.iter().zip(&folders) {
         let permissions = write.permissions.clone();
         prepared.push(write.target.prepare(folder, &write.content, permissions)?);
@@ -45,36 +45,36 @@ fn change(
         // Together with what the patch has already written, this file may form a repository.
         let checked = write.target.check_repository(root);
         if let Err(error) = checked.and_then(|()| prepared.commit()) {
-            return Err(put_back(root, &done, error));
+            return Err(undo(root, &done, error));
         }
-        done.push(Done::Written(write));
+        done.push(CompletedChange::Written(write));
     }
     for (target, before) in planned.iter().filter_map(|change| change.remove.as_ref()) {
         if let Err(error) = target.remove(root) {
-            return Err(put_back(root, &done, error));
+            return Err(undo(root, &done, error));
         }
-        done.push(Done::Removed(target, before));
+        done.push(CompletedChange::Removed(target, before));
     }
     Ok(())
 }
 
 /// A completed change.
 #[derive(Debug)]
-enum Done<'a> {
+enum CompletedChange<'a> {
     Written(&'a Write),
     Removed(&'a Target, &'a [u8]),
 }
 
 /// Undoes completed changes, and returns the error with the outcome of that.
-fn put_back(root: &ProjectRoot, done: &[Done<'_>], error: FileError) -> FileError {
+fn undo(root: &ProjectRoot, done: &[CompletedChange<'_>], error: FileError) -> FileError {
     let mut left = Vec::new();
     for done in done.iter().rev() {
         let (target, undone) = match done {
-            Done::Written(write) => match &write.before {
+            CompletedChange::Written(write) => match &write.before {
                 Some(before) => (&write.target, restore(root, &write.target, before)),
                 None => (&write.target, write.target.remove(root)),
             },
-            Done::Removed(target, before) => (*target, restore(root, target, before)),
+            CompletedChange::Removed(target, before) => (*target, restore(root, target, before)),
         };
         if undone.is_err() {
             left.push(shown(&target.path));

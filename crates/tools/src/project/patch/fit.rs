@@ -27,14 +27,14 @@ pub(super) const NO_LINE: usize = usize::MAX / 2;
 #[derive(Debug)]
 pub(super) struct Patched {
     pub(super) content: Vec<u8>,
-    pub(super) moved: Vec<Moved>,
+    pub(super) moved: Vec<MovedHunk>,
     /// The header of each hunk, with its actual line numbers.
     pub(super) headers: Vec<String>,
 }
 
 /// A hunk that fits at another line than the one it states.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Moved {
+pub(super) struct MovedHunk {
     /// Its number among the file's hunks, from 1.
     hunk: usize,
     /// The line at which it begins in the new file.
@@ -109,7 +109,7 @@ fn in_place<'a>(file: &[&'a str], patch: &'a Patch<'_, str>) -> Result<Patched, 
     let mut stays_open = false;
     for (number, hunk) in (1..).zip(patch.hunks()) {
         let wanted: Vec<&str> = old(hunk).collect();
-        let said = said(hunk);
+        let said = claimed_start(hunk);
         // Whatever displaced the previous hunk displaces this one as well.
         let expected = said.map(|said| said.saturating_add(before).saturating_sub(before_said));
         let start = find(file, &wanted, next, expected).map_err(|why| {
@@ -121,7 +121,7 @@ fn in_place<'a>(file: &[&'a str], patch: &'a Patch<'_, str>) -> Result<Patched, 
         lines.extend(kept.iter().copied().map(Cow::Borrowed));
         if said.is_some_and(|said| said != start) {
             let line = lines.len() + 1;
-            moved.push(Moved { hunk: number, line });
+            moved.push(MovedHunk { hunk: number, line });
         }
         let new = new(hunk, file, start);
         let [old_range, new_range] =
@@ -174,7 +174,7 @@ fn end_each(lines: &mut [Cow<'_, str>], file: &[&str]) -> Result<(), String> {
 }
 
 /// Returns the line at which a hunk claims to begin, from 0.
-fn said(hunk: &Hunk<'_, str>) -> Option<usize> {
+fn claimed_start(hunk: &Hunk<'_, str>) -> Option<usize> {
     let range = hunk.old_range();
     let start = Some(range.start()).filter(|start| *start < NO_LINE)?;
     // A hunk that takes no lines names the line before it.

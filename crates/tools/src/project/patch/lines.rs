@@ -34,14 +34,14 @@ const NAMES: [&str; 6] = [
 
 /// Returns only the lines of files and hunks, with corrected counts for each hunk, or an error that names a line with a
 /// change that belongs to none.
-pub(super) fn taken(patch: &str) -> Result<String, FileError> {
+pub(super) fn applied_lines(patch: &str) -> Result<String, FileError> {
     let begins = |mark: &str| patch.lines().any(|line| line.starts_with(mark));
     let mut reader = Reader {
         is_git: begins("diff --git "),
         place: Place::Before,
         hunks: Hunks::default(),
     };
-    let mut taken = String::with_capacity(patch.len());
+    let mut applied_lines = String::with_capacity(patch.len());
     let lines: Vec<&str> = patch.split_inclusive('\n').collect();
     let mut at = 0;
     while let Some((&line, behind)) = lines.get(at..).and_then(<[_]>::split_first) {
@@ -55,27 +55,27 @@ pub(super) fn taken(patch: &str) -> Result<String, FileError> {
                     "the hunk in line {at} of the patch, {shown}, has no lines; {HINT}"
                 )));
             }
-            taken.push_str(&reader.hunks.header());
-            taken.extend(lines.iter().copied());
+            applied_lines.push_str(&reader.hunks.header());
+            applied_lines.extend(lines.iter().copied());
             at += lines.len();
             reader.place = Place::Hunk;
-        } else if reader.takes(line) {
+        } else if reader.consume_file_line(line) {
             check_quotes(at, line)?;
             // The parser would take the names after a file without hunks for further names of that file.
-            if !reader.is_git && line.starts_with("--- ") && ends_with_deleted(&taken) {
-                taken.push('\n');
+            if !reader.is_git && line.starts_with("--- ") && ends_with_deletion(&applied_lines) {
+                applied_lines.push('\n');
             }
-            taken.push_str(line);
+            applied_lines.push_str(line);
         } else if !is_signature(line, behind.first().copied()) {
             reader.pass_over(at, line)?;
         }
     }
     // Only a marker says that a line of the file has no newline; a missing newline at the end of the patch means
     // nothing.
-    if !taken.is_empty() && !taken.ends_with('\n') {
-        taken.push('\n');
+    if !applied_lines.is_empty() && !applied_lines.ends_with('\n') {
+        applied_lines.push('\n');
     }
-    Ok(taken)
+    Ok(applied_lines)
 }
 
 /// The position of a line in a patch.
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Processes a line that belongs to a file; returns `false` for any other line.
-    fn takes(&mut self, line: &'a str) -> bool {
+    fn consume_file_line(&mut self, line: &'a str) -> bool {
         match self.place {
             Place::Unread => {}
             Place::Names | Place::GitHeaders if is_name(line) => self.begin(Place::Names),
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
         }
         let is_before = matches!(self.place, Place::Before);
         if line.starts_with("@@") || (!is_before && line.starts_with([' ', '+', '-'])) {
-            return Err(invalid(self.lost(number, line)));
+            return Err(invalid(self.explain_stray_line(number, line)));
         }
         // In a series of mails, each has a message before its files.
         self.place = if is_before || is_mail(line) {
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Explains why a line does not belong to a hunk, and what to do.
-    fn lost(&self, number: usize, line: &str) -> String {
+    fn explain_stray_line(&self, number: usize, line: &str) -> String {
         let shown = quoted(line.trim_end());
         match self.place {
             _ if self.is_git && is_name(line) => format!(
@@ -195,8 +195,8 @@ fn without_sign(number: usize, line: Option<&&str>) -> FileError {
 }
 
 /// Returns whether the last line says that a file is deleted.
-fn ends_with_deleted(taken: &str) -> bool {
-    let last = taken.lines().next_back();
+fn ends_with_deletion(applied_lines: &str) -> bool {
+    let last = applied_lines.lines().next_back();
     let name = last.and_then(|last| last.strip_prefix("+++ "));
     name.is_some_and(|name| name.starts_with(NO_FILE))
 }

@@ -9,8 +9,8 @@ use diffy::{Line, Patch};
 use serde::Serialize;
 
 use super::PATCH_MAX_FILE_BYTES;
-use super::fit::{self, Moved};
-use super::read::{Section, Wanted};
+use super::fit::{self, MovedHunk};
+use super::read::{RequestedChange, Section};
 use crate::blocking::Stop;
 use crate::project::failure::{FileError, shown};
 use crate::project::root::{LocatedFile, ProjectRoot};
@@ -32,13 +32,13 @@ pub(super) enum Operation {
 
 /// The planned change of one file.
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(super) struct PlannedChange {
     pub(super) operation: Operation,
     pub(super) from: Option<String>,
     pub(super) added_lines: u64,
     pub(super) removed_lines: u64,
     /// The hunks that fit at another line than the one they state.
-    pub(super) moved: Vec<Moved>,
+    pub(super) moved: Vec<MovedHunk>,
     /// The header of each hunk, with its actual line numbers.
     pub(super) headers: Vec<String>,
     /// The file to write, if any.
@@ -56,7 +56,7 @@ pub(super) struct Write {
     pub(super) before: Option<Vec<u8>>,
 }
 
-impl Planned {
+impl PlannedChange {
     pub(super) fn path(&self) -> &Path {
         let written = self.write.as_ref().map(|write| &write.target);
         let removed = self.remove.as_ref().map(|(target, _)| target);
@@ -70,7 +70,7 @@ pub(super) fn plan(
     root: &ProjectRoot,
     sections: &[Section<'_>],
     stop: &Stop,
-) -> Result<Vec<Planned>, FileError> {
+) -> Result<Vec<PlannedChange>, FileError> {
     let mut planned = Vec::with_capacity(sections.len());
     let mut touched = BTreeSet::new();
     let mut total = 0_u64;
@@ -105,7 +105,7 @@ pub(super) fn check_total(bytes: u64) -> Result<(), FileError> {
 }
 
 /// Returns the files that a change touches, and the number of bytes it holds in memory for each.
-fn touched_by(change: &Planned) -> Vec<(PathBuf, u64)> {
+fn touched_by(change: &PlannedChange) -> Vec<(PathBuf, u64)> {
     let written = change.write.as_ref().map(|write| {
         let before = write.before.as_ref().map_or(0, Vec::len);
         let bytes = write.content.len() + before;
@@ -116,7 +116,11 @@ fn touched_by(change: &Planned) -> Vec<(PathBuf, u64)> {
     written.into_iter().chain(removed).collect()
 }
 
-fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Planned, FileError> {
+fn plan_one(
+    root: &ProjectRoot,
+    section: &Section<'_>,
+    stop: &Stop,
+) -> Result<PlannedChange, FileError> {
     let hunks = &section.hunks;
     let (mut moved, mut headers) = (Vec::new(), Vec::new());
     let mut patched = |content: &[u8], path: &str| -> Result<Vec<u8>, FileError> {
@@ -125,7 +129,7 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
         Ok(patched.content)
     };
     let (operation, write, remove) = match &section.wanted {
-        Wanted::Create { path } => {
+        RequestedChange::Create { path } => {
             let target = fresh(root, path)?;
             check_adds(hunks, path)?;
             let content = patched(b"", path)?;
@@ -136,7 +140,7 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
                 None,
             )
         }
-        Wanted::Modify { path } => {
+        RequestedChange::Modify { path } => {
             let found = present(root, path);
             let (target, before) = found.map_err(|error| of_new_file(error, hunks, path))?;
             let content = patched(&before, path)?;
@@ -148,7 +152,7 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
             };
             (Operation::Modified, Some(write), None)
         }
-        Wanted::Delete { path } => {
+        RequestedChange::Delete { path } => {
             let (target, before) = present(root, path)?;
             let left = patched(&before, path)?;
             if !left.is_empty() {
@@ -158,13 +162,13 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
             }
             (Operation::Deleted, None, Some((target, before)))
         }
-        Wanted::Rename { from, to } => {
+        RequestedChange::Rename { from, to } => {
             let (source, before) = present(root, from)?;
             let content = bounded(patched(&before, from)?, to)?;
             let write = new_file(fresh(root, to)?, content, permissions_of(&source));
             (Operation::Renamed, Some(write), Some((source, before)))
         }
-        Wanted::Copy { from, to } => {
+        RequestedChange::Copy { from, to } => {
             let (source, before) = present(root, from)?;
             let content = bounded(patched(&before, from)?, to)?;
             let write = new_file(fresh(root, to)?, content, permissions_of(&source));
@@ -172,10 +176,12 @@ fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Pl
         }
     };
     let from = match &section.wanted {
-        Wanted::Rename { from, .. } | Wanted::Copy { from, .. } => Some(from.clone()),
+        RequestedChange::Rename { from, .. } | RequestedChange::Copy { from, .. } => {
+            Some(from.clone())
+        }
         _ => None,
     };
-    Ok(Planned {
+    Ok(PlannedChange {
         operation,
         from,
         added_lines: lines(hunks, |line| matches!(line, Line::Insert(_))),

@@ -14,13 +14,13 @@ use crate::project::failure::FileError;
 /// The change that a patch makes to one file.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
-    pub(super) wanted: Wanted,
+    pub(super) wanted: RequestedChange,
     pub(super) hunks: Patch<'a, str>,
     pub(super) is_executable: bool,
 }
 
 #[derive(Debug)]
-pub(super) enum Wanted {
+pub(super) enum RequestedChange {
     Create { path: String },
     Delete { path: String },
     Modify { path: String },
@@ -28,7 +28,7 @@ pub(super) enum Wanted {
     Copy { from: String, to: String },
 }
 
-impl Wanted {
+impl RequestedChange {
     /// Returns the file that will exist afterwards, or that will be deleted.
     pub(super) fn path(&self) -> &str {
         match self {
@@ -75,7 +75,7 @@ pub(super) fn invalid(why: impl Into<String>) -> FileError {
 
 fn section<'a>(file: FilePatch<'a, str>) -> Result<Section<'a>, FileError> {
     let (old_mode, new_mode) = (file.old_mode().copied(), file.new_mode().copied());
-    let wanted = wanted(file.operation())?;
+    let wanted = requested_change(file.operation())?;
     let path = wanted.path().to_owned();
     let modes = [old_mode, new_mode];
     let special = [FileMode::Symlink, FileMode::Gitlink].map(Some);
@@ -84,7 +84,7 @@ fn section<'a>(file: FilePatch<'a, str>) -> Result<Section<'a>, FileError> {
             "it does not treat {path:?} as a regular file; symlinks and submodules cannot be created or changed"
         )));
     }
-    let creates = matches!(wanted, Wanted::Create { .. });
+    let creates = matches!(wanted, RequestedChange::Create { .. });
     if !creates && old_mode.is_some() && new_mode.is_some() && old_mode != new_mode {
         return Err(invalid(format!(
             "it changes the mode of {path:?}; only contents can be changed"
@@ -93,8 +93,11 @@ fn section<'a>(file: FilePatch<'a, str>) -> Result<Section<'a>, FileError> {
     let PatchKind::Text(hunks) = file.into_patch() else {
         return Err(invalid(format!("the change to {path:?} is binary")));
     };
-    let moves = matches!(wanted, Wanted::Rename { .. } | Wanted::Copy { .. });
-    if let Wanted::Rename { from, to } | Wanted::Copy { from, to } = &wanted {
+    let moves = matches!(
+        wanted,
+        RequestedChange::Rename { .. } | RequestedChange::Copy { .. }
+    );
+    if let RequestedChange::Rename { from, to } | RequestedChange::Copy { from, to } = &wanted {
         check_names(&hunks, from, to)?;
     }
     if !moves {
@@ -109,12 +112,12 @@ fn section<'a>(file: FilePatch<'a, str>) -> Result<Section<'a>, FileError> {
 
 /// Checks that the changed file is named in lines that the policy reads, and that there is something to change: only an
 /// empty file is deleted without hunks.
-fn check_changes(wanted: &Wanted, hunks: &Patch<'_, str>) -> Result<(), FileError> {
+fn check_changes(wanted: &RequestedChange, hunks: &Patch<'_, str>) -> Result<(), FileError> {
     let path = wanted.path();
     let is_named = hunks.original().is_some() || hunks.modified().is_some();
     match wanted {
-        Wanted::Delete { .. } if is_named => Ok(()),
-        Wanted::Delete { .. } => Err(invalid(format!(
+        RequestedChange::Delete { .. } if is_named => Ok(()),
+        RequestedChange::Delete { .. } => Err(invalid(format!(
             "{path:?} is deleted without a file name line; also write `--- a/{path}` and `+++ /dev/null`, for an empty \
              file without hunks"
         ))),
@@ -144,12 +147,12 @@ fn check_names(hunks: &Patch<'_, str>, from: &str, to: &str) -> Result<(), FileE
     Ok(())
 }
 
-fn wanted(operation: &FileOperation<'_, str>) -> Result<Wanted, FileError> {
+fn requested_change(operation: &FileOperation<'_, str>) -> Result<RequestedChange, FileError> {
     Ok(match operation {
-        FileOperation::Create(path) => Wanted::Create {
+        FileOperation::Create(path) => RequestedChange::Create {
             path: of_header(path)?,
         },
-        FileOperation::Delete(path) => Wanted::Delete {
+        FileOperation::Delete(path) => RequestedChange::Delete {
             path: of_header(path)?,
         },
         FileOperation::Modify { original, modified } => {
@@ -160,13 +163,13 @@ fn wanted(operation: &FileOperation<'_, str>) -> Result<Wanted, FileError> {
                      `rename from` and `rename to`"
                 )));
             }
-            Wanted::Modify { path }
+            RequestedChange::Modify { path }
         }
-        FileOperation::Rename { from, to } => Wanted::Rename {
+        FileOperation::Rename { from, to } => RequestedChange::Rename {
             from: plain(from)?,
             to: plain(to)?,
         },
-        FileOperation::Copy { from, to } => Wanted::Copy {
+        FileOperation::Copy { from, to } => RequestedChange::Copy {
             from: plain(from)?,
             to: plain(to)?,
         },

@@ -91,7 +91,7 @@ struct Hunk<'a> {
     /// The lines of the file above the hunk, in order.
     below: Vec<&'a str>,
     /// The lines of the file that the hunk claims to take, as in a unified diff.
-    said: Option<Range>,
+    claimed: Option<Range>,
     /// The text after the ranges, as in a unified diff: often a line further up.
     section: Option<&'a str>,
     /// The hunk's lines, each with its sign.
@@ -111,21 +111,21 @@ impl<'a> Hunk<'a> {
     }
 
     /// Reads the position from a line that begins with `@@`.
-    fn take_place(&mut self, line: &'a str) {
+    fn read_position(&mut self, line: &'a str) {
         let behind = line.strip_prefix("@@").unwrap_or(line);
         let is_text = |text: &&str| !text.is_empty();
         let Some((old, _)) = ranges(line) else {
             self.below.extend(Some(behind.trim()).filter(is_text));
             return;
         };
-        self.said = Some(old);
+        self.claimed = Some(old);
         let section = behind.split_once(" @@").map(|(_, section)| section.trim());
         self.section = section.filter(is_text);
     }
 
     /// Returns the index of the line at which the hunk claims to begin.
-    fn said_start(&self, old: &[&str]) -> Option<usize> {
-        let start = self.said?.start_for(old.len())?;
+    fn claimed_start(&self, old: &[&str]) -> Option<usize> {
+        let start = self.claimed?.start_for(old.len())?;
         // A hunk that takes no lines names the line before it.
         Some(start.saturating_sub(usize::from(!old.is_empty())))
     }
@@ -228,7 +228,7 @@ fn read_of_update<'a>(hunks: &mut Vec<Hunk<'a>>, line: &'a str) -> Result<(), St
             hunks.push(Hunk::default());
         }
         if let Some(hunk) = hunks.last_mut() {
-            hunk.take_place(line);
+            hunk.read_position(line);
         }
         return Ok(());
     }
@@ -396,8 +396,8 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
         [only] if old.is_empty() => behind.iter().any(|line| line.trim() == *only),
         _ => false,
     };
-    let fits = |start: &usize| stands_at(file, &old, *start);
-    let said = hunk.said_start(&old);
+    let fits = |start: &usize| matches_at(file, &old, *start);
+    let said = hunk.claimed_start(&old);
     let section = hunk.below_section(file);
     let first_from = |from: usize| {
         let said = said.filter(|said| *said >= from && fits(said));
@@ -428,7 +428,7 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
     }
 }
 
-fn stands_at(file: &[&str], old: &[&str], start: usize) -> bool {
+fn matches_at(file: &[&str], old: &[&str], start: usize) -> bool {
     let here = file.get(start..).and_then(|here| here.get(..old.len()));
     here == Some(old)
 }
@@ -453,7 +453,7 @@ fn check_sure(file: &[&str], hunk: &Hunk<'_>) -> Result<(), String> {
                 .into(),
         );
     }
-    let places = || (0..file.len()).filter(|start| stands_at(file, &old, *start));
+    let places = || (0..file.len()).filter(|start| matches_at(file, &old, *start));
     if places().nth(1).is_none() {
         return Ok(());
     }

@@ -76,10 +76,10 @@ pub(super) fn scan(
         if bytes.is_empty() {
             return Ok(Ok(scanner.finish(End::OfFile)));
         }
-        scanner.take(bytes);
+        scanner.scan(bytes);
         left = left.saturating_sub(bytes.len() as u64);
         if left == 0 {
-            return Ok(Ok(scanner.finish(End::OfPatience)));
+            return Ok(Ok(scanner.finish(End::OfLimit)));
         }
     }
 }
@@ -87,7 +87,7 @@ pub(super) fn scan(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     OfFile,
-    OfPatience,
+    OfLimit,
 }
 
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl Scanner {
         }
     }
 
-    fn take(&mut self, mut bytes: &[u8]) {
+    fn scan(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.line >= self.window.past_last {
                 self.count(bytes);
@@ -134,7 +134,7 @@ impl Scanner {
             let (piece, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
             self.line_bytes += piece.len() as u64;
             if self.line >= self.window.first {
-                self.shown.take(piece, self.window.column);
+                self.shown.push(piece, self.window.column);
             }
             if end.is_some() {
                 self.end_line();
@@ -194,7 +194,7 @@ impl Scanner {
 }
 
 impl ShownLine {
-    fn take(&mut self, piece: &[u8], column: u64) {
+    fn push(&mut self, piece: &[u8], column: u64) {
         let past_last = column.saturating_add(READ_MAX_LINE_CHARS);
         for &byte in piece {
             if self.is_cut {

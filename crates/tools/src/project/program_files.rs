@@ -19,75 +19,75 @@ const MAX_SYMLINKS: usize = 40;
 /// earlier.
 ///
 /// ```
-/// use neuraxis_tools::OwnFiles;
+/// use neuraxis_tools::ProgramFiles;
 ///
-/// let own = OwnFiles::default()
+/// let files = ProgramFiles::default()
 ///     .secret("/etc/app/key")
 ///     .store("/var/lib/app/sessions.db")
-///     .governing("/etc/app/config.toml");
+///     .configuration("/etc/app/config.toml");
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct OwnFiles(Arc<Mutex<Vec<OwnFile>>>);
+pub struct ProgramFiles(Arc<Mutex<Vec<ProgramFile>>>);
 
 #[derive(Debug)]
-struct OwnFile {
+struct ProgramFile {
     /// The absolute path as it was given.
     path: PathBuf,
-    kind: Own,
+    kind: FilePurpose,
     /// Where the file is and, as long as something is still there, where it was: a key that was replaced is still a
     /// secret. Absolute, and free of symlinks except for the last part.
-    places: Vec<(PathBuf, Own)>,
+    places: Vec<(PathBuf, FilePurpose)>,
 }
 
 /// The purpose of a file of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Own {
+pub(super) enum FilePurpose {
     /// A secret. Must not be read or written.
     Secret,
     /// Sessions, and what else the program knows about its user. Must not be read or written.
     Store,
     /// Decides what may run. Must not be written.
-    Governing,
+    Configuration,
     /// A recording that answers instead of models, or that is being written. File tools cannot read it, and neither
     /// file tools nor commands can write it. Its folder stays open to commands, so that the tool descriptions that
     /// models get do not depend on where the recording is: otherwise it would not answer.
     Recording,
     /// A symlink on the way to a secret. File tools cannot redirect it. To commands it is an ordinary file: protecting
     /// it from them would close its folder.
-    Link,
+    LinkToSecret,
 }
 
-impl OwnFiles {
+impl ProgramFiles {
     /// Adds a file that holds a secret, or a folder of such files.
     #[must_use]
     pub fn secret(self, path: impl AsRef<Path>) -> Self {
-        self.with(path.as_ref(), Own::Secret)
+        self.with(path.as_ref(), FilePurpose::Secret)
     }
 
     /// Adds a file or folder in which the program stores what it knows.
     #[must_use]
     pub fn store(self, path: impl AsRef<Path>) -> Self {
-        self.with(path.as_ref(), Own::Store)
+        self.with(path.as_ref(), FilePurpose::Store)
     }
 
     /// Adds a file that decides what may run: the program's configuration.
     #[must_use]
-    pub fn governing(self, path: impl AsRef<Path>) -> Self {
-        self.with(path.as_ref(), Own::Governing)
+    pub fn configuration(self, path: impl AsRef<Path>) -> Self {
+        self.with(path.as_ref(), FilePurpose::Configuration)
     }
 
     /// Adds a file that holds a recording of models, or to which one is written.
     #[must_use]
     pub fn recording(self, path: impl AsRef<Path>) -> Self {
-        self.with(path.as_ref(), Own::Recording)
+        self.with(path.as_ref(), FilePurpose::Recording)
     }
 
-    fn with(self, path: &Path, kind: Own) -> Self {
+    fn with(self, path: &Path, kind: FilePurpose) -> Self {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let mut files = self.locked();
         if !files.iter().any(|own| own.path == path && own.kind == kind) {
             let places = places(&path, kind);
-            files.push(OwnFile { path, kind, places });
+            files.push(ProgramFile { path, kind, places });
         }
         drop(files);
         self
@@ -95,7 +95,7 @@ impl OwnFiles {
 
     /// Returns the same files as they are now found below a project's folder, given the paths by which the folder is
     /// known.
-    pub(super) fn beneath(&self, known_as: &[PathBuf]) -> OwnInside {
+    pub(super) fn in_project(&self, known_as: &[PathBuf]) -> ProgramFilesInProject {
         let all = self.found();
         let inside = all.iter().filter_map(|(place, kind)| {
             let mut folders = known_as.iter();
@@ -105,7 +105,7 @@ impl OwnFiles {
             let is_project = path.as_os_str().is_empty();
             (!is_project).then(|| (path.to_owned(), *kind))
         });
-        OwnInside {
+        ProgramFilesInProject {
             inside: inside.collect(),
             all,
             identities: OnceLock::new(),
@@ -113,7 +113,7 @@ impl OwnFiles {
     }
 
     /// Looks up where the files are now.
-    fn found(&self) -> Vec<(PathBuf, Own)> {
+    fn found(&self) -> Vec<(PathBuf, FilePurpose)> {
         let mut found = Vec::new();
         for own in self.locked().iter_mut() {
             let now = places(&own.path, own.kind);
@@ -126,24 +126,26 @@ impl OwnFiles {
         found
     }
 
-    fn locked(&self) -> MutexGuard<'_, Vec<OwnFile>> {
+    fn locked(&self) -> MutexGuard<'_, Vec<ProgramFile>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Returns where a file is: the path by which it is named and, if that is a symlink, the path it leads to. For a
 /// secret, also the symlinks along the path: redirecting one of them would choose which keys are used.
-pub(super) fn places(path: &Path, kind: Own) -> Vec<(PathBuf, Own)> {
+pub(super) fn places(path: &Path, kind: FilePurpose) -> Vec<(PathBuf, FilePurpose)> {
     let named = match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) => resolved(folder).join(name),
         _ => path.to_owned(),
     };
     let mut places = vec![(named, kind)];
     let links = match kind {
-        Own::Secret => symlinks(path),
+        FilePurpose::Secret => symlinks(path),
         _ => Vec::new(),
     };
-    let links = links.into_iter().map(|link| (link, Own::Link));
+    let links = links
+        .into_iter()
+        .map(|link| (link, FilePurpose::LinkToSecret));
     for place in links.chain([(resolved(path), kind)]) {
         if !places.contains(&place) {
             places.push(place);
@@ -195,30 +197,30 @@ fn resolved(path: &Path) -> PathBuf {
 
 /// The program's own files, as seen from a project.
 #[derive(Debug)]
-pub(super) struct OwnInside {
+pub(super) struct ProgramFilesInProject {
     /// The files in the project, by their paths from its root.
-    inside: Vec<(PathBuf, Own)>,
+    inside: Vec<(PathBuf, FilePurpose)>,
     /// All files, by absolute path.
-    all: Vec<(PathBuf, Own)>,
+    all: Vec<(PathBuf, FilePurpose)>,
     /// Their file system identities, looked up once: a search of the project asks about each file.
-    identities: OnceLock<Vec<(Identity, Own)>>,
+    identities: OnceLock<Vec<(Identity, FilePurpose)>>,
 }
 
-impl OwnInside {
-    /// Returns whether this program keeps a file to itself, given its symlink-free path and its metadata.
-    pub(super) fn keeps(&self, path: &Path, file: &Metadata) -> bool {
+impl ProgramFilesInProject {
+    /// Returns whether this program withholds a file from tools, given its symlink-free path and its metadata.
+    pub(super) fn is_withheld(&self, path: &Path, file: &Metadata) -> bool {
         let own = self.by_path(path).or_else(|| self.by_identity(file));
-        own.is_some_and(|own| own != Own::Governing)
+        own.is_some_and(|own| own != FilePurpose::Configuration)
     }
 
     /// Returns what a project path means to this program. The path must be free of symlinks and `..`.
-    pub(super) fn by_path(&self, path: &Path) -> Option<Own> {
+    pub(super) fn by_path(&self, path: &Path) -> Option<FilePurpose> {
         let inside = self.inside.iter();
         strictest(inside.filter(|(own, _)| leads_to(path, own)))
     }
 
     /// Returns what a file means to this program, even if it has another name, or only just became that file.
-    pub(super) fn by_identity(&self, file: &Metadata) -> Option<Own> {
+    pub(super) fn by_identity(&self, file: &Metadata) -> Option<FilePurpose> {
         let file = identity(file)?;
         let identities = self.identities.get_or_init(|| {
             let all = self.all.iter();
@@ -232,33 +234,36 @@ impl OwnInside {
     #[cfg(all(feature = "commands", target_os = "linux"))]
     pub(super) fn unreadable(&self) -> Vec<PathBuf> {
         let all = self.all.iter();
-        let kept = all.filter(|(_, kind)| !matches!(kind, Own::Governing | Own::Link));
+        let kept = all.filter(|(_, kind)| {
+            !matches!(kind, FilePurpose::Configuration | FilePurpose::LinkToSecret)
+        });
         kept.map(|(place, _)| place.clone()).collect()
     }
 
     /// Returns the paths, from the project root, of files in the project that commands must neither read nor change.
     #[cfg(feature = "commands")]
-    pub(super) fn unchangeable(&self) -> impl Iterator<Item = &Path> {
+    pub(super) fn unreachable(&self) -> impl Iterator<Item = &Path> {
         let inside = self.inside.iter();
-        let kept = inside.filter(|(_, kind)| matches!(kind, Own::Secret | Own::Store));
+        let kept =
+            inside.filter(|(_, kind)| matches!(kind, FilePurpose::Secret | FilePurpose::Store));
         kept.map(|(path, _)| path.as_path())
     }
 
     /// Returns the paths, from the project root, of files in the project that commands must not change although their
     /// folders are open.
     #[cfg(all(feature = "commands", target_os = "linux"))]
-    pub(super) fn sealed(&self) -> impl Iterator<Item = &Path> {
+    pub(super) fn read_only(&self) -> impl Iterator<Item = &Path> {
         let inside = self.inside.iter();
-        let sealed = inside.filter(|(_, kind)| matches!(kind, Own::Governing | Own::Recording));
-        sealed.map(|(path, _)| path.as_path())
+        let read_only = inside.filter(|(_, kind)| {
+            matches!(kind, FilePurpose::Configuration | FilePurpose::Recording)
+        });
+        read_only.map(|(path, _)| path.as_path())
     }
 
     /// Returns the folders of the project that commands cannot change because of files in them or below.
     #[cfg(feature = "commands")]
     pub(super) fn closed_folders(&self) -> BTreeSet<&Path> {
-        let above = self
-            .unchangeable()
-            .flat_map(|path| path.ancestors().skip(1));
+        let above = self.unreachable().flat_map(|path| path.ancestors().skip(1));
         above.collect()
     }
 }
@@ -280,12 +285,12 @@ fn is_spelled_to(path: &Path, file: &Path) -> bool {
 
 /// Returns the strictest of several purposes of a file: a file that must not be written may also be one that must not
 /// be read.
-fn strictest<'a, T: 'a>(found: impl Iterator<Item = &'a (T, Own)>) -> Option<Own> {
+fn strictest<'a, T: 'a>(found: impl Iterator<Item = &'a (T, FilePurpose)>) -> Option<FilePurpose> {
     let kinds = found.map(|(_, kind)| *kind);
     kinds.min_by_key(|kind| match kind {
-        Own::Secret | Own::Store => 0,
-        Own::Recording | Own::Link => 1,
-        Own::Governing => 2,
+        FilePurpose::Secret | FilePurpose::Store => 0,
+        FilePurpose::Recording | FilePurpose::LinkToSecret => 1,
+        FilePurpose::Configuration => 2,
     })
 }
 
@@ -327,17 +332,20 @@ mod tests {
         std::fs::write(top.join("real/key"), "k").unwrap();
         #[cfg(unix)]
         std::os::unix::fs::symlink("real/key", top.join("key")).unwrap();
-        let own = OwnFiles::default()
+        let own = ProgramFiles::default()
             .secret(top.join("key"))
             .store(top.join("logs"))
-            .governing(top.join("real/../own.toml"));
-        let own = own.beneath(&[top]);
+            .configuration(top.join("real/../own.toml"));
+        let own = own.in_project(&[top]);
         #[cfg(unix)]
-        assert_eq!(own.by_path(Path::new("real/key")), Some(Own::Secret));
+        assert_eq!(
+            own.by_path(Path::new("real/key")),
+            Some(FilePurpose::Secret)
+        );
         for (path, kind) in [
-            ("key", Some(Own::Secret)),
-            ("logs/a/b", Some(Own::Store)),
-            ("own.toml", Some(Own::Governing)),
+            ("key", Some(FilePurpose::Secret)),
+            ("logs/a/b", Some(FilePurpose::Store)),
+            ("own.toml", Some(FilePurpose::Configuration)),
             ("logs.txt", None),
             ("real/other", None),
         ] {
@@ -351,13 +359,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
         let recording = top.join("recorded/it.cassette");
-        let own = OwnFiles::default().recording(recording);
-        let own = own.beneath(&[top]);
+        let own = ProgramFiles::default().recording(recording);
+        let own = own.in_project(&[top]);
         let path = Path::new("recorded/it.cassette");
-        assert_eq!(own.by_path(path), Some(Own::Recording));
+        assert_eq!(own.by_path(path), Some(FilePurpose::Recording));
         assert!(own.closed_folders().is_empty());
         #[cfg(target_os = "linux")]
-        assert_eq!(own.sealed().collect::<Vec<_>>(), [path]);
+        assert_eq!(own.read_only().collect::<Vec<_>>(), [path]);
     }
 
     #[cfg(all(unix, feature = "commands"))]
@@ -368,9 +376,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
         std::os::unix::fs::symlink(outside.path(), top.join("secrets")).unwrap();
-        let own = OwnFiles::default().secret(top.join("secrets/key"));
-        let own = own.beneath(&[top]);
-        assert_eq!(own.by_path(Path::new("secrets")), Some(Own::Link));
+        let own = ProgramFiles::default().secret(top.join("secrets/key"));
+        let own = own.in_project(&[top]);
+        assert_eq!(
+            own.by_path(Path::new("secrets")),
+            Some(FilePurpose::LinkToSecret)
+        );
         assert!(own.closed_folders().is_empty());
     }
 
@@ -389,17 +400,24 @@ mod tests {
         }
         symlink("..1", at("..data")).unwrap();
         symlink("..data/key", at("key")).unwrap();
-        let files = OwnFiles::default().secret(at("key"));
+        let files = ProgramFiles::default().secret(at("key"));
         let known_as = [top.clone()];
-        let own = || files.beneath(&known_as);
+        let own = || files.in_project(&known_as);
         assert_eq!(own().by_path(Path::new("..2/key")), None);
         // Redirecting it would choose the key.
-        assert_eq!(own().by_path(Path::new("..data")), Some(Own::Link));
+        assert_eq!(
+            own().by_path(Path::new("..data")),
+            Some(FilePurpose::LinkToSecret)
+        );
 
         symlink("..2", at("..new")).unwrap();
         std::fs::rename(at("..new"), at("..data")).unwrap();
         for path in ["key", "..1/key", "..2/key"] {
-            assert_eq!(own().by_path(Path::new(path)), Some(Own::Secret), "{path}");
+            assert_eq!(
+                own().by_path(Path::new(path)),
+                Some(FilePurpose::Secret),
+                "{path}"
+            );
         }
         std::fs::remove_dir_all(at("..1")).unwrap();
         assert_eq!(own().by_path(Path::new("..1/key")), None);
@@ -410,12 +428,12 @@ mod tests {
     fn what_is_added_to_a_clone_belongs_to_the_same_list() {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
-        let before = OwnFiles::default().governing(top.join("both"));
+        let before = ProgramFiles::default().configuration(top.join("both"));
         let after = before.clone().secret(top.join("new"));
         let _same = after.secret(top.join("both"));
-        let own = before.beneath(&[top]);
-        assert_eq!(own.by_path(Path::new("new")), Some(Own::Secret));
-        assert_eq!(own.by_path(Path::new("both")), Some(Own::Secret));
+        let own = before.in_project(&[top]);
+        assert_eq!(own.by_path(Path::new("new")), Some(FilePurpose::Secret));
+        assert_eq!(own.by_path(Path::new("both")), Some(FilePurpose::Secret));
     }
 
     #[cfg(unix)]
@@ -425,9 +443,11 @@ mod tests {
         let top = folder.path().canonicalize().unwrap();
         std::os::unix::fs::symlink("b", top.join("a")).unwrap();
         std::os::unix::fs::symlink("a", top.join("b")).unwrap();
-        let own = OwnFiles::default().secret(top.join("a")).beneath(&[top]);
-        assert_eq!(own.by_path(Path::new("a")), Some(Own::Secret));
-        assert_eq!(own.by_path(Path::new("b")), Some(Own::Link));
+        let own = ProgramFiles::default()
+            .secret(top.join("a"))
+            .in_project(&[top]);
+        assert_eq!(own.by_path(Path::new("a")), Some(FilePurpose::Secret));
+        assert_eq!(own.by_path(Path::new("b")), Some(FilePurpose::LinkToSecret));
     }
 
     #[test]
