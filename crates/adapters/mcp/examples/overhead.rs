@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use neuraxis_core::{AgentId, EffectId, JsonText, RunId, ToolCallId, Turn};
-use neuraxis_mcp::{McpServer, McpServerConfig, MemoryPins, Reach, StdioConfig};
+use neuraxis_mcp::{McpServer, McpServerConfig, MemoryPins, StdioConfig, Transport};
 use neuraxis_ports::{Secret, ToolContext, ToolSource, TurnContext};
 use rmcp::ServiceExt;
 use rmcp::model::CallToolRequestParams;
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (name, value) in std::env::vars() {
         program.env.insert(name, Secret::new(&value));
     }
-    let config = McpServerConfig::new("every", Reach::Stdio(program));
+    let config = McpServerConfig::new("every", Transport::Stdio(program));
     let server = McpServer::start(config, Arc::new(MemoryPins::default()))?;
     server.ready().await?;
     let tools = server.tools();

@@ -93,11 +93,15 @@ impl Calls {
     ///
     /// Same as [`Person::ask`].
     pub(crate) async fn ask(&self, question: &Question) -> Option<QuestionReply> {
-        let mut asking = self.least_asked()?;
+        let mut asking = self.attribute_question()?;
         loop {
             let reply = asking.person.ask(question).await;
-            let is_taken_along = reply == QuestionReply::Cancelled && !self.holds(&asking.token);
-            asking = match is_taken_along.then(|| self.least_asked()).flatten() {
+            let ended_with_its_call =
+                reply == QuestionReply::Cancelled && !self.holds(&asking.token);
+            asking = match ended_with_its_call
+                .then(|| self.attribute_question())
+                .flatten()
+            {
                 Some(other) => other,
                 None => return Some(reply),
             };
@@ -106,7 +110,7 @@ impl Calls {
 
     /// Assigns a question to the call with the fewest open questions, and among those to the oldest: a server that
     /// answers calls in order asks about the oldest.
-    fn least_asked(&self) -> Option<AskingAs<'_>> {
+    fn attribute_question(&self) -> Option<AttributedQuestion<'_>> {
         let mut calls = self.lock();
         let (session, owner) = calls.first().map(|call| (&call.session, &call.owner))?;
         // Without owners, it is unknown who is behind another session.
@@ -117,7 +121,7 @@ impl Calls {
         }
         let least = calls.iter_mut().min_by_key(|call| call.asked)?;
         least.asked += 1;
-        Some(AskingAs {
+        Some(AttributedQuestion {
             calls: self,
             token: least.token.clone(),
             person: least.person.clone(),
@@ -141,13 +145,13 @@ impl Drop for Open {
 }
 
 /// A question that is asked in the name of a call until this value is dropped.
-struct AskingAs<'a> {
+struct AttributedQuestion<'a> {
     calls: &'a Calls,
     token: ProgressToken,
     person: Person,
 }
 
-impl Drop for AskingAs<'_> {
+impl Drop for AttributedQuestion<'_> {
     fn drop(&mut self) {
         let mut calls = self.calls.lock();
         // The call may have ended.

@@ -58,7 +58,7 @@ pub struct McpServerConfig {
     /// The server's local name: 1 to 32 of `A-Z a-z 0-9 _ -`, without two consecutive underscores or one at its end.
     pub name: Arc<str>,
     /// How to reach the server: a program to start, or an address.
-    pub reach: Reach,
+    pub transport: Transport,
     /// The tools to use, by the server's names for them. All if there is no list.
     pub tools: Option<Vec<String>>,
     /// How long connecting and listing the tools may take. Default: 60 seconds.
@@ -67,10 +67,10 @@ pub struct McpServerConfig {
     pub call_timeout: Option<Duration>,
 }
 
-/// Where a server is.
+/// How a server is reached.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Reach {
+pub enum Transport {
     /// A program that is started here and communicates over its standard input and output.
     Stdio(StdioConfig),
     /// A service that is reached over streamable HTTP.
@@ -153,10 +153,10 @@ pub enum ConfigFault {
 
 impl McpServerConfig {
     /// Creates the configuration of a server with this name, with all its tools.
-    pub fn new(name: impl Into<Arc<str>>, reach: Reach) -> Self {
+    pub fn new(name: impl Into<Arc<str>>, transport: Transport) -> Self {
         Self {
             name: name.into(),
-            reach,
+            transport,
             tools: None,
             start_timeout: Duration::from_secs(60),
             call_timeout: None,
@@ -174,10 +174,12 @@ impl McpServerConfig {
                 name: self.name.to_string(),
             });
         }
-        match &self.reach {
-            Reach::Stdio(stdio) if stdio.command.trim().is_empty() => Err(ConfigFault::NoCommand),
-            Reach::Stdio(_) => Ok(()),
-            Reach::Http(http) => http.check(),
+        match &self.transport {
+            Transport::Stdio(stdio) if stdio.command.trim().is_empty() => {
+                Err(ConfigFault::NoCommand)
+            }
+            Transport::Stdio(_) => Ok(()),
+            Transport::Http(http) => http.check(),
         }
     }
 
@@ -188,9 +190,9 @@ impl McpServerConfig {
     ///
     /// A [`ConnectError`] that says what is missing.
     pub fn check_program(&self) -> Result<(), ConnectError> {
-        match &self.reach {
-            Reach::Stdio(stdio) => find_program(stdio).map(drop),
-            Reach::Http(_) => Ok(()),
+        match &self.transport {
+            Transport::Stdio(stdio) => find_program(stdio).map(drop),
+            Transport::Http(_) => Ok(()),
         }
     }
 
@@ -198,15 +200,15 @@ impl McpServerConfig {
     /// that gets the same name.
     #[must_use]
     pub fn identity(&self) -> ContentHash {
-        match &self.reach {
-            Reach::Stdio(stdio) => {
+        match &self.transport {
+            Transport::Stdio(stdio) => {
                 let parts = std::iter::once(&stdio.command).chain(&stdio.args);
                 let start = ContentHash::of(b"stdio");
                 parts.fold(start, |hash, part| {
                     hash.chain(ContentHash::of(part.as_bytes()))
                 })
             }
-            Reach::Http(http) => {
+            Transport::Http(http) => {
                 ContentHash::of(b"http").chain(ContentHash::of(http.url.trim().as_bytes()))
             }
         }
@@ -216,15 +218,15 @@ impl McpServerConfig {
     /// [plain](StdioConfig::plain), the token, and the headers that are not [plain](HttpConfig::plain).
     #[must_use]
     pub fn secrets(&self) -> Vec<Secret> {
-        match &self.reach {
-            Reach::Stdio(stdio) => {
+        match &self.transport {
+            Transport::Stdio(stdio) => {
                 let variables = stdio.env.iter();
                 let secret = variables.filter(|(name, _)| !stdio.plain.contains(*name));
                 // A program rarely repeats the whitespace around a value.
                 let bare = secret.map(|(_, value)| value.expose().trim());
                 bare.map(Secret::new).collect()
             }
-            Reach::Http(http) => {
+            Transport::Http(http) => {
                 let is_plain =
                     |name: &str| http.plain.iter().any(|it| it.eq_ignore_ascii_case(name));
                 let headers = http.headers.iter().filter(|(name, _)| !is_plain(name));
@@ -321,7 +323,7 @@ mod tests {
     fn http(url: &str) -> Result<(), ConfigFault> {
         let mut http = HttpConfig::new(url);
         http.token = Some(Secret::new("t-canary"));
-        McpServerConfig::new("shop", Reach::Http(http)).check()
+        McpServerConfig::new("shop", Transport::Http(http)).check()
     }
 
     #[test]
@@ -350,14 +352,14 @@ mod tests {
 
     #[test]
     fn a_name_that_could_be_taken_for_another_server_s_is_refused() {
-        let reach = || Reach::Stdio(StdioConfig::new("server", [""; 0]));
+        let transport = || Transport::Stdio(StdioConfig::new("server", [""; 0]));
         for name in ["a", "every-thing_2", "A1"] {
-            assert_eq!(McpServerConfig::new(name, reach()).check(), Ok(()));
+            assert_eq!(McpServerConfig::new(name, transport()).check(), Ok(()));
         }
         let long = "x".repeat(MAX_NAME + 1);
         for name in ["", "a__b", "a_", "a b", "a.b", "ä", "a\n", &long] {
             assert!(
-                McpServerConfig::new(name, reach()).check().is_err(),
+                McpServerConfig::new(name, transport()).check().is_err(),
                 "{name:?}"
             );
         }
@@ -370,11 +372,11 @@ mod tests {
             program.env.insert(name.to_owned(), Secret::new(value));
         }
         program.plain.insert("MODE".to_owned());
-        let exposed = |reach| -> Vec<String> {
-            let secrets = McpServerConfig::new("shop", reach).secrets();
+        let exposed = |transport| -> Vec<String> {
+            let secrets = McpServerConfig::new("shop", transport).secrets();
             secrets.iter().map(|it| it.expose().to_owned()).collect()
         };
-        assert_eq!(exposed(Reach::Stdio(program)), ["k-canary"]);
+        assert_eq!(exposed(Transport::Stdio(program)), ["k-canary"]);
         let mut http = HttpConfig::new("https://example.org/");
         http.token = Some(Secret::new("t-canary"));
         for (name, value) in [
@@ -386,21 +388,21 @@ mod tests {
         }
         http.plain.insert("x-mcp-toolsets".to_owned());
         assert_eq!(
-            exposed(Reach::Http(http)),
+            exposed(Transport::Http(http)),
             ["t-canary", "Basic h-canary", "h-canary"]
         );
     }
 
     #[test]
     fn another_program_or_address_is_another_server() {
-        let of = |reach| McpServerConfig::new("shop", reach).identity();
-        let stdio = |args: &[&str]| of(Reach::Stdio(StdioConfig::new("server", args.to_vec())));
+        let of = |transport| McpServerConfig::new("shop", transport).identity();
+        let stdio = |args: &[&str]| of(Transport::Stdio(StdioConfig::new("server", args.to_vec())));
         let all = [
             stdio(&[]),
             stdio(&["a", "b"]),
             stdio(&["a b"]),
-            of(Reach::Http(HttpConfig::new("https://a/"))),
-            of(Reach::Http(HttpConfig::new("https://b/"))),
+            of(Transport::Http(HttpConfig::new("https://a/"))),
+            of(Transport::Http(HttpConfig::new("https://b/"))),
         ];
         for (at, one) in all.iter().enumerate() {
             assert!(all.iter().skip(at + 1).all(|other| other != one));

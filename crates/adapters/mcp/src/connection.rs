@@ -19,13 +19,13 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::config::{McpServerConfig, Reach};
-use crate::definition::LeftOut;
+use crate::config::{McpServerConfig, Transport};
+use crate::definition::UnusedTool;
 use crate::error::{ConnectError, MAX_SAID};
 use crate::handler::{self, Handler};
 use crate::http;
 use crate::pauses::{Pauses, STABLE_AFTER};
-use crate::stdio::{LastWords, Late, Process};
+use crate::stdio::{DiscoveryLate, Process, StderrTail};
 use crate::text::one_line;
 
 /// The maximum number of pages of tools that are requested.
@@ -53,13 +53,13 @@ pub(crate) enum Era {
 }
 
 /// A handshake that failed.
-struct Failed {
+struct FailedHandshake {
     error: ConnectError,
     /// The era that may work although this one did not.
     other: Option<Era>,
 }
 
-impl From<ConnectError> for Failed {
+impl From<ConnectError> for FailedHandshake {
     fn from(error: ConnectError) -> Self {
         Self { error, other: None }
     }
@@ -85,7 +85,7 @@ pub(crate) struct Connection {
     /// The name and version that the server gives for itself.
     pub(crate) program: Option<String>,
     pub(crate) era: Era,
-    pub(crate) last_words: LastWords,
+    pub(crate) stderr_tail: StderrTail,
     ending: EndOnDrop,
     ended: CancellationToken,
     /// Receives change notifications until it is dropped.
@@ -100,11 +100,11 @@ impl Connection {
         config: &McpServerConfig,
         handler: impl Fn() -> Handler,
         era: &mut Era,
-        last_words: &mut LastWords,
+        stderr_tail: &mut StderrTail,
     ) -> Result<Self, ConnectError> {
-        let opened = Self::open_in(config, handler(), *era, last_words).await;
+        let opened = Self::open_in(config, handler(), *era, stderr_tail).await;
         let opened = match opened {
-            Err(Failed {
+            Err(FailedHandshake {
                 error,
                 other: Some(other),
             }) => {
@@ -112,8 +112,8 @@ impl Connection {
                 if other == Era::Modern {
                     *era = other;
                 }
-                let opened = Self::open_in(config, handler(), other, last_words).await;
-                opened.map_err(|failed| Failed::from(error.and(failed.error)))
+                let opened = Self::open_in(config, handler(), other, stderr_tail).await;
+                opened.map_err(|failed| FailedHandshake::from(error.and(failed.error)))
             }
             opened => opened,
         };
@@ -124,8 +124,8 @@ impl Connection {
         config: &McpServerConfig,
         handler: Handler,
         era: Era,
-        last_words: &mut LastWords,
-    ) -> Result<Self, Failed> {
+        stderr_tail: &mut StderrTail,
+    ) -> Result<Self, FailedHandshake> {
         let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
         let mode = match era {
             Era::Legacy => ClientLifecycleMode::Initialize,
@@ -137,10 +137,10 @@ impl Connection {
         };
         let mut late = None;
         let secrets = handler.notices.secrets.clone();
-        let (service, process) = match &config.reach {
-            Reach::Stdio(stdio) => {
+        let (service, process) = match &config.transport {
+            Transport::Stdio(stdio) => {
                 let (process, mut lines) = Process::start(stdio, &handler.notices).await?;
-                *last_words = process.last_words();
+                *stderr_tail = process.stderr_tail();
                 if era == Era::Unknown {
                     let limit = DISCOVERY_LIMIT.min(config.start_timeout / 3);
                     late = Some(lines.limit_discovery(limit));
@@ -148,7 +148,7 @@ impl Connection {
                 let service = handler.serve_with_lifecycle(lines, mode).await;
                 (service, Some(process))
             }
-            Reach::Http(address) => {
+            Transport::Http(address) => {
                 let transport = http::transport(address, Arc::clone(&handler.changed))?;
                 (handler.serve_with_lifecycle(transport, mode).await, None)
             }
@@ -156,28 +156,30 @@ impl Connection {
         let service = match service {
             Ok(service) => service,
             Err(error) => {
-                let said = last_words.said_at_last().await;
+                let said = stderr_tail.final_explanation().await;
                 let was_asked_both =
                     matches!(error, ClientInitializeError::LegacyFallbackFailed { .. });
                 let error = ConnectError::of_handshake(&error, said, &secrets);
                 let other = match era {
                     // The server does speak the current protocol; it took longer than it was given.
-                    Era::Unknown if late.as_ref().is_some_and(Late::is_so) => Some(Era::Modern),
+                    Era::Unknown if late.as_ref().is_some_and(DiscoveryLate::get) => {
+                        Some(Era::Modern)
+                    }
                     Era::Legacy => None,
                     // Some servers exit on a request that they do not know.
                     _ if error.is_end() => Some(Era::Legacy),
                     // Others answer it with an error of their own, such as status 500.
-                    _ if error.is_odd() && !was_asked_both => Some(Era::Legacy),
+                    _ if error.violates_protocol() && !was_asked_both => Some(Era::Legacy),
                     _ => None,
                 };
                 // Stopped before the next start, so that two processes do not exist at the same time.
                 if let (Some(_), Some(process)) = (other, process) {
                     process.stop().await;
                 }
-                return Err(Failed { error, other });
+                return Err(FailedHandshake { error, other });
             }
         };
-        let connection = Self::of(service, process, era, last_words.clone()).await;
+        let connection = Self::of(service, process, era, stderr_tail.clone()).await;
         let is_spoken = |known: &ProtocolVersion| known.as_str() == connection.version;
         if !ProtocolVersion::KNOWN_VERSIONS.iter().any(is_spoken) {
             let theirs = connection.version.clone();
@@ -191,7 +193,7 @@ impl Connection {
         service: RunningService<RoleClient, Handler>,
         process: Option<Process>,
         asked_in: Era,
-        last_words: LastWords,
+        stderr_tail: StderrTail,
     ) -> Self {
         let peer = service.peer().clone();
         // If the list cannot be fetched, the previous list must not be used instead.
@@ -229,7 +231,7 @@ impl Connection {
             version: version.map_or_else(String::new, |it| one_line(&it.to_string(), 40)),
             program,
             era: if is_legacy { Era::Legacy } else { asked_in },
-            last_words,
+            stderr_tail,
             ending,
             ended,
             listener,
@@ -238,7 +240,7 @@ impl Connection {
     }
 
     /// Lists the tools, page by page, up to the limits. An invalid tool does not affect the others.
-    pub(crate) async fn tools(&self) -> Result<(Vec<Tool>, Vec<LeftOut>), ServiceError> {
+    pub(crate) async fn tools(&self) -> Result<(Vec<Tool>, Vec<UnusedTool>), ServiceError> {
         let (mut tools, mut left_out) = (Vec::new(), Vec::new());
         let mut seen = BTreeSet::new();
         let mut cursor: Option<String> = None;
@@ -267,7 +269,7 @@ impl Connection {
                     for tool in listed.iter().take(left + 1) {
                         match serde_json::from_value(tool.clone()) {
                             Ok(tool) => tools.push(tool),
-                            Err(error) => left_out.push(no_tool(tool, &error)),
+                            Err(error) => left_out.push(undefined_tool(tool, &error)),
                         }
                     }
                     let next = page.get("nextCursor").and_then(|it| it.as_str());
@@ -279,20 +281,22 @@ impl Connection {
             };
             if tools.len() + left_out.len() > MAX_TOOLS {
                 tools.truncate(MAX_TOOLS);
-                left_out.push(rest(format!("it has more than {MAX_TOOLS} tools")));
+                left_out.push(unread_tools(format!("it has more than {MAX_TOOLS} tools")));
                 return Ok((tools, left_out));
             }
             match next {
                 None => return Ok((tools, left_out)),
                 Some(next) if next.is_empty() => return Ok((tools, left_out)),
                 Some(next) if !seen.insert(next.clone()) => {
-                    left_out.push(rest("its list repeats a page".to_owned()));
+                    left_out.push(unread_tools("its list repeats a page".to_owned()));
                     return Ok((tools, left_out));
                 }
                 next => cursor = next,
             }
         }
-        left_out.push(rest(format!("its list has more than {MAX_PAGES} pages")));
+        left_out.push(unread_tools(format!(
+            "its list has more than {MAX_PAGES} pages"
+        )));
         Ok((tools, left_out))
     }
 
@@ -313,16 +317,16 @@ impl Connection {
     }
 }
 
-fn rest(why: String) -> LeftOut {
-    LeftOut {
+fn unread_tools(why: String) -> UnusedTool {
+    UnusedTool {
         tool: "(the rest)".to_owned(),
         why,
     }
 }
 
-fn no_tool(tool: &Value, error: &serde_json::Error) -> LeftOut {
+fn undefined_tool(tool: &Value, error: &serde_json::Error) -> UnusedTool {
     let name = tool.get("name").and_then(|name| name.as_str());
-    LeftOut {
+    UnusedTool {
         tool: one_line(name.unwrap_or("(without a name)"), 64),
         why: format!(
             "its definition is invalid ({})",

@@ -35,14 +35,14 @@ pub(crate) struct Definition {
 /// A tool that is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct LeftOut {
+pub struct UnusedTool {
     /// Its name at the server, cleaned for display.
     pub tool: String,
     /// Why it is left out, as text for users.
     pub why: String,
 }
 
-impl LeftOut {
+impl UnusedTool {
     pub(crate) fn redact(&mut self, secrets: &Secrets) {
         self.tool = secrets.text(&self.tool);
         self.why = secrets.text(&self.why);
@@ -65,7 +65,7 @@ pub(crate) fn redacted(tool: Tool, secrets: &Secrets) -> Option<Tool> {
 pub(crate) fn sorted(
     config: &McpServerConfig,
     tools: Vec<Tool>,
-) -> (Vec<Definition>, Vec<LeftOut>) {
+) -> (Vec<Definition>, Vec<UnusedTool>) {
     let is_wanted = |tool: &Tool| {
         let wanted = config.tools.as_ref();
         wanted.is_none_or(|wanted| wanted.iter().any(|name| *name == tool.name))
@@ -84,7 +84,7 @@ pub(crate) fn sorted(
         };
         match made {
             Ok(definition) => used.push(definition),
-            Err(why) => left_out.push(LeftOut {
+            Err(why) => left_out.push(UnusedTool {
                 tool: one_line(&tool.name, 64),
                 why,
             }),
@@ -94,7 +94,7 @@ pub(crate) fn sorted(
         let missing = wanted
             .iter()
             .filter(|name| tools.iter().all(|tool| tool.name != name.as_str()));
-        left_out.extend(missing.map(|name| LeftOut {
+        left_out.extend(missing.map(|name| UnusedTool {
             tool: name.clone(),
             why: "the server has no such tool".to_owned(),
         }));
@@ -184,7 +184,7 @@ fn sorted_keys(value: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Reach, StdioConfig};
+    use crate::config::{StdioConfig, Transport};
 
     fn tool(definition: Value) -> Tool {
         serde_json::from_value(definition).unwrap()
@@ -195,7 +195,7 @@ mod tests {
     }
 
     fn config() -> McpServerConfig {
-        McpServerConfig::new("shop", Reach::Stdio(StdioConfig::new("shop", [""; 0])))
+        McpServerConfig::new("shop", Transport::Stdio(StdioConfig::new("shop", [""; 0])))
     }
 
     fn names(of: &[Definition]) -> Vec<&str> {

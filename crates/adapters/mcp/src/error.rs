@@ -47,13 +47,13 @@ pub enum ConnectError {
         source: io::Error,
     },
     /// It ended before it answered.
-    #[error("it ended before it answered{}", last_words(.said))]
+    #[error("it ended before it answered{}", said_suffix(.said))]
     Ended {
         /// The last lines it wrote to its standard error.
         said: String,
     },
     /// It did not answer in time.
-    #[error("it did not answer within {within:?}{}", last_words(.said))]
+    #[error("it did not answer within {within:?}{}", said_suffix(.said))]
     Silent {
         /// How long this client waited.
         within: Duration,
@@ -86,7 +86,7 @@ fn where_looked(path: Option<&str>) -> String {
     path.map_or_else(String::new, |path| format!(" in PATH ({path})"))
 }
 
-fn last_words(said: &str) -> String {
+fn said_suffix(said: &str) -> String {
     match said.is_empty() {
         true => String::new(),
         false => format!("; its last output was: {said}"),
@@ -95,7 +95,7 @@ fn last_words(said: &str) -> String {
 
 /// Describes the end of a connected server, with the last lines it wrote to its standard error.
 pub(crate) fn ended(said: &str) -> String {
-    format!("it ended{}", last_words(said))
+    format!("it ended{}", said_suffix(said))
 }
 
 impl ConnectError {
@@ -148,7 +148,7 @@ impl ConnectError {
             TransportFault::Unauthorized => Self::Unauthorized,
             TransportFault::Refused(why) => Self::Refused(why),
             TransportFault::Away(why) => Self::Away(why),
-            fault => Self::Protocol(fault.words()),
+            fault => Self::Protocol(fault.description()),
         }
     }
 
@@ -158,7 +158,7 @@ impl ConnectError {
     }
 
     /// Returns whether the server's answer violates the protocol.
-    pub(crate) const fn is_odd(&self) -> bool {
+    pub(crate) const fn violates_protocol(&self) -> bool {
         matches!(self, Self::Protocol(_))
     }
 
@@ -177,7 +177,7 @@ impl ConnectError {
 pub(crate) fn of_service(error: &ServiceError, secrets: &Secrets) -> String {
     match error {
         ServiceError::McpError(error) => refused(error, secrets),
-        ServiceError::TransportSend(error) => TransportFault::of(error, secrets).words(),
+        ServiceError::TransportSend(error) => TransportFault::of(error, secrets).description(),
         ServiceError::TransportClosed => "it ended".to_owned(),
         ServiceError::UnexpectedResponse => "its answer does not fit the request".to_owned(),
         other => one_line(&secrets.text(&other.to_string()), MAX_SAID),
@@ -185,7 +185,7 @@ pub(crate) fn of_service(error: &ServiceError, secrets: &Secrets) -> String {
 }
 
 /// Returns whether a request did not arrive, because the server is no longer there.
-pub(crate) fn is_away(error: &ServiceError) -> bool {
+pub(crate) fn is_disconnected(error: &ServiceError) -> bool {
     matches!(
         transport_fault(error),
         Some(TransportFault::Away(_) | TransportFault::Ended)

@@ -74,7 +74,7 @@ impl Handler {
             return ElicitResult::new(ElicitationAction::Decline);
         };
         tokio::select! {
-            answer = ask(&self.notices, Asked::UnderWay(&self.calls), &params) => answer,
+            answer = ask(&self.notices, QuestionRecipient::CallsInProgress(&self.calls), &params) => answer,
             () = given_up.cancelled() => ElicitResult::new(ElicitationAction::Cancel),
         }
     }
@@ -82,17 +82,21 @@ impl Handler {
 
 /// Who is asked a server's question.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Asked<'a> {
+pub(crate) enum QuestionRecipient<'a> {
     /// The user behind the calls in progress.
-    UnderWay(&'a Calls),
+    CallsInProgress(&'a Calls),
     /// The user behind the call that the question is the result of.
-    Person(&'a Person),
+    User(&'a Person),
 }
 
 /// Asks the user a server's question and returns the answer. Only forms are supported: the user is never sent to an
 /// address. The question is read from the raw parameters, because it may have schemas that the protocol library has no
 /// type for.
-pub(crate) async fn ask(notices: &Notices, asked: Asked<'_>, params: &Value) -> ElicitResult {
+pub(crate) async fn ask(
+    notices: &Notices,
+    recipient: QuestionRecipient<'_>,
+    params: &Value,
+) -> ElicitResult {
     let declined = || ElicitResult::new(ElicitationAction::Decline);
     let refused = |what: &str| {
         notices.misbehaves(format!("{what}: declined"));
@@ -127,9 +131,9 @@ pub(crate) async fn ask(notices: &Notices, asked: Asked<'_>, params: &Value) -> 
             return refused(&format!("it asks a question that cannot be shown ({why})"));
         }
     };
-    let reply = match asked {
-        Asked::Person(person) => person.ask(&question).await,
-        Asked::UnderWay(calls) => match calls.ask(&question).await {
+    let reply = match recipient {
+        QuestionRecipient::User(person) => person.ask(&question).await,
+        QuestionRecipient::CallsInProgress(calls) => match calls.ask(&question).await {
             Some(reply) => reply,
             None => {
                 notices.misbehaves(

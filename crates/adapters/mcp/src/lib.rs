@@ -15,14 +15,14 @@
 //! ```no_run
 //! use std::sync::Arc;
 //!
-//! use neuraxis_mcp::{McpServer, McpServerConfig, MemoryPins, Reach, StdioConfig};
+//! use neuraxis_mcp::{McpServer, McpServerConfig, MemoryPins, StdioConfig, Transport};
 //! use neuraxis_ports::{Secret, ToolSource};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut program = StdioConfig::new("mcp-server-time", ["--local-timezone", "UTC"]);
 //! program.env.insert("PATH".to_owned(), Secret::new("/usr/local/bin:/usr/bin:/bin"));
-//! let config = McpServerConfig::new("time", Reach::Stdio(program));
+//! let config = McpServerConfig::new("time", Transport::Stdio(program));
 //! let server = McpServer::start(config, Arc::new(MemoryPins::default()))?;
 //! server.ready().await?;
 //! for tool in server.tools() {
@@ -51,9 +51,9 @@ mod stdio;
 mod text;
 mod tool;
 
-pub use config::{ConfigFault, HttpConfig, McpServerConfig, Reach, StdioConfig};
-pub use definition::LeftOut;
+pub use config::{ConfigFault, HttpConfig, McpServerConfig, StdioConfig, Transport};
+pub use definition::UnusedTool;
 pub use error::ConnectError;
 pub use notices::ServerNotice;
 pub use pins::{Accepted, MemoryPins, Pins};
-pub use server::{McpServer, ReportedTool, ServerReport, Standing};
+pub use server::{McpServer, OfferStatus, ReportedTool, ServerReport};

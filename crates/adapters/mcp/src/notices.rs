@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::definition::LeftOut;
+use crate::definition::UnusedTool;
 use crate::text::Secrets;
 
 /// The maximum number of notices that are kept.
@@ -38,11 +38,11 @@ pub enum ServerNotice {
         what: String,
     },
     /// Some tools are not used.
-    LeftOut {
+    UnusedTools {
         /// The server's name.
         server: Arc<str>,
         /// The first of these tools, each with the reason.
-        tools: Vec<LeftOut>,
+        tools: Vec<UnusedTool>,
         /// The total number of these tools.
         count: usize,
     },
@@ -72,7 +72,7 @@ impl ServerNotice {
                 clean(why);
             }
             Self::Misbehaves { what, .. } => clean(what),
-            Self::LeftOut { tools, .. } => tools.iter_mut().for_each(|it| it.redact(secrets)),
+            Self::UnusedTools { tools, .. } => tools.iter_mut().for_each(|it| it.redact(secrets)),
             Self::NotAccepted { changed, new, .. } => {
                 changed.iter_mut().chain(new).for_each(clean);
             }
@@ -94,7 +94,7 @@ impl fmt::Display for ServerNotice {
                 "the connection to MCP server {server} was lost and is being re-established: {why}"
             ),
             Self::Misbehaves { server, what } => write!(f, "MCP server {server}: {what}"),
-            Self::LeftOut {
+            Self::UnusedTools {
                 server,
                 tools,
                 count,
@@ -173,11 +173,11 @@ impl Notices {
     /// Reports that the server violated a rule.
     pub(crate) fn misbehaves(&self, what: impl Into<String>) {
         let (server, what) = (Arc::clone(&self.server), what.into());
-        self.tell(ServerNotice::Misbehaves { server, what });
+        self.add(ServerNotice::Misbehaves { server, what });
     }
 
     /// Logs and stores a notice.
-    pub(crate) fn tell(&self, mut notice: ServerNotice) {
+    pub(crate) fn add(&self, mut notice: ServerNotice) {
         notice.redact(&self.secrets);
         tracing::warn!("{notice}");
         let mut notices = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

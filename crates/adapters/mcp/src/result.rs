@@ -107,8 +107,8 @@ fn structured_value(
         return Ok(JsonText::string(text));
     }
     let is_repeated = text.trim().is_empty()
-        || says(text, &structured)
-        || wrapped.is_some_and(|value| says(text, value) || lists(texts, value));
+        || equals(text, &structured)
+        || wrapped.is_some_and(|value| equals(text, value) || lists(texts, value));
     let value = match is_repeated {
         true => structured,
         false => json!({"structured": structured, "text": text}),
@@ -117,7 +117,7 @@ fn structured_value(
 }
 
 /// Returns whether a text equals a value, either literally or as JSON.
-fn says(text: &str, value: &Value) -> bool {
+fn equals(text: &str, value: &Value) -> bool {
     value.as_str() == Some(text)
         || serde_json::from_str::<Value>(text).is_ok_and(|said| said == *value)
 }
@@ -125,7 +125,12 @@ fn says(text: &str, value: &Value) -> bool {
 /// Returns whether the texts are the items of a list, one by one.
 fn lists(texts: &[String], value: &Value) -> bool {
     let items = value.as_array().filter(|items| items.len() == texts.len());
-    items.is_some_and(|items| texts.iter().zip(items).all(|(text, item)| says(text, item)))
+    items.is_some_and(|items| {
+        texts
+            .iter()
+            .zip(items)
+            .all(|(text, item)| equals(text, item))
+    })
 }
 
 impl Parts {

@@ -19,13 +19,13 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::DropGuard;
 
 use crate::calls::Calls;
-use crate::config::{ConfigFault, McpServerConfig, Reach};
-use crate::definition::{Definition, LeftOut};
+use crate::config::{ConfigFault, McpServerConfig, Transport};
+use crate::definition::{Definition, UnusedTool};
 use crate::notices::{Notices, ServerNotice};
 use crate::pins::{Accepted, Pins};
 use crate::text::Secrets;
 use crate::tool::McpTool;
-pub use report::{ReportedTool, ServerReport, Standing};
+pub use report::{OfferStatus, ReportedTool, ServerReport};
 
 /// How long a call waits for a server that is being restarted.
 const MAX_WAIT: Duration = Duration::from_secs(10);
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pins: Arc<dyn Pins>,
     state: watch::Sender<State>,
     published: RwLock<Published>,
-    seen: Mutex<Seen>,
+    listing: Mutex<LastListing>,
     pub(crate) notices: Notices,
 }
 
@@ -77,15 +77,15 @@ struct Published {
 
 /// What the server last reported, and what came of it.
 #[derive(Default)]
-struct Seen {
+struct LastListing {
     version: String,
     program: Option<String>,
-    definitions: Vec<(Definition, Standing)>,
-    left_out: Vec<LeftOut>,
+    definitions: Vec<(Definition, OfferStatus)>,
+    unused_tools: Vec<UnusedTool>,
     /// The definitions that were accepted at that time.
     accepted: Accepted,
     /// The notices that were given about it.
-    told: Vec<ServerNotice>,
+    notices_given: Vec<ServerNotice>,
     /// Whether the server was first used by this process: tools that it adds later are then accepted, too.
     is_first_use: bool,
 }
@@ -107,7 +107,7 @@ impl McpServer {
             pins,
             state: watch::Sender::new(State::Starting),
             published: RwLock::default(),
-            seen: Mutex::default(),
+            listing: Mutex::default(),
         });
         let stop = CancellationToken::new();
         let supervising = supervise::supervise(Arc::clone(&shared), stop.clone());
@@ -240,8 +240,8 @@ impl Shared {
 
     /// Returns why the server is not connected. The last lines of a program's standard error are only for users.
     fn why_away(&self) -> String {
-        match (&*self.state.borrow(), &self.config.reach) {
-            (State::Down(why), Reach::Http(_)) => self.redacted(why),
+        match (&*self.state.borrow(), &self.config.transport) {
+            (State::Down(why), Transport::Http(_)) => self.redacted(why),
             _ => "it is being restarted".to_owned(),
         }
     }
@@ -257,27 +257,27 @@ impl Shared {
     }
 
     /// Reports that a call could not reach the server, so that it is reconnected.
-    pub(crate) fn lose(&self, why: &str) {
+    pub(crate) fn report_lost(&self, why: &str) {
         self.lost.send_replace(Some(why.into()));
     }
 
     /// Requests a new listing of the tools, which also ends a connection that is no longer usable.
-    pub(crate) fn look_again(&self) {
+    pub(crate) fn request_refresh(&self) {
         self.changed.notify_one();
     }
 
     fn accept(self: &Arc<Self>) -> Result<(), String> {
-        let mut seen = lock(&self.seen);
-        let definitions = seen.definitions.iter();
+        let mut listing = lock(&self.listing);
+        let definitions = listing.definitions.iter();
         let all: Accepted = definitions
             .map(|(it, _)| (it.remote.to_string(), it.hash))
             .collect();
         self.pins
             .accept(&self.config.name, self.config.identity(), all)?;
-        for (_, standing) in &mut seen.definitions {
-            *standing = Standing::Offered;
+        for (_, status) in &mut listing.definitions {
+            *status = OfferStatus::Offered;
         }
-        self.publish(&seen.definitions);
+        self.publish(&listing.definitions);
         Ok(())
     }
 
@@ -290,10 +290,10 @@ impl Shared {
     }
 
     /// Offers the accepted tools, if they differ from those offered before.
-    fn publish(self: &Arc<Self>, definitions: &[(Definition, Standing)]) {
+    fn publish(self: &Arc<Self>, definitions: &[(Definition, OfferStatus)]) {
         let offered = definitions
             .iter()
-            .filter(|(_, standing)| *standing == Standing::Offered);
+            .filter(|(_, status)| *status == OfferStatus::Offered);
         let offered: Vec<&Definition> = offered.map(|(definition, _)| definition).collect();
         let hashes: BTreeMap<Arc<str>, ContentHash> = offered
             .iter()

@@ -5,9 +5,9 @@
 //! started.
 
 mod discovery;
-mod last_words;
 mod lines;
 mod program;
+mod stderr_tail;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use crate::config::StdioConfig;
 use crate::error::{ConnectError, MAX_SAID};
 use crate::notices::Notices;
 use crate::text::one_line;
-pub(crate) use discovery::Late;
-pub(crate) use last_words::LastWords;
+pub(crate) use discovery::DiscoveryLate;
 pub(crate) use lines::Lines;
 use program::Signal;
+pub(crate) use stderr_tail::StderrTail;
 
 /// How long a server may take to exit once its input is closed, and again once it has been asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -40,7 +40,7 @@ const MAX_LINE: usize = 64 * 1024;
 pub(crate) struct Process {
     program: program::Program,
     notices: Notices,
-    last_words: LastWords,
+    stderr_tail: StderrTail,
     /// Dropped last.
     _parent: program::Parent,
 }
@@ -60,23 +60,23 @@ impl Process {
         let piped = || failed(io::Error::other("its input and output are missing"));
         let stdin = program.child.stdin.take().ok_or_else(piped)?;
         let stdout = program.child.stdout.take().ok_or_else(piped)?;
-        let mut last_words = LastWords::default();
+        let mut stderr_tail = StderrTail::default();
         if let Some(stderr) = program.child.stderr.take() {
-            last_words = LastWords::of_program();
-            tokio::spawn(log(notices.clone(), stderr, last_words.clone()));
+            stderr_tail = StderrTail::of_program();
+            tokio::spawn(log(notices.clone(), stderr, stderr_tail.clone()));
         }
         let process = Self {
             program,
             notices: notices.clone(),
-            last_words,
+            stderr_tail,
             _parent: parent,
         };
         let lines = Lines::new(notices.clone(), stdout, stdin);
         Ok((process, lines))
     }
 
-    pub(crate) fn last_words(&self) -> LastWords {
-        self.last_words.clone()
+    pub(crate) fn stderr_tail(&self) -> StderrTail {
+        self.stderr_tail.clone()
     }
 
     /// Stops the process after its input was closed: waits, then asks it to exit, and finally kills it.
@@ -157,7 +157,7 @@ fn check_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Logs a server's standard error line by line. Excess output is read and dropped, so that the server never blocks.
-async fn log(notices: Notices, stderr: ChildStderr, last_words: LastWords) {
+async fn log(notices: Notices, stderr: ChildStderr, stderr_tail: StderrTail) {
     let Notices {
         server, secrets, ..
     } = &notices;
@@ -178,9 +178,9 @@ async fn log(notices: Notices, stderr: ChildStderr, last_words: LastWords) {
             }
             std::cmp::Ordering::Greater => {}
         }
-        last_words.add(line);
+        stderr_tail.add(line);
     }
-    last_words.end();
+    stderr_tail.end();
 }
 
 /// Reads a line, of which a limited part is kept. Returns `None` at the end of the stream.

@@ -16,9 +16,9 @@ use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::config::Reach;
+use crate::config::Transport;
 use crate::definition::Definition;
-use crate::error::{broke_off, is_away, is_refused, is_unread, of_service};
+use crate::error::{broke_off, is_disconnected, is_refused, is_unread, of_service};
 use crate::handler;
 use crate::result;
 use crate::server::Shared;
@@ -41,19 +41,19 @@ pub(crate) struct McpTool {
 enum Answer {
     Done(CallToolResult),
     /// The server needs more input first.
-    Asks(Asks),
+    InputRequired(InputRequired),
 }
 
 /// What a server needs before it continues with a call. The questions are kept unparsed.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Asks {
+struct InputRequired {
     input_requests: Option<BTreeMap<String, InputRequest>>,
     request_state: Option<String>,
 }
 
-impl Asks {
-    fn is_any(&self) -> bool {
+impl InputRequired {
+    fn is_present(&self) -> bool {
         self.input_requests.is_some() || self.request_state.is_some()
     }
 }
@@ -108,8 +108,10 @@ impl McpTool {
         let result_type = answer.get("resultType").and_then(Value::as_str);
         let read = match result_type {
             Some("input_required") => {
-                let asks = serde_json::from_value(answer).ok();
-                asks.filter(Asks::is_any).map(Answer::Asks)
+                let required = serde_json::from_value(answer).ok();
+                required
+                    .filter(InputRequired::is_present)
+                    .map(Answer::InputRequired)
             }
             _ => result::in_blocks(answer).map(Answer::Done),
         };
@@ -120,10 +122,10 @@ impl McpTool {
     async fn answered(
         &self,
         params: CallToolRequestParams,
-        asks: Asks,
+        required: InputRequired,
         ctx: &ToolContext,
     ) -> Result<CallToolRequestParams, ToolError> {
-        let requests = asks.input_requests.unwrap_or_default();
+        let requests = required.input_requests.unwrap_or_default();
         if requests.len() > handler::MAX_QUESTIONS {
             return Err(self.error(handler::TOO_MANY_QUESTIONS));
         }
@@ -133,12 +135,12 @@ impl McpTool {
                 return Err(self.error("asks for something that it was not offered"));
             }
             let notices = &self.shared.notices;
-            let asked = handler::Asked::Person(&ctx.person);
+            let asked = handler::QuestionRecipient::User(&ctx.person);
             let answer = handler::ask(notices, asked, &request.params).await;
             responses.insert(id, serde_json::to_value(answer)?);
         }
         let mut params = params.with_input_responses(responses);
-        params.request_state = asks.request_state;
+        params.request_state = required.request_state;
         Ok(params)
     }
 
@@ -159,10 +161,10 @@ impl McpTool {
     fn failed(&self, error: &ServiceError, ctx: &ToolContext) -> ToolError {
         let server = &self.shared.config.name;
         let why = of_service(error, &self.shared.notices.secrets);
-        if is_away(error) {
+        if is_disconnected(error) {
             // The end of a program is noticed separately.
-            if matches!(self.shared.config.reach, Reach::Http(_)) {
-                self.shared.lose(&why);
+            if matches!(self.shared.config.transport, Transport::Http(_)) {
+                self.shared.report_lost(&why);
             }
             let known = self.known(ctx, "the call did not reach it");
             return ToolError::temporary(format!(
@@ -175,7 +177,7 @@ impl McpTool {
         }
         // For example because a token expired. If it concerns only this tool, nothing else is lost.
         if is_refused(error) {
-            self.shared.look_again();
+            self.shared.request_refresh();
         }
         if broke_off(error) {
             return ToolError::new(format!(
@@ -236,7 +238,7 @@ impl Tool for McpTool {
                 Answer::Done(result) => {
                     return result::output(result, &self.shared.notices.secrets);
                 }
-                Answer::Asks(asks) => params = self.answered(params, asks, &ctx).await?,
+                Answer::InputRequired(asks) => params = self.answered(params, asks, &ctx).await?,
             }
         }
         Err(self.error("keeps asking questions"))

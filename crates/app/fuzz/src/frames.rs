@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_mcp::{McpServer, McpServerConfig, MemoryPins, Reach, StdioConfig};
+use neuraxis_mcp::{McpServer, McpServerConfig, MemoryPins, StdioConfig, Transport};
 use neuraxis_ports::{Secret, ToolSource};
 
 /// A program that answers each line it reads with the next line of a file, and ends with the file.
@@ -21,7 +21,7 @@ pub fn frames(input: &[u8]) {
     let mut program = StdioConfig::new("/bin/sh", ["-c", ANSWERING]);
     program.cwd = Some(folder.path().to_owned());
     program.env.insert("KEY".to_owned(), Secret::new(KEY));
-    let mut config = McpServerConfig::new("s", Reach::Stdio(program));
+    let mut config = McpServerConfig::new("s", Transport::Stdio(program));
     config.start_timeout = Duration::from_secs(2);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -41,7 +41,7 @@ pub fn frames(input: &[u8]) {
         assert!(notices.len() <= 20);
         let said = format!(
             "{why} {notices:?} {:?} {:?}",
-            report.left_out, report.program
+            report.unused_tools, report.program
         );
         assert!(said.len() < 100_000 && !said.contains(KEY), "{said}");
         server.shutdown().await;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use neuraxis_core::duration_text;
-use neuraxis_mcp::{ConfigFault, HttpConfig, McpServerConfig, Reach, StdioConfig};
+use neuraxis_mcp::{ConfigFault, HttpConfig, McpServerConfig, StdioConfig, Transport};
 use neuraxis_ports::Secret;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
@@ -171,14 +171,14 @@ impl McpServerSection {
         name: &str,
         environment: &Environment,
     ) -> Result<McpServerConfig, McpFault> {
-        let reach = match (&self.command, &self.url) {
-            (_, Some(url)) => Reach::Http(self.http(url, environment)?),
+        let transport = match (&self.command, &self.url) {
+            (_, Some(url)) => Transport::Http(self.http(url, environment)?),
             (command, None) => {
                 let command = command.as_deref().unwrap_or_default();
-                Reach::Stdio(self.stdio(command, environment)?)
+                Transport::Stdio(self.stdio(command, environment)?)
             }
         };
-        let mut config = McpServerConfig::new(name, reach);
+        let mut config = McpServerConfig::new(name, transport);
         config.tools.clone_from(&self.tools);
         config.call_timeout = self.call_timeout;
         config.start_timeout = config.start_timeout.max(self.start_timeout);

@@ -9,7 +9,7 @@ use neuraxis::core::{JsonText, ProgressSteps};
 use neuraxis::ports::{
     Person, Progress, ProgressSink, QuestionReply, Secret, Tool, ToolContext, ToolSource,
 };
-use neuraxis_mcp::{McpServer, McpServerConfig, MemoryPins, Reach, StdioConfig};
+use neuraxis_mcp::{McpServer, McpServerConfig, MemoryPins, StdioConfig, Transport};
 use neuraxis_testkit::{ScriptedApprover, tool_context};
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ async fn started(machine: &Machine) -> Arc<McpServer> {
     env.insert("MY_KEY".to_owned(), Secret::new("k"));
     program.env = env;
     program.cwd = Some(machine.path(""));
-    let mut config = McpServerConfig::new("own", Reach::Stdio(program));
+    let mut config = McpServerConfig::new("own", Transport::Stdio(program));
     config.start_timeout = Duration::from_secs(60);
     let server = McpServer::start(config, Arc::new(MemoryPins::default())).unwrap();
     server.ready().await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use neuraxis::RunStatus;
 use neuraxis::core::{Field, FieldKind, JsonText, ProgressSteps, Question};
 use neuraxis::ports::{Person, Progress, ProgressSink, QuestionReply, Secret, Tool, ToolSource};
-use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, MemoryPins, Reach};
+use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, MemoryPins, Transport};
 use neuraxis_testkit::{
     AskingTool, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec, tool_context,
 };
@@ -23,7 +23,7 @@ fn refund() -> Arc<ScriptedTool> {
 async fn connected(server: &InProcess) -> Arc<McpServer> {
     let mut http = HttpConfig::new(format!("{}/mcp", server.url));
     http.token = Some(Secret::new(TOKEN));
-    let config = McpServerConfig::new("own", Reach::Http(http));
+    let config = McpServerConfig::new("own", Transport::Http(http));
     let client = McpServer::start(config, Arc::new(MemoryPins::default())).unwrap();
     client.ready().await.unwrap();
     client

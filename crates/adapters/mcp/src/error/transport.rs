@@ -134,7 +134,7 @@ impl TransportFault {
     }
 
     /// Returns a short description.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn description(&self) -> String {
         match self {
             Self::Ended => "it ended".to_owned(),
             Self::Away(why)
@@ -242,7 +242,8 @@ mod tests {
             StreamableHttpError::UnexpectedEndOfStream,
             StreamableHttpError::TransportChannelClosed,
         ];
-        let said = faults.map(|fault| TransportFault::of_http(&fault, &Secrets::default()).words());
+        let said =
+            faults.map(|fault| TransportFault::of_http(&fault, &Secrets::default()).description());
         assert_eq!(
             said,
             [

@@ -3,12 +3,12 @@
 use neuraxis_core::ToolSpec;
 
 use super::{Shared, State, lock};
-use crate::definition::LeftOut;
+use crate::definition::UnusedTool;
 
 /// Whether a tool is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Standing {
+pub enum OfferStatus {
     /// It was accepted with this definition, and is offered.
     Offered,
     /// It was accepted with another definition, and is not offered until it is accepted again.
@@ -26,7 +26,7 @@ pub struct ReportedTool {
     /// The server's title for the tool, cleaned for display.
     pub title: Option<String>,
     /// Whether it is offered.
-    pub standing: Standing,
+    pub status: OfferStatus,
 }
 
 /// What is known about a server.
@@ -42,7 +42,7 @@ pub struct ServerReport {
     /// Its tools, in the server's order.
     pub tools: Vec<ReportedTool>,
     /// The tools that are not used, with reasons.
-    pub left_out: Vec<LeftOut>,
+    pub unused_tools: Vec<UnusedTool>,
 }
 
 impl Shared {
@@ -52,19 +52,19 @@ impl Shared {
             State::Starting => Some("it is not connected yet".to_owned()),
             State::Down(why) | State::Off(why) => Some(why.to_string()),
         };
-        let seen = lock(&self.seen);
-        let tools = seen.definitions.iter();
-        let tools = tools.map(|(definition, standing)| ReportedTool {
+        let listing = lock(&self.listing);
+        let tools = listing.definitions.iter();
+        let tools = tools.map(|(definition, status)| ReportedTool {
             claimed: definition.spec.clone(),
             title: definition.title.clone(),
-            standing: *standing,
+            status: *status,
         });
         ServerReport {
-            protocol: seen.version.clone(),
-            program: seen.program.clone(),
+            protocol: listing.version.clone(),
+            program: listing.program.clone(),
             trouble,
             tools: tools.collect(),
-            left_out: seen.left_out.clone(),
+            unused_tools: listing.unused_tools.clone(),
         }
     }
 }

@@ -8,8 +8,8 @@ use neuraxis_ports::{CancellationToken, SPAN_TARGET};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::field::Empty;
 
-use super::{Seen, Shared, Standing, State, lock};
-use crate::config::Reach;
+use super::{LastListing, OfferStatus, Shared, State, lock};
+use crate::config::Transport;
 use crate::connection::{Connection, Era, MAX_TOOLS};
 use crate::definition::{self, Definition};
 use crate::error::{self, ConnectError};
@@ -17,7 +17,7 @@ use crate::handler::Handler;
 use crate::notices::ServerNotice;
 use crate::pauses::{Pauses, STABLE_AFTER};
 use crate::pins::Accepted;
-use crate::stdio::LastWords;
+use crate::stdio::StderrTail;
 
 /// The number of consecutive failures after which a server's tools are withdrawn.
 const MAX_FAILURES: u32 = 5;
@@ -35,7 +35,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const NAMED: usize = 5;
 
 /// Whether the tools were compared with the accepted definitions, which may be unreadable.
-enum Compared {
+enum PinsReadable {
     Yes,
     No,
 }
@@ -87,7 +87,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
                 // What worked before may work again: a proxy that is being redeployed rejects every token.
                 if !has_stood && cannot_be_helped(&error) {
                     shared.publish(&[]);
-                    shared.failed(&why);
+                    shared.notify_not_connected(&why);
                     shared.state.send_replace(State::Off(why.into()));
                     return;
                 }
@@ -97,8 +97,8 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
         failures.count += 1;
         match (has_ended, failures.count) {
             // Reported each time, since nothing else reveals that a restored connection is lost again.
-            (true, ..MAX_FAILURES) => shared.lost_connection(&why),
-            (true, _) | (false, 1 | MAX_FAILURES) => shared.failed(&why),
+            (true, ..MAX_FAILURES) => shared.notify_lost(&why),
+            (true, _) | (false, 1 | MAX_FAILURES) => shared.notify_not_connected(&why),
             (false, _) => {}
         }
         if failures.count >= MAX_FAILURES {
@@ -152,10 +152,10 @@ async fn connect(shared: &Arc<Shared>, era: &mut Era) -> Result<Connection, Conn
         let (calls, changed) = (Arc::clone(&shared.calls), Arc::clone(&shared.changed));
         Handler::new(calls, changed, shared.notices.clone())
     };
-    let mut last_words = LastWords::default();
+    let mut stderr_tail = StderrTail::default();
     let opening = async {
-        let connection = Connection::open(config, handler, era, &mut last_words).await?;
-        if let Compared::No = refresh(shared, &connection).await? {
+        let connection = Connection::open(config, handler, era, &mut stderr_tail).await?;
+        if let PinsReadable::No = refresh(shared, &connection).await? {
             // To try again.
             shared.changed.notify_one();
         }
@@ -164,7 +164,7 @@ async fn connect(shared: &Arc<Shared>, era: &mut Era) -> Result<Connection, Conn
     let opened = timeout(config.start_timeout, opening).await;
     let connection = opened.map_err(|_| ConnectError::Silent {
         within: config.start_timeout,
-        said: last_words.said(),
+        said: stderr_tail.explanation(),
     })??;
     shared
         .state
@@ -188,7 +188,7 @@ async fn attend(
             Some(why.as_deref().unwrap_or("it cannot be reached").to_owned())
         }
         () = connection.ended() => {
-            Some(error::ended(&connection.last_words.said()))
+            Some(error::ended(&connection.stderr_tail.explanation()))
         }
         why = follow(shared, &connection) => Some(why),
     };
@@ -212,12 +212,12 @@ async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
             () = accepted_meanwhile(shared) => {}
         }
         let why = match timeout(LIST_TIMEOUT, refresh(shared, connection)).await {
-            Ok(Ok(Compared::Yes)) => {
+            Ok(Ok(PinsReadable::Yes)) => {
                 pauses = Pauses::new();
                 continue;
             }
             // That was reported already.
-            Ok(Ok(Compared::No)) => None,
+            Ok(Ok(PinsReadable::No)) => None,
             Ok(Err(
                 error @ (ConnectError::Away(_)
                 | ConnectError::Unauthorized
@@ -244,13 +244,13 @@ async fn accepted_meanwhile(shared: &Shared) {
     loop {
         sleep(LOOK_EVERY).await;
         let waiting: Vec<(Arc<str>, ContentHash)> = {
-            let seen = lock(&shared.seen);
-            let definitions = seen.definitions.iter();
-            let waiting = definitions.filter(|(_, standing)| *standing != Standing::Offered);
+            let listing = lock(&shared.listing);
+            let definitions = listing.definitions.iter();
+            let waiting = definitions.filter(|(_, status)| *status != OfferStatus::Offered);
             let waiting = waiting.map(|(it, _)| (Arc::clone(&it.remote), it.hash));
             waiting.collect()
         };
-        let is_service = matches!(shared.config.reach, Reach::Http(_));
+        let is_service = matches!(shared.config.transport, Transport::Http(_));
         if waiting.is_empty() && !is_service {
             continue;
         }
@@ -258,7 +258,7 @@ async fn accepted_meanwhile(shared: &Shared) {
         let Ok(Some(accepted)) = shared.pins.accepted(name, identity) else {
             continue;
         };
-        if is_service && accepted != lock(&shared.seen).accepted {
+        if is_service && accepted != lock(&shared.listing).accepted {
             return;
         }
         let is_accepted =
@@ -270,11 +270,14 @@ async fn accepted_meanwhile(shared: &Shared) {
 }
 
 /// Lists the tools and offers the accepted ones: none if the accepted definitions cannot be read.
-async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<Compared, ConnectError> {
+async fn refresh(
+    shared: &Arc<Shared>,
+    connection: &Connection,
+) -> Result<PinsReadable, ConnectError> {
     let (tools, mut unusable) = match connection.tools().await {
         Ok(listed) => listed,
         Err(error) => {
-            let said = connection.last_words.said_at_last().await;
+            let said = connection.stderr_tail.final_explanation().await;
             let secrets = &shared.notices.secrets;
             return Err(ConnectError::of_request(&error, said, secrets));
         }
@@ -282,61 +285,61 @@ async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<Compar
     let secrets = &shared.notices.secrets;
     let tools = tools.into_iter();
     let tools = tools.filter_map(|tool| definition::redacted(tool, secrets));
-    let (definitions, left_out) = definition::sorted(&shared.config, tools.collect());
-    unusable.extend(left_out);
+    let (definitions, unused_tools) = definition::sorted(&shared.config, tools.collect());
+    unusable.extend(unused_tools);
     unusable.iter_mut().for_each(|it| it.redact(secrets));
-    let mut seen = lock(&shared.seen);
-    let (definitions, unknown) = match standings(shared, &seen, definitions) {
+    let mut listing = lock(&shared.listing);
+    let (definitions, unknown) = match compare_with_accepted(shared, &listing, definitions) {
         Ok((definitions, accepted, is_first_use)) => {
-            seen.is_first_use = is_first_use;
-            seen.accepted = accepted;
+            listing.is_first_use = is_first_use;
+            listing.accepted = accepted;
             (definitions, None)
         }
         Err(why) => (Vec::new(), Some(why)),
     };
     let compared = match &unknown {
-        None => Compared::Yes,
-        Some(_) => Compared::No,
+        None => PinsReadable::Yes,
+        Some(_) => PinsReadable::No,
     };
-    seen.version.clone_from(&connection.version);
-    seen.program.clone_from(&connection.program);
-    seen.definitions = definitions;
-    seen.left_out = unusable;
-    shared.publish(&seen.definitions);
-    tell(shared, &mut seen, unknown);
+    listing.version.clone_from(&connection.version);
+    listing.program.clone_from(&connection.program);
+    listing.definitions = definitions;
+    listing.unused_tools = unusable;
+    shared.publish(&listing.definitions);
+    notify_about_tools(shared, &mut listing, unknown);
     Ok(compared)
 }
 
-/// Definitions, each with its standing relative to the accepted ones.
-type Standings = Vec<(Definition, Standing)>;
+/// Definitions, each with its status relative to the accepted ones.
+type Statuses = Vec<(Definition, OfferStatus)>;
 
 /// Compares definitions with the accepted ones, and accepts those of a server that was never used before. Also returns
 /// the resulting accepted definitions, and whether this is the server's first use.
-fn standings(
+fn compare_with_accepted(
     shared: &Shared,
-    seen: &Seen,
+    listing: &LastListing,
     definitions: Vec<Definition>,
-) -> Result<(Standings, Accepted, bool), String> {
+) -> Result<(Statuses, Accepted, bool), String> {
     let (name, identity) = (&shared.config.name, shared.config.identity());
     let accepted = shared.pins.accepted(name, identity)?;
-    let is_first_use = seen.is_first_use || accepted.is_none();
+    let is_first_use = listing.is_first_use || accepted.is_none();
     let mut accepted = accepted.unwrap_or_default();
     let before = accepted.len();
-    let stand = |definition: Definition| {
-        let standing = match accepted.get(&*definition.remote) {
-            Some(hash) if *hash == definition.hash => Standing::Offered,
-            Some(_) => Standing::Changed,
+    let with_status = |definition: Definition| {
+        let status = match accepted.get(&*definition.remote) {
+            Some(hash) if *hash == definition.hash => OfferStatus::Offered,
+            Some(_) => OfferStatus::Changed,
             // Limited, since a server could keep listing new names.
             None if is_first_use && accepted.len() < MAX_TOOLS => {
                 accepted.insert(definition.remote.to_string(), definition.hash);
-                Standing::Offered
+                OfferStatus::Offered
             }
-            None => Standing::New,
+            None => OfferStatus::New,
         };
-        (definition, standing)
+        (definition, status)
     };
-    let definitions: Vec<_> = definitions.into_iter().map(stand).collect();
-    let is_unknown = !seen.is_first_use && is_first_use;
+    let definitions: Vec<_> = definitions.into_iter().map(with_status).collect();
+    let is_unknown = !listing.is_first_use && is_first_use;
     if accepted.len() > before || is_unknown {
         shared.pins.accept(name, identity, accepted.clone())?;
     }
@@ -345,27 +348,27 @@ fn standings(
 
 /// Gives notices of tools that are not offered, and of unreadable accepted definitions, unless they were given for the
 /// previous list.
-fn tell(shared: &Shared, seen: &mut Seen, unknown: Option<String>) {
+fn notify_about_tools(shared: &Shared, listing: &mut LastListing, unknown: Option<String>) {
     let server = || Arc::clone(&shared.config.name);
     let mut notices = Vec::new();
     if let Some(why) = unknown {
         let server = server();
         notices.push(ServerNotice::NoPins { server, why });
     }
-    if !seen.left_out.is_empty() {
-        notices.push(ServerNotice::LeftOut {
+    if !listing.unused_tools.is_empty() {
+        notices.push(ServerNotice::UnusedTools {
             server: server(),
-            tools: seen.left_out.iter().take(NAMED).cloned().collect(),
-            count: seen.left_out.len(),
+            tools: listing.unused_tools.iter().take(NAMED).cloned().collect(),
+            count: listing.unused_tools.len(),
         });
     }
-    let of = |wanted: Standing| -> Vec<String> {
-        let definitions = seen.definitions.iter();
-        let such = definitions.filter(|(_, standing)| *standing == wanted);
+    let of = |wanted: OfferStatus| -> Vec<String> {
+        let definitions = listing.definitions.iter();
+        let such = definitions.filter(|(_, status)| *status == wanted);
         such.map(|(definition, _)| definition.spec.name.to_string())
             .collect()
     };
-    let (changed, new) = (of(Standing::Changed), of(Standing::New));
+    let (changed, new) = (of(OfferStatus::Changed), of(OfferStatus::New));
     if !changed.is_empty() || !new.is_empty() {
         notices.push(ServerNotice::NotAccepted {
             server: server(),
@@ -373,22 +376,25 @@ fn tell(shared: &Shared, seen: &mut Seen, unknown: Option<String>) {
             new,
         });
     }
-    for notice in notices.iter().filter(|it| !seen.told.contains(it)) {
-        shared.notices.tell(notice.clone());
+    for notice in notices
+        .iter()
+        .filter(|it| !listing.notices_given.contains(it))
+    {
+        shared.notices.add(notice.clone());
     }
-    seen.told = notices;
+    listing.notices_given = notices;
 }
 
 impl Shared {
-    fn lost_connection(&self, why: &str) {
-        self.notices.tell(ServerNotice::Lost {
+    fn notify_lost(&self, why: &str) {
+        self.notices.add(ServerNotice::Lost {
             server: Arc::clone(&self.config.name),
             why: why.to_owned(),
         });
     }
 
-    fn failed(&self, why: &str) {
-        self.notices.tell(ServerNotice::NotConnected {
+    fn notify_not_connected(&self, why: &str) {
+        self.notices.add(ServerNotice::NotConnected {
             server: Arc::clone(&self.config.name),
             why: why.to_owned(),
         });

@@ -15,10 +15,10 @@ use tokio::time::Instant;
 
 /// Whether a server said which versions it speaks, but too late.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Late(Arc<AtomicBool>);
+pub(crate) struct DiscoveryLate(Arc<AtomicBool>);
 
-impl Late {
-    pub(crate) fn is_so(&self) -> bool {
+impl DiscoveryLate {
+    pub(crate) fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -31,12 +31,12 @@ pub(super) struct Discovery {
     asked: Option<(RequestId, Instant)>,
     /// The request that was refused on the server's behalf.
     refused: Option<RequestId>,
-    late: Late,
+    late: DiscoveryLate,
 }
 
 impl Discovery {
-    pub(super) fn within(limit: Duration) -> (Self, Late) {
-        let late = Late::default();
+    pub(super) fn within(limit: Duration) -> (Self, DiscoveryLate) {
+        let late = DiscoveryLate::default();
         let discovery = Self {
             limit,
             asked: None,
@@ -72,7 +72,7 @@ impl Discovery {
 
     /// Returns whether a message is passed on: an answer to the refused request is not. An error without a request id
     /// is taken for that answer, which is the first one expected.
-    pub(super) fn counts(&mut self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
+    pub(super) fn accepts(&mut self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
         let (id, is_result) = match message {
             JsonRpcMessage::Response(answer) => (Some(&answer.id), true),
             JsonRpcMessage::Error(error) => (error.id.as_ref(), false),

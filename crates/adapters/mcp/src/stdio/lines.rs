@@ -18,7 +18,7 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 use tokio::time::timeout_at;
 
-use super::discovery::{Discovery, Late};
+use super::discovery::{Discovery, DiscoveryLate};
 use crate::error::unread;
 use crate::notices::Notices;
 use crate::text::one_line;
@@ -77,7 +77,7 @@ impl Lines {
     }
 
     /// Limits how long the server may take to say which versions it speaks.
-    pub(crate) fn limit_discovery(&mut self, limit: Duration) -> Late {
+    pub(crate) fn limit_discovery(&mut self, limit: Duration) -> DiscoveryLate {
         let (discovery, late) = Discovery::within(limit);
         self.discovery = Some(discovery);
         late
@@ -267,7 +267,7 @@ impl Transport<RoleClient> for Lines {
             self.line.clear();
             let message = message.filter(|message| {
                 let discovery = self.discovery.as_mut();
-                discovery.is_none_or(|discovery| discovery.counts(message))
+                discovery.is_none_or(|discovery| discovery.accepts(message))
             });
             if message.is_some() {
                 return message;

@@ -66,7 +66,7 @@ async fn what_is_no_tool_counts_as_one_so_that_not_all_of_it_is_kept() {
     let server = ready(script(many)).await;
     assert_eq!(names(&server), ["shop__good"]);
     let report = server.report();
-    assert_eq!(report.left_out.len(), 1_000 + 1, "and the rest of them");
+    assert_eq!(report.unused_tools.len(), 1_000 + 1, "and the rest of them");
     assert!(notices(&server).contains("1001 left out"));
 }
 
@@ -85,7 +85,7 @@ async fn names_and_schemas_that_cannot_be_used_cost_their_tools_and_no_others() 
     let server = ready(script(&one_line)).await;
     assert_eq!(names(&server), ["shop__cyclic", "shop__good"]);
     let report = server.report();
-    assert_eq!(report.left_out.len(), 6, "{:?}", report.left_out);
+    assert_eq!(report.unused_tools.len(), 6, "{:?}", report.unused_tools);
     assert!(notices(&server).contains("6 left out"));
     assert!(call(&server, "shop__good", "{}").await.is_ok());
 }

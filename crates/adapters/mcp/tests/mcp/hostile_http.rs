@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use neuraxis_core::Attempt;
-use neuraxis_mcp::Reach;
+use neuraxis_mcp::Transport;
 use neuraxis_ports::{Persistence, Secret, ToolSource};
 use neuraxis_testkit::tool_context;
 use serde_json::{Value, json};
@@ -366,7 +366,7 @@ async fn a_token_that_is_not_taken_is_told_of_with_the_reason() {
     let why = start(service.config()).ready().await.unwrap_err();
     assert!(why.starts_with("it requires a token: set"), "{why}");
     let mut config = service.config();
-    let Reach::Http(address) = &mut config.reach else {
+    let Transport::Http(address) = &mut config.transport else {
         unreachable!()
     };
     address.token = Some(Secret::new("tok-canary"));

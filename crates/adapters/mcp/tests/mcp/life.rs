@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use neuraxis_core::{JsonText, ProgressSteps};
-use neuraxis_mcp::{HttpConfig, McpServerConfig, Reach, StdioConfig};
+use neuraxis_mcp::{HttpConfig, McpServerConfig, StdioConfig, Transport};
 use neuraxis_ports::{Progress, ProgressSink, Secret, ToolSource};
 use neuraxis_testkit::tool_context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -24,7 +24,7 @@ fn lives(process: &str) -> bool {
 #[tokio::test]
 async fn a_server_gets_its_own_variables_and_none_of_ours() {
     let mut config = script(r#"call() { text "$(env | sort | tr '\n' ' ')"; }"#);
-    let Reach::Stdio(program) = &mut config.reach else {
+    let Transport::Stdio(program) = &mut config.transport else {
         unreachable!()
     };
     program
@@ -191,7 +191,7 @@ async fn a_program_that_fails_is_told_of_by_the_line_that_names_its_error() {
         }
         let mut stdio = StdioConfig::new(program, args);
         stdio.env = path();
-        let server = start(McpServerConfig::new("shop", Reach::Stdio(stdio)));
+        let server = start(McpServerConfig::new("shop", Transport::Stdio(stdio)));
         let why = server.ready().await.unwrap_err();
         let expected = format!("it ended before it answered; its last output was: {said}");
         assert_eq!(why, expected);
@@ -204,7 +204,7 @@ async fn a_program_that_ends_before_it_reads_is_told_of_with_its_last_words() {
     for _ in 0..40 {
         let mut stdio = StdioConfig::new("/bin/sh", ["-c", "exec 0<&-; echo 'error: no key' >&2"]);
         stdio.env = path();
-        let server = start(McpServerConfig::new("shop", Reach::Stdio(stdio)));
+        let server = start(McpServerConfig::new("shop", Transport::Stdio(stdio)));
         let why = server.ready().await.unwrap_err();
         assert_eq!(
             why,
@@ -229,7 +229,7 @@ async fn a_program_that_is_not_there_is_named_with_where_it_was_looked_for() {
         program
             .env
             .insert("PATH".to_owned(), Secret::new("/usr/bin:/bin"));
-        let server = start(McpServerConfig::new("shop", Reach::Stdio(program)));
+        let server = start(McpServerConfig::new("shop", Transport::Stdio(program)));
         let why = server.ready().await.unwrap_err();
         assert_eq!(why, expected);
     }
@@ -437,7 +437,7 @@ async fn a_token_goes_to_its_server_and_into_no_error() {
     http.token = Some(Secret::new("t-canary-123"));
     http.headers
         .insert("x-key".to_owned(), Secret::new("h-canary-123"));
-    let server = start(McpServerConfig::new("shop", Reach::Http(http)));
+    let server = start(McpServerConfig::new("shop", Transport::Http(http)));
     let why = server.ready().await.unwrap_err();
     let sent = heard.lock().unwrap().to_ascii_lowercase();
     assert!(
@@ -471,7 +471,7 @@ async fn a_redirect_is_not_followed() {
     });
     let mut config = McpServerConfig::new(
         "shop",
-        Reach::Http(HttpConfig::new(format!("http://{address}/mcp"))),
+        Transport::Http(HttpConfig::new(format!("http://{address}/mcp"))),
     );
     config.start_timeout = Duration::from_secs(3);
     let server = start(config);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis_core::JsonText;
-use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, Reach, StdioConfig};
+use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, StdioConfig, Transport};
 use neuraxis_ports::{FieldKind, Person, QuestionReply};
 use neuraxis_testkit::{FreePort, ScriptedApprover, tool_context};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,7 +14,7 @@ fn program(variable: &str, name: &str, args: &[&str]) -> McpServerConfig {
     let folder = std::env::var(variable).expect("cargo xtask test sets the variables");
     let mut program = StdioConfig::new(format!("{folder}/{name}"), args.to_vec());
     program.env = path();
-    McpServerConfig::new("real", Reach::Stdio(program))
+    McpServerConfig::new("real", Transport::Stdio(program))
 }
 
 fn node(name: &str, args: &[&str]) -> McpServerConfig {
@@ -107,7 +107,7 @@ async fn everything_works_over_http() {
     let is_open = || std::net::TcpStream::connect(("127.0.0.1", port.number())).is_ok();
     until("it listens", is_open).await;
     let address = HttpConfig::new(format!("http://127.0.0.1:{port}/mcp"));
-    let server = ready(McpServerConfig::new("real", Reach::Http(address))).await;
+    let server = ready(McpServerConfig::new("real", Transport::Http(address))).await;
     is_everything(&server).await;
     server.shutdown().await;
 }
@@ -158,7 +158,7 @@ async fn files_are_read_and_a_graph_is_kept() {
     assert!(outside.unwrap_err().message.contains("denied"));
     server.shutdown().await;
     let mut config = node("mcp-server-memory", &[]);
-    let Reach::Stdio(program) = &mut config.reach else {
+    let Transport::Stdio(program) = &mut config.transport else {
         unreachable!()
     };
     let file = format!("{root}/graph.jsonl");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis_core::JsonText;
-use neuraxis_mcp::{McpServerConfig, Reach};
+use neuraxis_mcp::{McpServerConfig, Transport};
 use neuraxis_ports::{Person, QuestionReply, Secret, ToolSource};
 use neuraxis_testkit::{ScriptedApprover, tool_context};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn with_key(acts: &str) -> McpServerConfig {
 
 fn with_this_key(key: &str, acts: &str) -> McpServerConfig {
     let mut config = script(acts);
-    let Reach::Stdio(program) = &mut config.reach else {
+    let Transport::Stdio(program) = &mut config.transport else {
         unreachable!()
     };
     let key = Secret::new(key);
@@ -115,7 +115,7 @@ async fn nor_a_token_or_a_header_of_a_service_in_what_it_answers() {
     };
     let service = serve(telling).await;
     let mut config = service.config();
-    let Reach::Http(http) = &mut config.reach else {
+    let Transport::Http(http) = &mut config.transport else {
         unreachable!()
     };
     http.token = Some(Secret::new("t-canary-123"));

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use neuraxis_mcp::{HttpConfig, McpServerConfig, Reach};
+use neuraxis_mcp::{HttpConfig, McpServerConfig, Transport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -140,7 +140,7 @@ pub(crate) async fn serve(answers: impl Fn(&Value) -> Reply + Send + Sync + 'sta
 impl Service {
     pub(crate) fn config(&self) -> McpServerConfig {
         let address = HttpConfig::new(format!("http://127.0.0.1:{}/mcp", self.port));
-        let mut config = McpServerConfig::new("shop", Reach::Http(address));
+        let mut config = McpServerConfig::new("shop", Transport::Http(address));
         config.start_timeout = Duration::from_secs(20);
         config
     }

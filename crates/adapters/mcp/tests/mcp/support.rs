@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{JsonText, ToolOutput};
-use neuraxis_mcp::{McpServer, McpServerConfig, MemoryPins, Pins, Reach, StdioConfig};
+use neuraxis_mcp::{McpServer, McpServerConfig, MemoryPins, Pins, StdioConfig, Transport};
 use neuraxis_ports::{Secret, Tool, ToolContext, ToolError, ToolSource};
 use neuraxis_testkit::{mcp_script, tool_context};
 
@@ -20,7 +20,7 @@ pub(crate) fn script_in(folder: &Path, acts: &str) -> McpServerConfig {
     let mut program = StdioConfig::new("/bin/sh", ["-c", &mcp_script(acts)]);
     program.env = path();
     program.cwd = Some(folder.to_owned());
-    let mut config = McpServerConfig::new("shop", Reach::Stdio(program));
+    let mut config = McpServerConfig::new("shop", Transport::Stdio(program));
     config.start_timeout = Duration::from_secs(20);
     config
 }

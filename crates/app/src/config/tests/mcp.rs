@@ -1,6 +1,6 @@
 //! `[mcp]`: what servers receive, and what is never sent to which server.
 
-use neuraxis_mcp::Reach;
+use neuraxis_mcp::Transport;
 
 use super::*;
 
@@ -8,10 +8,10 @@ fn own(text: &str) -> Machine {
     Machine::new().with_file("user/neuraxis.toml", text)
 }
 
-fn reach(machine: &Machine, name: &str) -> Result<Reach, McpFault> {
+fn transport(machine: &Machine, name: &str) -> Result<Transport, McpFault> {
     let config = machine.load().unwrap();
     let server = config.mcp().servers.get(name).unwrap();
-    Ok(server.resolved(name, &machine.environment)?.reach)
+    Ok(server.resolved(name, &machine.environment)?.transport)
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn a_program_gets_what_every_program_needs_and_what_is_named_and_nothing_else() 
         .with_variable("SHOP_KEY", "k")
         .with_variable("OPENAI_API_KEY", "sk-canary")
         .with_variable("LD_PRELOAD", "/x.so");
-    let Ok(Reach::Stdio(program)) = reach(&machine, "shop") else {
+    let Ok(Transport::Stdio(program)) = transport(&machine, "shop") else {
         panic!("it is a program")
     };
     let names: Vec<&str> = program.env.keys().map(String::as_str).collect();
@@ -42,7 +42,7 @@ fn a_variable_is_passed_to_a_program_as_it_is_and_taken_out_of_texts_without_the
             .with_variable("SHOP_KEY", " k-canary-1\n")
             .with_variable("MARK", " ")
             .with_variable("FLAG", "true      ");
-    let Ok(Reach::Stdio(program)) = reach(&machine, "shop") else {
+    let Ok(Transport::Stdio(program)) = transport(&machine, "shop") else {
         panic!("it is a program")
     };
     let passed = |name: &str| program.env.get(name).unwrap().expose();
@@ -55,7 +55,7 @@ fn a_variable_is_passed_to_a_program_as_it_is_and_taken_out_of_texts_without_the
     assert_eq!(redactor.text("so k-canary-1 it is"), "so [redacted] it is");
     assert_eq!(redactor.text("true      it is"), "true      it is");
     let empty = machine.with_variable("SHOP_KEY", "");
-    let fault = reach(&empty, "shop").unwrap_err().to_string();
+    let fault = transport(&empty, "shop").unwrap_err().to_string();
     assert_eq!(
         fault,
         "pass_env names the variable SHOP_KEY, which is not set"
@@ -74,19 +74,19 @@ fn a_token_comes_from_a_variable_or_a_file() {
     {
         use std::os::unix::fs::PermissionsExt;
         let file = machine.folder.path().join("user/token");
-        let refused = reach(&machine, "b").unwrap_err().to_string();
+        let refused = transport(&machine, "b").unwrap_err().to_string();
         assert!(refused.contains("chmod 600"), "{refused}");
         fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
     }
-    let token = |name: &str| match reach(&machine, name) {
-        Ok(Reach::Http(http)) => http.token.unwrap().expose().to_owned(),
+    let token = |name: &str| match transport(&machine, name) {
+        Ok(Transport::Http(http)) => http.token.unwrap().expose().to_owned(),
         other => panic!("{other:?}"),
     };
     assert_eq!(
         (token("a").as_str(), token("b").as_str()),
         ("from-variable", "from-file")
     );
-    let fault = reach(&machine, "c").unwrap_err().to_string();
+    let fault = transport(&machine, "c").unwrap_err().to_string();
     assert!(!fault.contains("canary"), "{fault}");
 }
 
@@ -317,7 +317,7 @@ fn a_header_that_is_no_secret_tears_no_text_apart() {
     ] {
         assert_eq!(redactor.text(secret), "[redacted]", "{secret}");
     }
-    let Ok(Reach::Http(address)) = reach(&machine, "a") else {
+    let Ok(Transport::Http(address)) = transport(&machine, "a") else {
         panic!("it is a service")
     };
     let sent = address
@@ -340,7 +340,7 @@ fn what_a_variable_holds_is_a_secret_though_a_word_is_written_under_the_same_nam
     for secret in ["h-canary-1", "v-canary-1"] {
         assert_eq!(redactor.text(secret), "[redacted]", "{secret}");
     }
-    let Ok(Reach::Http(address)) = reach(&machine, "a") else {
+    let Ok(Transport::Http(address)) = transport(&machine, "a") else {
         panic!("it is a service")
     };
     let sent = address.headers.values();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use neuraxis::core::{ToolClass, ToolSpec};
 use neuraxis_app::{
-    Config, McpServer, ReportedTool, ServerNotice, ServerReport, Standing, start_mcp_server,
+    Config, McpServer, OfferStatus, ReportedTool, ServerNotice, ServerReport, start_mcp_server,
 };
 use tokio::time::timeout;
 
@@ -95,8 +95,8 @@ pub(super) fn in_text(name: &str, report: &ServerReport, config: &Config) -> Str
             &config.policy().trusted(tool.claimed.clone()),
         ));
     }
-    for left_out in &report.left_out {
-        let (tool, why) = (one_line(&left_out.tool), one_line(&left_out.why));
+    for unused in &report.unused_tools {
+        let (tool, why) = (one_line(&unused.tool), one_line(&unused.why));
         text.push_str(&format!("{tool} (left out: {why})\n"));
     }
     if report.tools.is_empty() {
@@ -107,9 +107,9 @@ pub(super) fn in_text(name: &str, report: &ServerReport, config: &Config) -> Str
 
 /// Describes a tool. Shows the class that applies here, not the one the server claims.
 fn of_tool(tool: &ReportedTool, counted: &ToolSpec) -> String {
-    let standing = match tool.standing {
-        Standing::Offered => "",
-        Standing::Changed => ", changed: not offered",
+    let status = match tool.status {
+        OfferStatus::Offered => "",
+        OfferStatus::Changed => ", changed: not offered",
         _ => ", new: not offered",
     };
     // A claim of irreversible is the same as none.
@@ -122,7 +122,7 @@ fn of_tool(tool: &ReportedTool, counted: &ToolSpec) -> String {
     let summary = summary.split(". ").next().unwrap_or_default();
     let summary = one_line(summary.trim_end_matches('.'));
     format!(
-        "{} ({}{claim}{standing})\n    {summary}\n",
+        "{} ({}{claim}{status})\n    {summary}\n",
         counted.name, counted.class
     )
 }
@@ -132,10 +132,10 @@ pub(super) fn not_accepted(report: &ServerReport, columns: usize) -> String {
     let waiting = report
         .tools
         .iter()
-        .filter(|tool| tool.standing != Standing::Offered);
+        .filter(|tool| tool.status != OfferStatus::Offered);
     let shown = waiting.map(|tool| {
-        let what = match tool.standing {
-            Standing::Changed => "changed",
+        let what = match tool.status {
+            OfferStatus::Changed => "changed",
             _ => "new",
         };
         definition(&tool.claimed, tool.title.as_deref(), what, columns)

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use neuraxis_app::Standing;
+use neuraxis_app::OfferStatus;
 use serde_json::json;
 
 use super::shown::{connected, in_text, not_accepted};
@@ -61,18 +61,18 @@ impl Test {
                         "class": counted.class,
                         "claimed_class": tool.claimed.class,
                         "annotations": counted.annotations,
-                        "offered": tool.standing == Standing::Offered,
+                        "offered": tool.status == OfferStatus::Offered,
                         "parameters": counted.parameters,
                     })
                 });
-                let left_out = report.left_out.iter();
-                let left_out = left_out.map(|it| json!({"tool": it.tool, "why": it.why}));
+                let unused = report.unused_tools.iter();
+                let unused = unused.map(|it| json!({"tool": it.tool, "why": it.why}));
                 let whole = json!({
                     "server": self.name,
                     "protocol": report.protocol,
                     "program": report.program,
                     "tools": tools.collect::<serde_json::Value>(),
-                    "left_out": left_out.collect::<serde_json::Value>(),
+                    "left_out": unused.collect::<serde_json::Value>(),
                 });
                 format!("{whole:#}\n")
             }
@@ -80,7 +80,7 @@ impl Test {
         let waits = report
             .tools
             .iter()
-            .any(|tool| tool.standing != Standing::Offered);
+            .any(|tool| tool.status != OfferStatus::Offered);
         let shown = Output::new().text(&text).map_err(CommandError::from);
         let done = shown.and_then(|()| match waits && is_asked {
             true => trust::ask(&self.name, &server),

@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use neuraxis_app::{McpServer, PinFile, Standing};
+use neuraxis_app::{McpServer, OfferStatus, PinFile};
 
 use super::shown::{connected, not_accepted};
 use crate::completion;
@@ -49,7 +49,7 @@ impl Trust {
         let waits = report
             .tools
             .iter()
-            .any(|tool| tool.standing != Standing::Offered);
+            .any(|tool| tool.status != OfferStatus::Offered);
         let accepted = match (waits, self.yes) {
             (false, _) => Output::new()
                 .line("all tools that it offers on connection are already accepted")

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The last output of a server to its standard error.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LastWords {
+pub(crate) struct StderrTail {
     words: Arc<Mutex<Words>>,
     /// Cancelled when the output has ended. `None` if there is no program.
     ended: Option<CancellationToken>,
@@ -32,20 +32,20 @@ pub(crate) struct LastWords {
 struct Words {
     last: VecDeque<String>,
     /// The line that names the error best, how well it does, and its line number.
-    telling: Option<(Telling, String, u64)>,
+    mention: Option<(ErrorMention, String, u64)>,
     count: u64,
 }
 
 /// How well a line names an error, from worst to best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Telling {
+enum ErrorMention {
     /// It mentions an error somewhere.
-    Mentions,
+    Somewhere,
     /// It begins with the name of an error, like the message that ends a program.
-    Names,
+    AtStart,
 }
 
-impl LastWords {
+impl StderrTail {
     /// Creates an empty record for the output of a program.
     pub(super) fn of_program() -> Self {
         Self {
@@ -55,9 +55,9 @@ impl LastWords {
     }
 
     /// Returns the explanation from the output so far.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn explanation(&self) -> String {
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        match &words.telling {
+        match &words.mention {
             Some((_, line, at)) if words.count - at <= MAX_LINES_AFTER => line.trim().to_owned(),
             _ => {
                 let lines: Vec<&str> = words.last.iter().map(String::as_str).collect();
@@ -67,23 +67,23 @@ impl LastWords {
     }
 
     /// Returns the explanation once all output has arrived: a program's end is often noticed before that.
-    pub(crate) async fn said_at_last(&self) -> String {
+    pub(crate) async fn final_explanation(&self) -> String {
         if let Some(ended) = &self.ended {
             // After that, the output so far must do.
             let _waited = timeout(PATIENCE, ended.cancelled()).await;
         }
-        self.said()
+        self.explanation()
     }
 
     pub(super) fn add(&self, line: String) {
         let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         words.count += 1;
-        if let Some(telling) = telling(&line) {
-            let before = words.telling.as_ref().map(|(before, ..)| *before);
+        if let Some(mention) = error_mention(&line) {
+            let before = words.mention.as_ref().map(|(before, ..)| *before);
             // Among errors that are only mentioned, the first tends to be the cause; among those that are named, the
             // last one ends the program.
-            if before.is_none_or(|before| telling > before || telling == Telling::Names) {
-                words.telling = Some((telling, line.clone(), words.count));
+            if before.is_none_or(|before| mention > before || mention == ErrorMention::AtStart) {
+                words.mention = Some((mention, line.clone(), words.count));
             }
         }
         if words.last.len() >= LAST_LINES {
@@ -102,7 +102,7 @@ impl LastWords {
 
 /// Returns how well a line names an error, if it does: `TypeError [CODE]: …` of Node, `package.SomeError: …` of Python,
 /// `error: …` of others, and V8's last message.
-fn telling(line: &str) -> Option<Telling> {
+fn error_mention(line: &str) -> Option<ErrorMention> {
     let lower = line.to_ascii_lowercase();
     let name = lower.split(':').next().unwrap_or_default();
     // Node puts a code after the name.
@@ -113,7 +113,7 @@ fn telling(line: &str) -> Option<Telling> {
         && !lower.starts_with(' ');
     // V8 first says where it failed, and in the next line why.
     if is_name || lower.starts_with("# check failed:") {
-        return Some(Telling::Names);
+        return Some(ErrorMention::AtStart);
     }
     // npm first says "npm error code E404", and in the next line what that means.
     let of_npm = ["npm error ", "npm err! "]
@@ -121,7 +121,7 @@ fn telling(line: &str) -> Option<Telling> {
         .any(|it| lower.starts_with(it));
     let is_sentence = of_npm && lower.split_whitespace().count() > 4;
     let of_v8 = lower.starts_with("# fatal ");
-    (is_sentence || of_v8 || lower.contains("error:")).then_some(Telling::Mentions)
+    (is_sentence || of_v8 || lower.contains("error:")).then_some(ErrorMention::Somewhere)
 }
 
 #[cfg(test)]
@@ -129,11 +129,11 @@ mod tests {
     use super::*;
 
     fn said(text: &str) -> String {
-        let words = LastWords::default();
+        let words = StderrTail::default();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             words.add(line.to_owned());
         }
-        words.said()
+        words.explanation()
     }
 
     #[test]
