@@ -91,8 +91,8 @@ impl Recordings {
                     "{unused} of {all} recordings were not played; the first is {first}"
                 ));
             }
-            if cassette.played_again() > 0 {
-                let again = counted(cassette.played_again() as u64, "answer");
+            if cassette.replay_count() > 0 {
+                let again = counted(cassette.replay_count() as u64, "answer");
                 notices.push(format!(
                     "some requests were repeated more often than recorded: {again} played again"
                 ));

@@ -151,7 +151,7 @@ impl Telemetry {
     /// Sets the models and MCP servers that spans name from now on.
     pub(crate) fn know(&self, endpoints: Endpoints) {
         if let Some(Otlp { otel, .. }) = &self.otlp {
-            otel.know(endpoints);
+            otel.set_endpoints(endpoints);
         }
     }
 

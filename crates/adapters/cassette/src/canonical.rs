@@ -24,11 +24,11 @@ use crate::redact::Redactor;
 
 /// How much of a request is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Closeness {
+pub(crate) enum MatchLevel {
     /// Everything that a model reads, except the text of ids.
     Exact,
     /// Like `Exact`, without times, dates and UUIDs in texts.
-    Loose,
+    WithoutVolatile,
 }
 
 /// The settings for comparing requests.
@@ -84,12 +84,17 @@ impl Comparison {
     }
 
     /// Returns the hash by which a request's recordings are found.
-    pub(crate) fn hash(&self, role: &Role, request: &ModelRequest, how: Closeness) -> ContentHash {
+    pub(crate) fn hash(&self, role: &Role, request: &ModelRequest, how: MatchLevel) -> ContentHash {
         ContentHash::of(self.lines(role, request, how).join("\n").as_bytes())
     }
 
     /// Returns a request as lines; texts of the request begin with `| `.
-    pub(crate) fn lines(&self, role: &Role, request: &ModelRequest, how: Closeness) -> Vec<String> {
+    pub(crate) fn lines(
+        &self,
+        role: &Role,
+        request: &ModelRequest,
+        how: MatchLevel,
+    ) -> Vec<String> {
         let request = self.redactor.request(request, StatePolicy::Drop);
         let mut page = LineBuilder {
             lines: Vec::new(),
@@ -118,7 +123,7 @@ struct LineBuilder<'a> {
     volatile: Volatile,
     /// The number of each tool call, by its id.
     calls: HashMap<ToolCallId, usize>,
-    how: Closeness,
+    how: MatchLevel,
     comparison: &'a Comparison,
 }
 
@@ -241,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    fn hash(request: &ModelRequest, how: Closeness) -> ContentHash {
+    fn hash(request: &ModelRequest, how: MatchLevel) -> ContentHash {
         Comparison::default().hash(&Role::REASONING, request, how)
     }
 
@@ -258,7 +263,10 @@ mod tests {
         let run = |run: &str| format!("call_{run}_a0_0_0");
         let one = history(&run("0190a0000000700080000000000000ff"), "1");
         let other = history(&run("0190b1111111711181111111111111ee"), "1");
-        assert_eq!(hash(&one, Closeness::Exact), hash(&other, Closeness::Exact));
+        assert_eq!(
+            hash(&one, MatchLevel::Exact),
+            hash(&other, MatchLevel::Exact)
+        );
     }
 
     #[test]
@@ -271,8 +279,8 @@ mod tests {
             ])
         };
         assert_ne!(
-            hash(&two("a", "b"), Closeness::Loose),
-            hash(&two("b", "a"), Closeness::Loose)
+            hash(&two("a", "b"), MatchLevel::WithoutVolatile),
+            hash(&two("b", "a"), MatchLevel::WithoutVolatile)
         );
     }
 
@@ -294,11 +302,17 @@ mod tests {
             1_799_190_999,
             "Tuesday, 5 January 2027, 23:59",
         );
-        assert_ne!(hash(&one, Closeness::Exact), hash(&other, Closeness::Exact));
-        assert_eq!(hash(&one, Closeness::Loose), hash(&other, Closeness::Loose));
         assert_ne!(
-            hash(&history("c", "12"), Closeness::Loose),
-            hash(&history("c", "13"), Closeness::Loose)
+            hash(&one, MatchLevel::Exact),
+            hash(&other, MatchLevel::Exact)
+        );
+        assert_eq!(
+            hash(&one, MatchLevel::WithoutVolatile),
+            hash(&other, MatchLevel::WithoutVolatile)
+        );
+        assert_ne!(
+            hash(&history("c", "12"), MatchLevel::WithoutVolatile),
+            hash(&history("c", "13"), MatchLevel::WithoutVolatile)
         );
     }
 
@@ -310,7 +324,8 @@ mod tests {
         };
         let same = |tool_results, one: &ModelRequest, other: &ModelRequest| {
             let comparison = Comparison::new(Redactor::default(), tool_results);
-            let hash = |request| comparison.hash(&Role::REASONING, request, Closeness::Loose);
+            let hash =
+                |request| comparison.hash(&Role::REASONING, request, MatchLevel::WithoutVolatile);
             hash(one) == hash(other)
         };
         let (one, elsewhere) = (judged("Delft", "UTC"), judged("Delft", "Etc/UTC"));
@@ -328,7 +343,7 @@ mod tests {
         let comparison = Comparison::new(Redactor::default(), ToolResults::Ignore);
         let hash = |result| {
             let request = history("c", result);
-            comparison.hash(&Role::REASONING, &request, Closeness::Loose)
+            comparison.hash(&Role::REASONING, &request, MatchLevel::WithoutVolatile)
         };
         assert_eq!(hash("1"), hash(r#"{"error":"there is no network"}"#));
         let denied = hash(r#"{"error":"denied: rule private"}"#);
@@ -361,12 +376,12 @@ mod tests {
         });
         for request in changed {
             assert_ne!(
-                hash(&request, Closeness::Loose),
-                hash(&base, Closeness::Loose),
+                hash(&request, MatchLevel::WithoutVolatile),
+                hash(&base, MatchLevel::WithoutVolatile),
                 "{request:?}"
             );
         }
-        let coding = Comparison::default().hash(&Role::CODING, &base, Closeness::Loose);
-        assert_ne!(coding, hash(&base, Closeness::Loose));
+        let coding = Comparison::default().hash(&Role::CODING, &base, MatchLevel::WithoutVolatile);
+        assert_ne!(coding, hash(&base, MatchLevel::WithoutVolatile));
     }
 }

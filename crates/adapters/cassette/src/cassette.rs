@@ -151,8 +151,8 @@ impl Cassette {
 
     /// Returns how often a recording answered again, because a request was repeated more often than it was recorded.
     #[must_use]
-    pub fn played_again(&self) -> usize {
-        self.recordings.again()
+    pub fn replay_count(&self) -> usize {
+        self.recordings.replays()
     }
 
     /// Ends a replay.

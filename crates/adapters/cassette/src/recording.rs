@@ -78,7 +78,7 @@ pub enum StatePolicy {
 }
 
 impl StatePolicy {
-    pub(crate) fn keep<T>(self, state: Option<T>) -> Option<T> {
+    pub(crate) fn filter<T>(self, state: Option<T>) -> Option<T> {
         state.filter(|_| self == Self::Keep)
     }
 }
@@ -233,7 +233,7 @@ impl Recording {
             return;
         }
         state.depends_on_secrets =
-            state.depends_on_secrets || says_a_secret(&state.redactor, &exchange.request);
+            state.depends_on_secrets || contains_secret(&state.redactor, &exchange.request);
         let lines = state.writer.exchange(exchange);
         if let Err(failure) = self.append(&mut state, &lines) {
             self.fail(&mut state, failure);
@@ -289,16 +289,17 @@ impl Recording {
 }
 
 /// Returns whether a request contains a known secret in a part that must be the same in a replay.
-fn says_a_secret(redactor: &Redactor, request: &ModelRequest) -> bool {
+fn contains_secret(redactor: &Redactor, request: &ModelRequest) -> bool {
     let mut messages = request.messages.messages().iter();
     let is_said = |message: &Message| match message {
-        Message::System { .. } | Message::User { .. } => redactor.knows(&message.text()),
+        Message::System { .. } | Message::User { .. } => redactor.has_known_value(&message.text()),
         _ => false,
     };
     let mut tools = request.tools.iter();
     messages.any(|message| is_said(message))
         || tools.any(|tool| {
-            redactor.knows(&tool.description) || redactor.knows(tool.parameters.as_str())
+            redactor.has_known_value(&tool.description)
+                || redactor.has_known_value(tool.parameters.as_str())
         })
 }
 

@@ -122,7 +122,7 @@ impl Redactor {
     }
 
     /// Returns whether a string contains a known value.
-    pub(crate) fn knows(&self, text: &str) -> bool {
+    pub(crate) fn has_known_value(&self, text: &str) -> bool {
         let mut values = self.values.iter();
         values.any(|value| text.contains(value.as_str()))
     }

@@ -22,7 +22,7 @@ const INBOX_SIZE: usize = 256;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), neuraxis_ports::LiveFeedError> {
 /// let one = MemoryLiveFeed::new();
-/// let other = one.another();
+/// let other = one.sibling();
 /// let mut inbox = other.join();
 /// one.send(LiveRecipient::One(other.address()), "hello".to_owned())?;
 /// assert_eq!(inbox.next().await, Some(LiveNews::Message("hello".into())));
@@ -48,16 +48,16 @@ impl MemoryLiveFeed {
     /// Creates a feed that receives only its own messages and those of [others](Self::another) created from it.
     #[must_use]
     pub fn new() -> Self {
-        Self::among(Arc::default())
+        Self::with_shared(Arc::default())
     }
 
     /// Creates another feed with its own address. The two receive each other's messages.
     #[must_use]
-    pub fn another(&self) -> Self {
-        Self::among(Arc::clone(&self.shared))
+    pub fn sibling(&self) -> Self {
+        Self::with_shared(Arc::clone(&self.shared))
     }
 
-    fn among(shared: Arc<Mutex<Members>>) -> Self {
+    fn with_shared(shared: Arc<Mutex<Members>>) -> Self {
         let inboxes = broadcast::Sender::new(INBOX_SIZE);
         let mut members = locked(&shared);
         members.joined += 1;

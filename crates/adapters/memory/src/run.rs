@@ -28,7 +28,7 @@ pub(crate) struct Run {
     /// The number of records when it was last checked whether the run waits, and the result of that check.
     waited: (usize, bool),
     bytes: u64,
-    inbox: Vec<Posted>,
+    inbox: Vec<StoredInboxEntry>,
     /// The long outputs of its calls.
     outputs: BTreeMap<ToolCallId, LongOutput>,
     /// Whether the run was imported and has not been begun again since.
@@ -63,7 +63,7 @@ impl LeaseEnd {
 
 /// An inbox entry. Once taken, only what is needed to recognize it again remains.
 #[derive(Debug)]
-struct Posted {
+struct StoredInboxEntry {
     id: InputId,
     hash: ContentHash,
     entry: Option<InboxEntry>,
@@ -127,7 +127,7 @@ impl Run {
     }
 
     /// Returns whether a filter shows the run, apart from the filter's session and owner.
-    pub(crate) fn is_shown(&self, filter: &RunFilter) -> bool {
+    pub(crate) fn matches_filter(&self, filter: &RunFilter) -> bool {
         filter.shows(self.id, self.request.as_ref())
     }
 
@@ -161,7 +161,7 @@ impl Run {
     }
 
     /// Returns whether the run has not ended and no process drives it.
-    pub(crate) fn is_left(&self) -> bool {
+    pub(crate) fn is_undriven(&self) -> bool {
         !self.has_ended() && self.lease.is_none_or(|lease| lease.is_over())
     }
 
@@ -220,7 +220,7 @@ impl Run {
         }
         self.records.extend(records.iter().cloned());
         self.bytes = after.bytes;
-        self.take(records, ending);
+        self.remove_handled(records, ending);
         self.lease = LeaseEnd::after(lease);
         Ok(ending)
     }
@@ -269,7 +269,7 @@ impl Run {
         if waiting.count() >= MAX_INBOX_ENTRIES {
             return Err(StoreError::InboxFull(self.id));
         }
-        self.inbox.push(Posted {
+        self.inbox.push(StoredInboxEntry {
             id: entry.id.clone(),
             hash,
             entry: Some(entry.clone()),
@@ -291,7 +291,7 @@ impl Run {
 
     /// Removes the inbox entries that the records contain, or all entries once the run has ended, since they will not
     /// be handled any more.
-    fn take(&mut self, records: &[Arc<Record>], ending: Ending) {
+    fn remove_handled(&mut self, records: &[Arc<Record>], ending: Ending) {
         if self.inbox.is_empty() {
             return;
         }

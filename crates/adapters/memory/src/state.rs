@@ -352,7 +352,7 @@ impl State {
     }
 
     pub(crate) fn unfinished(&self) -> Vec<RunSummary> {
-        let mut unfinished: Vec<_> = self.held().filter(|run| run.is_left()).collect();
+        let mut unfinished: Vec<_> = self.held().filter(|run| run.is_undriven()).collect();
         unfinished.sort_by_key(|run| run.id());
         unfinished.into_iter().map(Run::summary).collect()
     }
@@ -362,7 +362,7 @@ impl State {
         let mut due = Vec::new();
         for held in self.sessions.values().filter_map(|it| it.holder) {
             if let Some(run) = self.runs.get_mut(&held)
-                && run.is_left()
+                && run.is_undriven()
                 && run.is_due()
             {
                 due.push(run.summary());
@@ -392,7 +392,7 @@ impl State {
         let theirs = sessions.into_iter();
         let theirs = theirs.filter(|it| filter.owner.is_none() || it.session.owner == filter.owner);
         let runs = theirs.flat_map(|conversation| self.runs_of(conversation));
-        let mut shown: Vec<_> = runs.filter(|run| run.is_shown(filter)).collect();
+        let mut shown: Vec<_> = runs.filter(|run| run.matches_filter(filter)).collect();
         shown.sort_by_key(|run| Reverse(run.id()));
         shown.truncate(filter.limit.min(RunFilter::MAX_LIMIT));
         // Records are read only for the runs that are shown.

@@ -77,7 +77,7 @@ impl MemoryStore {
     }
 
     /// Passes committed records to the listener.
-    fn tell(&self, records: &[Arc<Record>]) {
+    fn notify_listener(&self, records: &[Arc<Record>]) {
         if let Some(OnCommit(heard)) = &self.on_commit
             && !records.is_empty()
         {
@@ -103,7 +103,7 @@ impl RunLog for MemoryStore {
     async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError> {
         let mut state = self.state();
         let lease = state.begin(start, &self.bounds)?;
-        self.tell(&start.records);
+        self.notify_listener(&start.records);
         drop(state);
         Ok(lease)
     }
@@ -127,7 +127,7 @@ impl RunLog for MemoryStore {
     async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
         let mut state = self.state();
         state.commit(lease, records, &self.bounds)?;
-        self.tell(records);
+        self.notify_listener(records);
         drop(state);
         Ok(())
     }

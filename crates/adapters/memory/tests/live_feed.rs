@@ -4,7 +4,7 @@ use neuraxis_memory::MemoryLiveFeed;
 
 fn two() -> [MemoryLiveFeed; 2] {
     let one = MemoryLiveFeed::new();
-    let other = one.another();
+    let other = one.sibling();
     [one, other]
 }
 

@@ -81,11 +81,11 @@ pub(crate) fn answer(request: &ModelRequest) -> Result<Response, LlmError> {
 fn question(request: &ModelRequest) -> Question {
     let mut messages = request.messages.messages().iter().rev();
     let last = messages.find(|message| matches!(***message, Message::User { .. }));
-    Question::new(last.map(|message| said(message)).unwrap_or_default())
+    Question::new(last.map(|message| user_text(message)).unwrap_or_default())
 }
 
 /// Returns the user's own words in a message. Attached files are separate text parts, and ask for nothing.
-fn said(message: &Message) -> String {
+fn user_text(message: &Message) -> String {
     let Message::User { parts } = message else {
         return message.text();
     };
@@ -133,13 +133,13 @@ fn chosen(question: &Question, request: &ModelRequest) -> Vec<Call> {
 /// the question it refers to.
 fn asked_for(question: &Question, request: &ModelRequest) -> Vec<&'static Rule> {
     let fitting = rules::fitting(question);
-    if !fitting.is_empty() || !question.goes_on() {
+    if !fitting.is_empty() || !question.is_follow_up() {
         return fitting;
     }
     let messages = request.messages.messages().iter().rev();
     let of_person = messages.filter(|message| matches!(***message, Message::User { .. }));
     let earlier = of_person.skip(1).take(MAX_LOOKED_BACK);
-    let mut rules = earlier.map(|message| rules::fitting(&Question::new(said(message))));
+    let mut rules = earlier.map(|message| rules::fitting(&Question::new(user_text(message))));
     rules.find(|rules| !rules.is_empty()).unwrap_or_default()
 }
 

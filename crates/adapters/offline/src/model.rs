@@ -57,10 +57,10 @@ impl LlmClient for OfflineModel {
                 "canceled by the caller",
             ));
         }
-        let said = |text: String, model| (vec![ReplyPart::text(text)], ReplyFinish::Stop, model);
+        let reply = |text: String, model| (vec![ReplyPart::text(text)], ReplyFinish::Stop, model);
         let (parts, finish, model) = match answer(request)? {
-            Response::Text(text) => said(text, Self::model()),
-            Response::Help(text) => said(text, ModelRef::new(PROVIDER, NO_RULE)),
+            Response::Text(text) => reply(text, Self::model()),
+            Response::Help(text) => reply(text, ModelRef::new(PROVIDER, NO_RULE)),
             Response::Calls(calls) => {
                 let calls = calls.into_iter();
                 let parts = calls.map(|call| ReplyPart::ToolCall(call.into()));

@@ -35,7 +35,7 @@ impl Question {
     }
 
     /// Returns whether the message follows up on an earlier one: "And in New York?".
-    pub(crate) fn goes_on(&self) -> bool {
+    pub(crate) fn is_follow_up(&self) -> bool {
         self.words.first().is_some_and(|word| word.is_among("and"))
     }
 

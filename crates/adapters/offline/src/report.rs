@@ -16,19 +16,21 @@ pub(crate) const CLOSING: &str = "(Answered offline by fixed rules, without a la
 pub(crate) fn report(results: &[&ToolMessage]) -> String {
     let mut paragraphs: Vec<String> = results
         .iter()
-        .map(|result| tell(result, results.len() > 1))
+        .map(|result| describe(result, results.len() > 1))
         .collect();
     paragraphs.push(CLOSING.to_owned());
     paragraphs.join("\n\n")
 }
 
-fn tell(result: &ToolMessage, among_others: bool) -> String {
+fn describe(result: &ToolMessage, among_others: bool) -> String {
     let name = clean::line(&result.name);
     let value: Option<Value> = result.content.decode().ok();
     if let Some(error) = value.as_ref().and_then(failure) {
         return format!("{name} failed: {}", clean::line(error));
     }
-    let lines = value.as_ref().map_or_else(|| not_json(result), value::tell);
+    let lines = value
+        .as_ref()
+        .map_or_else(|| not_json(result), value::describe);
     match (lines.is_empty(), among_others) {
         (true, _) => format!("{name} returned nothing."),
         (false, true) => format!("{name}:\n{}", lines.into_text()),

@@ -70,7 +70,7 @@ impl Endpoints {
 
     /// Returns the model that a role requested: the model of a failed attempt; otherwise the model configured for the
     /// role, if it can be the one that answered; otherwise the model that answered.
-    pub(crate) fn asked<'a>(
+    pub(crate) fn requested_model<'a>(
         &'a self,
         role: &Role,
         failed: Option<&'a ModelRef>,
@@ -138,12 +138,13 @@ mod tests {
         let asked = ModelRef::new("openai", "gpt-5");
         let endpoints = Endpoints::default().model(Role::REASONING, asked.clone(), None);
         let dated = ModelRef::new("openai", "gpt-5-2025-08-07");
-        let named = |failed, answered| endpoints.asked(&Role::REASONING, failed, answered);
+        let named =
+            |failed, answered| endpoints.requested_model(&Role::REASONING, failed, answered);
         assert_eq!(named(None, Some(&dated)), Some(&asked));
         assert_eq!(named(None, None), Some(&asked));
         let other = ModelRef::new("anthropic", "claude");
         assert_eq!(named(None, Some(&other)), Some(&other));
         assert_eq!(named(Some(&other), None), Some(&other));
-        assert_eq!(endpoints.asked(&Role::ROUTER, None, None), None);
+        assert_eq!(endpoints.requested_model(&Role::ROUTER, None, None), None);
     }
 }

@@ -62,11 +62,11 @@ pub(crate) struct Tally {
     /// Handed to the SDK.
     handed: AtomicU64,
     /// Of those, sent or failed.
-    taken: AtomicU64,
+    finished: AtomicU64,
     /// Not delivered.
     failed: AtomicU64,
     /// Spans that were not handed to the SDK because too many were waiting or the sender was closed.
-    full: AtomicU64,
+    refused: AtomicU64,
     /// The total size in bytes of the texts in waiting spans.
     bytes: AtomicU64,
     error: Mutex<Option<String>>,
@@ -76,14 +76,14 @@ pub(crate) struct Tally {
 
 /// A change that is logged: once, and not again for each further batch with the same outcome.
 #[derive(Debug, PartialEq, Eq)]
-enum News {
+enum OutcomeChange {
     /// Batches fail. Contains the error, without secrets.
     Failed(String),
     /// Batches are delivered again.
     Works,
 }
 
-impl News {
+impl OutcomeChange {
     fn log(self, what: &str, place: &str) {
         match self {
             Self::Failed(error) => tracing::warn!(place, error, "{what} were not delivered"),
@@ -94,27 +94,27 @@ impl News {
 
 impl Tally {
     /// Records the outcome of a number of items, and returns what changed.
-    fn sent(&self, count: u64, sent: &OTelSdkResult, redact: &Redact) -> Option<News> {
-        let error = sent.as_ref().err();
+    fn record(&self, count: u64, result: &OTelSdkResult, redact: &Redact) -> Option<OutcomeChange> {
+        let error = result.as_ref().err();
         let error = error.map(|error| redact.text(&error.to_string()).into_owned());
         let was_failing = self.is_failing.swap(error.is_some(), Ordering::Relaxed);
-        let news = match error {
+        let change = match error {
             Some(error) => {
                 self.failed.fetch_add(count, Ordering::Relaxed);
                 let mut last = self.error.lock().unwrap_or_else(PoisonError::into_inner);
                 let is_known = was_failing && last.as_ref() == Some(&error);
                 *last = Some(error.clone());
-                (!is_known).then_some(News::Failed(error))
+                (!is_known).then_some(OutcomeChange::Failed(error))
             }
-            None => was_failing.then_some(News::Works),
+            None => was_failing.then_some(OutcomeChange::Works),
         };
-        self.taken.fetch_add(count, Ordering::Relaxed);
-        news
+        self.finished.fetch_add(count, Ordering::Relaxed);
+        change
     }
 
     /// Records an item that arrives after the sender was closed.
-    fn late(&self) {
-        self.full.fetch_add(1, Ordering::Relaxed);
+    fn refuse_late(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
         let mut error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         error.get_or_insert_with(|| TOO_LATE.to_owned());
     }
@@ -125,8 +125,8 @@ impl Tally {
         let failed = count(&self.failed);
         let error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         Delivery {
-            delivered: count(&self.taken).saturating_sub(failed),
-            dropped: failed.saturating_add(count(&self.full)),
+            delivered: count(&self.finished).saturating_sub(failed),
+            dropped: failed.saturating_add(count(&self.refused)),
             error: error.clone(),
         }
     }
@@ -134,7 +134,7 @@ impl Tally {
     /// Returns the final counts: what is still in transit is counted as dropped.
     pub(crate) fn last(&self) -> Delivery {
         let left = self.handed.load(Ordering::Relaxed);
-        let left = left.saturating_sub(self.taken.load(Ordering::Relaxed));
+        let left = left.saturating_sub(self.finished.load(Ordering::Relaxed));
         let mut delivery = self.delivery();
         delivery.dropped = delivery.dropped.saturating_add(left);
         if left > 0 && delivery.error.is_none() {
@@ -147,7 +147,7 @@ impl Tally {
 impl SpanSender {
     pub(crate) fn new(config: &OtlpConfig, resource: &Resource) -> Result<Self, StartError> {
         let tally = Arc::new(Tally::default());
-        let exporter = Counted {
+        let exporter = CountingExporter {
             inner: span_exporter(config, RetryPolicy::default())?,
             tally: Arc::clone(&tally),
             redact: config.redact.clone(),
@@ -169,17 +169,17 @@ impl SpanSender {
     pub(crate) fn send(&self, span: SpanData) {
         let tally = &self.tally;
         if self.is_closed.load(Ordering::Relaxed) {
-            tally.late();
+            tally.refuse_late();
             return;
         }
         let handed = tally.handed.load(Ordering::Relaxed);
-        let waiting = handed.saturating_sub(tally.taken.load(Ordering::Relaxed));
+        let waiting = handed.saturating_sub(tally.finished.load(Ordering::Relaxed));
         let bytes = size(&span);
         let all_bytes = tally.bytes.fetch_add(bytes, Ordering::Relaxed);
         let is_too_much = waiting > 0 && all_bytes.saturating_add(bytes) > MAX_WAITING_BYTES;
         if waiting >= self.max_waiting || is_too_much {
             tally.bytes.fetch_sub(bytes, Ordering::Relaxed);
-            tally.full.fetch_add(1, Ordering::Relaxed);
+            tally.refused.fetch_add(1, Ordering::Relaxed);
             return;
         }
         tally.handed.fetch_add(1, Ordering::Relaxed);
@@ -205,25 +205,25 @@ impl SpanSender {
 
 /// An exporter that removes secrets from spans and counts the outcomes.
 #[derive(Debug)]
-struct Counted {
+struct CountingExporter {
     inner: SpanExporter,
     tally: Arc<Tally>,
     redact: Redact,
     place: String,
 }
 
-impl Counted {
+impl CountingExporter {
     async fn send(&self, spans: Vec<SpanData>) -> OTelSdkResult {
         let count = u64::try_from(spans.len()).unwrap_or(u64::MAX);
         let sent = sdk::SpanExporter::export(&self.inner, spans).await;
-        if let Some(news) = self.tally.sent(count, &sent, &self.redact) {
-            news.log("spans", &self.place);
+        if let Some(change) = self.tally.record(count, &sent, &self.redact) {
+            change.log("spans", &self.place);
         }
         sent
     }
 }
 
-impl sdk::SpanExporter for Counted {
+impl sdk::SpanExporter for CountingExporter {
     async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
         for span in &mut batch {
             self.tally.bytes.fetch_sub(size(span), Ordering::Relaxed);
@@ -292,8 +292,8 @@ impl PushMetricExporter for CountedMetrics {
     async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
         self.tally.handed.fetch_add(1, Ordering::Relaxed);
         let sent = self.inner.export(metrics).await;
-        if let Some(news) = self.tally.sent(1, &sent, &self.redact) {
-            news.log("metrics", &self.place);
+        if let Some(change) = self.tally.record(1, &sent, &self.redact) {
+            change.log("metrics", &self.place);
         }
         sent
     }
@@ -404,7 +404,7 @@ mod tests {
             endpoint: Some(collector().parse().unwrap()),
             ..OtlpConfig::default()
         };
-        let exporter = Counted {
+        let exporter = CountingExporter {
             inner: span_exporter(&config, RetryPolicy::disabled()).unwrap(),
             tally: Arc::default(),
             redact: Redact::default(),
@@ -418,7 +418,7 @@ mod tests {
             let tally = &exporter.tally;
             (
                 sent.unwrap().is_ok(),
-                count(&tally.taken),
+                count(&tally.finished),
                 count(&tally.failed),
             )
         };
@@ -438,9 +438,9 @@ mod tests {
             Ok(()),
             Ok(()),
         ];
-        let told = batches.map(|sent| tally.sent(1, &sent, &redact));
-        let failure = |why: &str| Some(News::Failed(format!("Operation failed: {why}")));
-        let works = Some(News::Works);
+        let told = batches.map(|sent| tally.record(1, &sent, &redact));
+        let failure = |why: &str| Some(OutcomeChange::Failed(format!("Operation failed: {why}")));
+        let works = Some(OutcomeChange::Works);
         assert_eq!(told, [failure("gone"), None, failure("full"), works, None]);
     }
 

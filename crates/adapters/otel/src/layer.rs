@@ -58,8 +58,8 @@ where
 {
     let provider = otel.exports_spans().then(|| {
         SdkTracerProvider::builder()
-            .with_sampler(SampledAlike(otel.sampling()))
-            .with_span_processor(Forwarded(otel.clone()))
+            .with_sampler(RunSampler(otel.sampling()))
+            .with_span_processor(SpanForwarder(otel.clone()))
             .build()
     })?;
     let tracer = provider.tracer_with_scope(otel.scope());
@@ -93,9 +93,9 @@ pub fn join(span: &tracing::Span, caller: Option<&TraceContext>) -> Option<Trace
 
 /// Samples traces in the same way as the sink of runs.
 #[derive(Debug, Clone)]
-struct SampledAlike(Sampling);
+struct RunSampler(Sampling);
 
-impl ShouldSample for SampledAlike {
+impl ShouldSample for RunSampler {
     fn should_sample(
         &self,
         parent: Option<&Context>,
@@ -124,9 +124,9 @@ impl ShouldSample for SampledAlike {
 
 /// Passes ended spans to the sender of the runs' spans.
 #[derive(Debug)]
-struct Forwarded(Otel);
+struct SpanForwarder(Otel);
 
-impl SpanProcessor for Forwarded {
+impl SpanProcessor for SpanForwarder {
     fn on_start(&self, _span: &mut Span, _context: &Context) {}
 
     fn on_end(&self, span: SpanData) {

@@ -150,7 +150,7 @@ impl Writer {
     fn write(&mut self, buffer: &mut String, count: &mut u64) {
         let tally = &self.tally;
         let appended = self.file.append(buffer.as_bytes());
-        let unrotated = self.file.take_unrotated();
+        let unrotated = self.file.take_rotation_error();
         let counted = match &appended {
             Ok(()) => &tally.written,
             Err(_) => &tally.dropped,

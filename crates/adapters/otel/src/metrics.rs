@@ -227,7 +227,7 @@ fn of_model(
         KeyValue::new(names::OPERATION, "chat"),
         KeyValue::new(names::ROLE, role.as_str().to_owned()),
     ];
-    if let Some(model) = endpoints.asked(role, failed, answered) {
+    if let Some(model) = endpoints.requested_model(role, failed, answered) {
         labels.push(KeyValue::new(names::PROVIDER, provider(&model.provider)));
         labels.push(KeyValue::new(names::REQUEST_MODEL, model.model.to_string()));
     }

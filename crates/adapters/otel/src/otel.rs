@@ -42,12 +42,12 @@ struct Shared {
     content: bool,
     scope: InstrumentationScope,
     endpoints: RwLock<Arc<Endpoints>>,
-    runs: Mutex<HashMap<RunId, Arc<Mutex<Followed>>>>,
+    runs: Mutex<HashMap<RunId, Arc<Mutex<FollowedRun>>>>,
 }
 
 /// A run that is being followed. Its spans are sent if it is sampled.
 #[derive(Debug)]
-struct Followed {
+struct FollowedRun {
     spans: RunSpans,
     is_sampled: bool,
 }
@@ -84,7 +84,7 @@ impl Otel {
     }
 
     /// Sets which models and MCP servers runs use from now on: the details that records do not contain.
-    pub fn know(&self, endpoints: Endpoints) {
+    pub fn set_endpoints(&self, endpoints: Endpoints) {
         let known = self.0.endpoints.write();
         *known.unwrap_or_else(PoisonError::into_inner) = Arc::new(endpoints);
     }
@@ -175,7 +175,7 @@ pub fn span_context(span: &SpanContext) -> Option<TraceContext> {
 }
 
 impl Shared {
-    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Mutex<Followed>>>> {
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Mutex<FollowedRun>>>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -185,7 +185,7 @@ impl Shared {
     }
 
     /// Returns the state of a run, which is empty if the run was not announced.
-    fn followed(&self, run: RunId) -> Arc<Mutex<Followed>> {
+    fn followed(&self, run: RunId) -> Arc<Mutex<FollowedRun>> {
         let mut runs = self.runs();
         let followed = runs
             .entry(run)
@@ -193,10 +193,10 @@ impl Shared {
         Arc::clone(followed)
     }
 
-    fn nothing_of(&self, run: RunId, history: Option<&Transcript>) -> Arc<Mutex<Followed>> {
+    fn nothing_of(&self, run: RunId, history: Option<&Transcript>) -> Arc<Mutex<FollowedRun>> {
         let history = self.content.then(|| history.cloned().unwrap_or_default());
         let own = TraceContext::of_run(run);
-        Arc::new(Mutex::new(Followed {
+        Arc::new(Mutex::new(FollowedRun {
             spans: RunSpans::new(self.scope.clone(), run, history, self.endpoints()),
             is_sampled: self.spans.is_some() && self.sampling.samples(own.trace_id, None),
         }))
@@ -209,7 +209,7 @@ impl Shared {
             for record in records {
                 self.note_sampling(&mut followed, record);
                 // The process that drove the run before has already sent the ended spans.
-                followed.take(record);
+                followed.apply(record);
             }
         }
         let before = self.runs().insert(run, followed);
@@ -219,7 +219,7 @@ impl Shared {
     }
 
     /// Applies the sampling decision that was made when the run began.
-    fn note_sampling(&self, followed: &mut Followed, record: &Record) {
+    fn note_sampling(&self, followed: &mut FollowedRun, record: &Record) {
         if let RecordBody::RunStarted(started) = &record.body
             && let Some(trace) = &started.spec.trace
         {
@@ -228,9 +228,9 @@ impl Shared {
     }
 }
 
-impl Followed {
+impl FollowedRun {
     /// Applies a record, and returns the spans that end with it. If a run is not sampled, only its agents are tracked.
-    fn take(&mut self, record: &Arc<Record>) -> Vec<SpanData> {
+    fn apply(&mut self, record: &Arc<Record>) -> Vec<SpanData> {
         let is_of_agent = matches!(
             record.body,
             RecordBody::RunStarted(_) | RecordBody::Final(_) | RecordBody::RunFailed(_)
@@ -243,7 +243,7 @@ impl Followed {
     }
 }
 
-fn lock(followed: &Mutex<Followed>) -> MutexGuard<'_, Followed> {
+fn lock(followed: &Mutex<FollowedRun>) -> MutexGuard<'_, FollowedRun> {
     followed.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -277,7 +277,7 @@ impl TraceSink for Shared {
                 metrics.agent_ended(name, &word(&outcome.finish_reason), took);
             }
         }
-        let ended = followed.take(record);
+        let ended = followed.apply(record);
         if let Some(spans) = self.spans.as_ref().filter(|_| followed.is_sampled) {
             ended.into_iter().for_each(|span| spans.send(span));
         }

@@ -81,7 +81,7 @@ impl Rotating {
     }
 
     /// Returns why rotation failed, if it has failed since the last call.
-    pub(crate) fn take_unrotated(&mut self) -> Option<io::Error> {
+    pub(crate) fn take_rotation_error(&mut self) -> Option<io::Error> {
         self.unrotated.take()
     }
 
@@ -208,7 +208,7 @@ mod tests {
         let line = format!("{}\n", "x".repeat(99));
         let mut fails = |_: &u32| {
             rotating.append(line.as_bytes()).unwrap();
-            rotating.take_unrotated().is_some()
+            rotating.take_rotation_error().is_some()
         };
         let failed: Vec<u32> = (1..=25).filter(&mut fails).collect();
         assert_eq!(failed, [11, 21]);

@@ -46,7 +46,7 @@ impl Sampling {
     /// # Errors
     ///
     /// A [`SamplingError`] that names the variable and the values it accepts.
-    pub fn of_variables(
+    pub fn from_variables(
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, SamplingError> {
         let said = |name| variable(name).filter(|value| !value.trim().is_empty());
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     fn of(sampler: &str, arg: &str) -> Result<Option<Sampling>, SamplingError> {
-        Sampling::of_variables(|name| match name {
+        Sampling::from_variables(|name| match name {
             SAMPLER => Some(sampler.to_owned()),
             SAMPLER_ARG => Some(arg.to_owned()),
             _ => None,

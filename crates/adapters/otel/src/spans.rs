@@ -125,11 +125,11 @@ impl RunSpans {
                 question.into_iter().chain([tool]).collect()
             }
             RecordBody::ApprovalRequested(asked) => {
-                self.asked(record, asked);
+                self.approval_requested(record, asked);
                 Vec::new()
             }
             RecordBody::ApprovalDecided(decided) => {
-                self.decided(record, decided).into_iter().collect()
+                self.approval_decided(record, decided).into_iter().collect()
             }
             RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
                 let mut ended = self.calls_left(record);
@@ -137,7 +137,7 @@ impl RunSpans {
                 ended
             }
             _ => {
-                self.happened(record);
+                self.record_event(record);
                 Vec::new()
             }
         }
@@ -231,7 +231,7 @@ impl RunSpans {
         attributes.push(finish_reasons(finish));
         if let Some(role) = &agent.role {
             attributes.push(KeyValue::new(names::ROLE, role.as_str().to_owned()));
-            let asked = self.endpoints.asked(role, None, None);
+            let asked = self.endpoints.requested_model(role, None, None);
             let asked = asked.map(|it| KeyValue::new(names::REQUEST_MODEL, it.model.to_string()));
             attributes.extend(asked);
         }
@@ -263,7 +263,7 @@ impl RunSpans {
     }
 
     /// Adds a record as an event to the span of its agent.
-    fn happened(&mut self, record: &Record) {
+    fn record_event(&mut self, record: &Record) {
         let kind = record.body.kind();
         let reason = match &record.body {
             RecordBody::ContextTrimmed(_)

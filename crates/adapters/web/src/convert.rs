@@ -31,7 +31,7 @@ pub(crate) struct Readable {
 
 /// What to read, and how.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct ConvertRequest {
     pub(crate) kind: Kind,
     /// The address to which a page's relative links refer.
     pub(crate) base: String,
@@ -81,11 +81,11 @@ pub enum ConvertError {
 }
 
 /// Reads a document in the current process.
-pub(crate) fn convert(order: &Order, bytes: &[u8]) -> Result<Readable, String> {
-    let charset = order.charset.as_deref();
-    match order.kind {
+pub(crate) fn convert(request: &ConvertRequest, bytes: &[u8]) -> Result<Readable, String> {
+    let charset = request.charset.as_deref();
+    match request.kind {
         Kind::Html => {
-            let base = Url::parse(&order.base).map_err(|error| error.to_string())?;
+            let base = Url::parse(&request.base).map_err(|error| error.to_string())?;
             Ok(html::read(&text::decode(bytes, charset, true), &base))
         }
         Kind::Pdf => pdf::read(bytes),

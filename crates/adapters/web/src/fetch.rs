@@ -14,13 +14,13 @@ use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
 use crate::config::WebConfig;
-use crate::convert::{Kind, Order, convert_apart};
+use crate::convert::{ConvertRequest, Kind, convert_apart};
 use crate::error::FetchError;
 use crate::guard::{Guard, NameLookup};
+use crate::lru_cache::LruCache;
+use crate::named_locks::NamedLocks;
 use crate::page;
-use crate::recent::Recent;
 use crate::robots::{self, Rules};
-use crate::turns::Turns;
 use request::{Answer, Clients};
 
 /// The maximum total size in bytes of cached `robots.txt` rules.
@@ -37,7 +37,7 @@ const MAX_TITLE_CHARS: usize = 300;
 const MAX_WAITS: u32 = 5;
 
 /// The time that a call has left.
-struct Left {
+struct RemainingTime {
     /// For its requests to the site. Does not run while other requests to the same host are in progress.
     requests: Duration,
     /// For waiting for its turn.
@@ -51,10 +51,10 @@ pub(crate) struct Fetcher {
     guard: Guard,
     clients: Clients,
     /// Keyed by run, so that no run reads what another run was shown.
-    documents: Recent<(RunId, Url), Arc<Document>>,
-    robots: Recent<(RunId, Url), Rules>,
-    fetching: Turns,
-    hosts: Turns,
+    documents: LruCache<(RunId, Url), Arc<Document>>,
+    robots: LruCache<(RunId, Url), Rules>,
+    fetching: NamedLocks,
+    hosts: NamedLocks,
 }
 
 /// A document that was fetched and read.
@@ -92,10 +92,10 @@ impl Fetcher {
         Self {
             guard: Guard::new(&config.allow_hosts),
             clients: Clients::new(config, lookup),
-            documents: Recent::new(config.cache_bytes),
-            robots: Recent::new(ROBOTS_CACHE_BYTES),
-            fetching: Turns::default(),
-            hosts: Turns::default(),
+            documents: LruCache::new(config.cache_bytes),
+            robots: LruCache::new(ROBOTS_CACHE_BYTES),
+            fetching: NamedLocks::default(),
+            hosts: NamedLocks::default(),
             config: config.clone(),
         }
     }
@@ -124,13 +124,13 @@ impl Fetcher {
         if let Some(document) = self.documents.get(&key) {
             return Ok(document);
         }
-        let mut left = Left {
+        let mut left = RemainingTime {
             requests: self.config.timeout,
             waiting: self.waiting(),
         };
         // Concurrent calls for the same document wait for the first one.
         let name = format!("{run} {url}");
-        let _ours = turn(&self.fetching, &name, &url, &mut left).await?;
+        let _ours = wait_for_lock(&self.fetching, &name, &url, &mut left).await?;
         if let Some(document) = self.documents.get(&key) {
             return Ok(document);
         }
@@ -144,7 +144,7 @@ impl Fetcher {
         &self,
         url: Url,
         run: RunId,
-        left: &mut Left,
+        left: &mut RemainingTime,
     ) -> Result<Document, FetchError> {
         let (url, answer) = self.follow(url, run, left).await?;
         let host = url.host_str().unwrap_or_default();
@@ -168,13 +168,13 @@ impl Fetcher {
             });
         }
         let within = self.config.convert_timeout;
-        let order = Order {
+        let request = ConvertRequest {
             kind,
             base: url.to_string(),
             charset,
             seconds: within.as_secs().saturating_add(1),
         };
-        let readable = convert_apart(order, answer.body, within).await?;
+        let readable = convert_apart(request, answer.body, within).await?;
         let title = readable.title.as_deref();
         Ok(Document {
             url,
@@ -190,7 +190,7 @@ impl Fetcher {
         &self,
         mut url: Url,
         run: RunId,
-        left: &mut Left,
+        left: &mut RemainingTime,
     ) -> Result<(Url, Answer), FetchError> {
         for _ in 0..=self.config.max_redirects {
             self.ask_robots(&url, run, left).await?;
@@ -228,7 +228,12 @@ impl Fetcher {
     }
 
     /// Refuses a URL that its site disallows.
-    async fn ask_robots(&self, url: &Url, run: RunId, left: &mut Left) -> Result<(), FetchError> {
+    async fn ask_robots(
+        &self,
+        url: &Url,
+        run: RunId,
+        left: &mut RemainingTime,
+    ) -> Result<(), FetchError> {
         if !self.config.robots {
             return Ok(());
         }
@@ -248,7 +253,12 @@ impl Fetcher {
     }
 
     /// Fetches a site's rules once per run.
-    async fn rules(&self, url: &Url, run: RunId, left: &mut Left) -> Result<Rules, FetchError> {
+    async fn rules(
+        &self,
+        url: &Url,
+        run: RunId,
+        left: &mut RemainingTime,
+    ) -> Result<Rules, FetchError> {
         let key = (run, robots::place(url));
         if let Some(rules) = self.robots.get(&key) {
             return Ok(rules);
@@ -281,12 +291,17 @@ impl Fetcher {
     }
 
     /// Sends one request when its turn has come, and reads the answer.
-    async fn send(&self, url: &Url, most: u64, left: &mut Left) -> Result<Answer, FetchError> {
-        let reach = self.guard.check(url)?;
+    async fn send(
+        &self,
+        url: &Url,
+        most: u64,
+        left: &mut RemainingTime,
+    ) -> Result<Answer, FetchError> {
+        let addresses = self.guard.check(url)?;
         let host = url.host_str().unwrap_or_default();
-        let _turn = turn(&self.hosts, host, url, left).await?;
+        let _lock = wait_for_lock(&self.hosts, host, url, left).await?;
         let begun = Instant::now();
-        let request = self.clients.get(reach, url, most);
+        let request = self.clients.get(addresses, url, most);
         let answer = timeout_at(begun + left.requests, request).await;
         left.requests = left.requests.saturating_sub(begun.elapsed());
         answer.unwrap_or(Err(FetchError::Timeout {
@@ -295,17 +310,17 @@ impl Fetcher {
     }
 }
 
-/// Waits for the turn of a call, at most for its remaining waiting time.
-async fn turn(
-    turns: &Turns,
+/// Waits until a lock is free, at most for the remaining waiting time of the call.
+async fn wait_for_lock(
+    locks: &NamedLocks,
     name: &str,
     url: &Url,
-    left: &mut Left,
+    left: &mut RemainingTime,
 ) -> Result<OwnedMutexGuard<()>, FetchError> {
     let begun = Instant::now();
-    let turn = timeout(left.waiting, turns.take(name)).await;
+    let lock = timeout(left.waiting, locks.lock(name)).await;
     left.waiting = left.waiting.saturating_sub(begun.elapsed());
-    turn.map_err(|_| FetchError::Busy {
+    lock.map_err(|_| FetchError::Busy {
         host: url.host_str().unwrap_or_default().to_owned(),
     })
 }

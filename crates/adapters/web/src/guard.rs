@@ -67,11 +67,11 @@ pub enum BlockedAddress {
 
 /// The addresses at which a URL's host may be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum AllowedAddresses {
     /// Only public addresses.
-    Public,
+    PublicOnly,
     /// Any address: the operator allows this host and port.
-    Allowed,
+    Any,
 }
 
 /// Decides which addresses may be reached.
@@ -89,7 +89,7 @@ impl Guard {
     }
 
     /// Checks a URL before anything is sent, or the target of a redirect.
-    pub(crate) fn check(&self, url: &Url) -> Result<Reach, BlockedAddress> {
+    pub(crate) fn check(&self, url: &Url) -> Result<AllowedAddresses, BlockedAddress> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(BlockedAddress::Scheme {
                 scheme: url.scheme().to_owned(),
@@ -101,15 +101,15 @@ impl Guard {
         let host = url.host().ok_or(BlockedAddress::NoHost)?;
         let port = url.port_or_known_default();
         if self.allowed.iter().any(|allowed| allowed.is(&host, port)) {
-            return Ok(Reach::Allowed);
+            return Ok(AllowedAddresses::Any);
         }
         let address = match host {
-            Host::Domain(_) => return Ok(Reach::Public),
+            Host::Domain(_) => return Ok(AllowedAddresses::PublicOnly),
             Host::Ipv4(address) => IpAddr::V4(address),
             Host::Ipv6(address) => IpAddr::V6(address),
         };
         match address::not_public(address) {
-            None => Ok(Reach::Public),
+            None => Ok(AllowedAddresses::PublicOnly),
             Some(kind) => Err(BlockedAddress::Literal {
                 host: host.to_string(),
                 kind,
@@ -119,12 +119,12 @@ impl Guard {
 
     /// Checks the address to which a connection was made.
     pub(crate) fn check_peer(
-        reach: Reach,
+        addresses: AllowedAddresses,
         url: &Url,
         peer: Option<SocketAddr>,
     ) -> Result<(), BlockedAddress> {
         let is_public = |peer: SocketAddr| address::not_public(peer.ip()).is_none();
-        if reach == Reach::Allowed || peer.is_some_and(is_public) {
+        if addresses == AllowedAddresses::Any || peer.is_some_and(is_public) {
             return Ok(());
         }
         Err(BlockedAddress::Connected {

@@ -32,12 +32,12 @@ mod convert;
 mod error;
 mod fetch;
 mod guard;
+mod lru_cache;
+mod named_locks;
 mod page;
-mod recent;
 mod robots;
 mod search;
 mod tool;
-mod turns;
 
 pub use config::WebConfig;
 pub use convert::{ConvertError, run_convert_helper, use_convert_helper};

@@ -118,7 +118,7 @@ pub(super) fn otlp(
             .or_else(|| usual.filter(|_| said.otlp.is_some()));
     }
     otlp.content = said.content;
-    let by_variables = Sampling::of_variables(|name| environment.text(name).map(str::to_owned));
+    let by_variables = Sampling::from_variables(|name| environment.text(name).map(str::to_owned));
     let by_variables =
         by_variables.map_err(|error| wrong("OTEL_TRACES_SAMPLER", error.to_string()))?;
     otlp.sampling = match said.sample {

@@ -94,7 +94,7 @@ impl Two {
     fn losing(model: ScriptedModel, loses: usize, more: &str, tools: Vec<ScriptedTool>) -> Self {
         let store = Arc::new(MemoryStore::new());
         let feed = Watched::new(MemoryLiveFeed::new(), loses);
-        let other: Arc<dyn LiveFeed> = Arc::new(feed.feed.another());
+        let other: Arc<dyn LiveFeed> = Arc::new(feed.feed.sibling());
         let part = |model, feed: Arc<dyn LiveFeed>, tools: Vec<ScriptedTool>| {
             let tools = tools.into_iter().map(|tool| Arc::new(tool) as Arc<_>);
             let builder = builder(model).store(store.clone()).ids(Arc::new(UuidV7));
@@ -360,7 +360,7 @@ impl RunDispatcher for ToNobody {
 #[tokio::test(start_paused = true)]
 async fn text_of_a_run_elsewhere_is_heard_also_once_no_new_runs_are_taken() {
     let (store, feed) = (Arc::new(MemoryStore::new()), MemoryLiveFeed::new());
-    let other = feed.another();
+    let other = feed.sibling();
     let part = |model: ScriptedModel, feed: MemoryLiveFeed| {
         let builder = builder(model).store(store.clone()).ids(Arc::new(UuidV7));
         builder.live_feed(Arc::new(feed))

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::Closeness;
+use super::MatchLevel;
 
 /// The ids of tool calls that the loop assigns, wherever a text repeats one.
 static CALL_IDS: LazyLock<Option<Regex>> =
@@ -41,11 +41,11 @@ pub(super) struct Volatile {
 }
 
 impl Volatile {
-    pub(super) fn replaced<'a>(&mut self, text: &'a str, how: Closeness) -> Cow<'a, str> {
+    pub(super) fn replaced<'a>(&mut self, text: &'a str, how: MatchLevel) -> Cow<'a, str> {
         let text = self.numbered(Cow::Borrowed(text), &CALL_IDS);
         match how {
-            Closeness::Exact => text,
-            Closeness::Loose => {
+            MatchLevel::Exact => text,
+            MatchLevel::WithoutVolatile => {
                 let text = self.numbered(text, &UUIDS);
                 replace(text, &TIMES, |_| "<time>".to_owned())
             }
@@ -97,8 +97,14 @@ mod tests {
             "0190a000-0000-7000-8000-0000000000ee",
         );
         let text = format!("{one} {other}");
-        assert_eq!(volatile.replaced(&text, Closeness::Loose), "<id 1> <id 2>");
-        assert_eq!(volatile.replaced(other, Closeness::Loose), "<id 2>");
-        assert_eq!(volatile.replaced(other, Closeness::Exact), other);
+        assert_eq!(
+            volatile.replaced(&text, MatchLevel::WithoutVolatile),
+            "<id 1> <id 2>"
+        );
+        assert_eq!(
+            volatile.replaced(other, MatchLevel::WithoutVolatile),
+            "<id 2>"
+        );
+        assert_eq!(volatile.replaced(other, MatchLevel::Exact), other);
     }
 }

@@ -7,8 +7,8 @@ use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, Role};
 use similar::{Change, ChangeTag, DiffOp, TextDiff};
 
 use super::Cassette;
-use super::recordings::Missing;
-use crate::canonical::Closeness;
+use super::recordings::NoRecording;
+use crate::canonical::MatchLevel;
 use crate::exchange::Exchange;
 
 /// The maximum number of lines shown of a comparison.
@@ -34,14 +34,14 @@ pub(super) fn error(
     cassette: &Cassette,
     role: &Role,
     request: &ModelRequest,
-    missing: Missing,
+    missing: NoRecording,
 ) -> LlmError {
     let file = cassette.name().display();
     let message = match missing {
-        Missing::Exhausted(recordings) => format!(
+        NoRecording::Exhausted(recordings) => format!(
             "{file}: every recording of this request ({recordings}) has been used; a strict replay uses each once"
         ),
-        Missing::Unknown => {
+        NoRecording::Unknown => {
             let difference = difference(cassette, role, request);
             format!("{file}: this request was not recorded; {difference}")
         }
@@ -54,7 +54,7 @@ fn difference(cassette: &Cassette, role: &Role, request: &ModelRequest) -> Strin
     let lines = |role: &Role, request: &ModelRequest| {
         recordings
             .comparison()
-            .lines(role, request, Closeness::Loose)
+            .lines(role, request, MatchLevel::WithoutVolatile)
     };
     let ours = lines(role, request);
     let candidates = recordings.exchanges().iter().take(MAX_CANDIDATES);

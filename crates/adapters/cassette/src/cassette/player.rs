@@ -35,15 +35,15 @@ impl CassetteClient {
         request: &ModelRequest,
         ctx: &CallContext,
         mode: Mode,
-    ) -> Result<Playing, LlmError> {
+    ) -> Result<Playback, LlmError> {
         if ctx.cancellation.is_cancelled() {
             return Err(cancelled());
         }
         let recordings = &self.cassette.recordings;
-        let found = recordings.take(&self.role, request, mode);
+        let found = recordings.play(&self.role, request, mode);
         let exchange = found
             .map_err(|missing| mismatch::error(&self.cassette, &self.role, request, missing))?;
-        Ok(Playing {
+        Ok(Playback {
             events: events(&exchange, mode),
             started: Instant::now(),
             speed: self.cassette.speed,
@@ -116,14 +116,14 @@ impl LlmClient for CassetteClient {
 }
 
 /// The rest of an exchange being played.
-struct Playing {
+struct Playback {
     events: VecDeque<(u64, Event)>,
     started: Instant,
     speed: Speed,
     cancellation: CancellationToken,
 }
 
-impl Playing {
+impl Playback {
     /// Returns the next event, when its time has come.
     async fn next(&mut self) -> Result<Option<Event>, LlmError> {
         let Some((ms, event)) = self.events.pop_front() else {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_core::{ContentHash, ModelRequest, Role};
 
-use crate::canonical::{Closeness, Comparison};
+use crate::canonical::{Comparison, MatchLevel};
 use crate::error::UnusedRecording;
 use crate::exchange::{Exchange, Mode};
 
@@ -22,12 +22,12 @@ pub(super) struct Recordings {
     is_strict: bool,
     played: Mutex<Vec<bool>>,
     /// How often an exchange was played again.
-    again: AtomicUsize,
+    replays: AtomicUsize,
 }
 
 /// Why no exchange answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(super) enum NoRecording {
     /// No recording matches this request.
     Unknown,
     /// All recordings of this request, of the given number, were played, and the replay is strict.
@@ -52,13 +52,13 @@ impl Recordings {
             index
         };
         Self {
-            exact: index(Closeness::Exact),
-            loose: index(Closeness::Loose),
+            exact: index(MatchLevel::Exact),
+            loose: index(MatchLevel::WithoutVolatile),
             played: Mutex::new(vec![false; exchanges.len()]),
             exchanges: exchanges.into_iter().map(Arc::new).collect(),
             comparison,
             is_strict,
-            again: AtomicUsize::new(0),
+            replays: AtomicUsize::new(0),
         }
     }
 
@@ -75,18 +75,18 @@ impl Recordings {
     }
 
     /// Returns the exchange that answers a request, and marks it as played.
-    pub(super) fn take(
+    pub(super) fn play(
         &self,
         role: &Role,
         request: &ModelRequest,
         mode: Mode,
-    ) -> Result<Arc<Exchange>, Missing> {
+    ) -> Result<Arc<Exchange>, NoRecording> {
         let find = |index: &Index, how| {
             let found = index.get(&self.comparison.hash(role, request, how));
             found.cloned().unwrap_or_default()
         };
-        let exact = find(&self.exact, Closeness::Exact);
-        let loose = find(&self.loose, Closeness::Loose);
+        let exact = find(&self.exact, MatchLevel::Exact);
+        let loose = find(&self.loose, MatchLevel::WithoutVolatile);
         let mut played = self.played();
         let is_new = |index: &&usize| played.get(**index) == Some(&false);
         let fits = |index: &&usize| self.mode(**index) == Some(mode);
@@ -99,23 +99,26 @@ impl Recordings {
             let fitting = indexes.iter().rfind(fits);
             fitting.or_else(|| indexes.last()).copied()
         };
-        let again = || match self.is_strict {
+        let replays = || match self.is_strict {
             true => None,
             false => last(&exact).or_else(|| last(&loose)),
         };
         let found = first_new(&exact)
             .or_else(|| first_new(&loose))
-            .or_else(again);
+            .or_else(replays);
         let index = found.ok_or(match loose.len() {
-            0 => Missing::Unknown,
-            recordings => Missing::Exhausted(recordings),
+            0 => NoRecording::Unknown,
+            recordings => NoRecording::Exhausted(recordings),
         })?;
         if let Some(played) = played.get_mut(index)
             && std::mem::replace(played, true)
         {
-            self.again.fetch_add(1, Ordering::Relaxed);
+            self.replays.fetch_add(1, Ordering::Relaxed);
         }
-        self.exchanges.get(index).cloned().ok_or(Missing::Unknown)
+        self.exchanges
+            .get(index)
+            .cloned()
+            .ok_or(NoRecording::Unknown)
     }
 
     pub(super) fn unused(&self) -> Vec<UnusedRecording> {
@@ -131,8 +134,8 @@ impl Recordings {
             .collect()
     }
 
-    pub(super) fn again(&self) -> usize {
-        self.again.load(Ordering::Relaxed)
+    pub(super) fn replays(&self) -> usize {
+        self.replays.load(Ordering::Relaxed)
     }
 
     fn mode(&self, index: usize) -> Option<Mode> {

@@ -26,7 +26,7 @@ pub(super) fn exchanges(
     history: Transcript,
     records: &[Arc<Record>],
 ) -> Result<(Header, Vec<Exchange>), CassetteError> {
-    let mut asked = Asked {
+    let mut asked = RunRequests {
         open: BTreeMap::new(),
         began: records
             .first()
@@ -96,7 +96,7 @@ fn contexts(records: &[Arc<Record>]) -> BTreeMap<Role, u64> {
 }
 
 /// The requests of the run to its models.
-struct Asked {
+struct RunRequests {
     open: BTreeMap<EffectId, CallModel>,
     began: Timestamp,
     models: BTreeMap<Role, ModelRef>,
@@ -104,7 +104,7 @@ struct Asked {
     exchanges: Vec<Exchange>,
 }
 
-impl Asked {
+impl RunRequests {
     /// Records the calls as a player of the recording makes them: with replies limited to what the context leaves.
     fn note(&mut self, run: &RunTree, effects: &[Effect]) {
         for effect in effects {

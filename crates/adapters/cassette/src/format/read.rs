@@ -64,13 +64,13 @@ struct AnyHeader {
 
 /// The request of an exchange that was read, for later ones that share parts of it.
 struct ReadRequest {
-    messages: Vec<Weighed>,
+    messages: Vec<SizedMessage>,
     tools: Arc<[ToolSpec]>,
 }
 
 /// A message and the number of bytes it adds each time it is shared.
 #[derive(Clone)]
-struct Weighed {
+struct SizedMessage {
     message: Arc<Message>,
     bytes: usize,
 }
@@ -133,7 +133,7 @@ impl Reader {
                 Err(_) if !text.ends_with(b"\n") => return Err(self.truncated()),
                 Err(error) => return Err(self.unreadable(&error)),
             };
-            self.take(line, text.len())?;
+            self.process_line(line, text.len())?;
         }
         match self.block {
             Some(_) => Err(self.truncated()),
@@ -141,7 +141,7 @@ impl Reader {
         }
     }
 
-    fn take(&mut self, line: Line, bytes: usize) -> Result<(), CassetteError> {
+    fn process_line(&mut self, line: Line, bytes: usize) -> Result<(), CassetteError> {
         match line {
             Line::Cassette { .. } => Err(self.malformed("duplicate first line")),
             Line::Exchange(head) => self.begin(head),
@@ -150,7 +150,7 @@ impl Reader {
                 let Some(block) = &mut self.block else {
                     return Err(self.malformed(NO_EXCHANGE));
                 };
-                let taken = block.take(line, bytes);
+                let taken = block.process_line(line, bytes);
                 taken.map_err(|reason| self.malformed(reason))
             }
         }

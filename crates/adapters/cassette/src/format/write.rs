@@ -22,14 +22,14 @@ const REMEMBERED: usize = 16;
 pub(crate) struct Writer {
     redactor: Redactor,
     state: StatePolicy,
-    written: VecDeque<Written>,
+    written: VecDeque<WrittenRequest>,
     /// How many bytes the requests share so far.
     shared_bytes: usize,
 }
 
 /// A written request, for later ones that share parts of it.
 #[derive(Debug)]
-struct Written {
+struct WrittenRequest {
     exchange: u32,
     request: ModelRequest,
     /// The bytes that each of its messages adds when it is shared.
@@ -149,7 +149,7 @@ impl Writer {
         if self.written.len() == REMEMBERED {
             self.written.pop_front();
         }
-        self.written.push_back(Written {
+        self.written.push_back(WrittenRequest {
             exchange: exchange.number,
             request: exchange.request.clone(),
             bytes,

@@ -118,7 +118,7 @@ impl Redactor {
                 ..
             } => {
                 self.replace(id);
-                *signature = policy.keep(signature.take());
+                *signature = policy.filter(signature.take());
                 self.replace(signature);
                 *state = self.state(state.as_ref(), policy);
                 None
@@ -180,7 +180,7 @@ impl Redactor {
     }
 
     fn reasoning(&self, part: &ReasoningPart, state: StatePolicy) -> ReasoningPart {
-        let signature = state.keep(part.signature.as_deref());
+        let signature = state.filter(part.signature.as_deref());
         ReasoningPart {
             index: part.index,
             text: self.owned(&part.text),
@@ -191,7 +191,7 @@ impl Redactor {
     }
 
     fn state(&self, state: Option<&ProviderState>, policy: StatePolicy) -> Option<ProviderState> {
-        policy.keep(state).map(|state| self.json(state))
+        policy.filter(state).map(|state| self.json(state))
     }
 
     fn json(&self, json: &JsonText) -> JsonText {

@@ -67,13 +67,13 @@ async fn the_same_request_gets_its_recordings_in_order() {
     let client = cassette.client(Role::REASONING);
     assert_eq!(ask(&client, &request("one")).await, "1");
     assert_eq!(ask(&client, &request("one")).await, "2");
-    assert_eq!(cassette.played_again(), 0);
+    assert_eq!(cassette.replay_count(), 0);
     assert_eq!(
         ask(&client, &request("one")).await,
         "2",
         "the last answers again"
     );
-    assert_eq!(cassette.played_again(), 1);
+    assert_eq!(cassette.replay_count(), 1);
 }
 
 #[tokio::test]

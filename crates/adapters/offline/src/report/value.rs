@@ -14,20 +14,20 @@ const MAX_ITEMS: usize = 20;
 const MAX_DEPTH: usize = 3;
 
 /// Returns the lines that describe a value.
-pub(super) fn tell(value: &Value) -> Lines {
+pub(super) fn describe(value: &Value) -> Lines {
     let mut lines = Lines::default();
     match value {
         Value::Object(fields) if fields.contains_key("summary") => {
-            tell_summarized(fields, &mut lines);
+            describe_summarized(fields, &mut lines);
         }
         Value::Null => {}
         Value::String(text) => lines.text(text, ""),
-        other => tell_at(other, 0, &mut lines),
+        other => describe_at(other, 0, &mut lines),
     }
     lines
 }
 
-fn tell_summarized(fields: &Map<String, Value>, lines: &mut Lines) {
+fn describe_summarized(fields: &Map<String, Value>, lines: &mut Lines) {
     let items = |name: &str| {
         fields
             .get(name)
@@ -94,12 +94,12 @@ fn entry(entry: &Value) -> Option<String> {
 }
 
 /// Describes a value, with lines indented by its depth.
-fn tell_at(value: &Value, depth: usize, lines: &mut Lines) {
+fn describe_at(value: &Value, depth: usize, lines: &mut Lines) {
     let indent = "  ".repeat(depth);
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                tell_field(name, value, depth, lines);
+                describe_field(name, value, depth, lines);
             }
         }
         Value::Array(items) => {
@@ -111,7 +111,7 @@ fn tell_at(value: &Value, depth: usize, lines: &mut Lines) {
     }
 }
 
-fn tell_field(name: &str, value: &Value, depth: usize, lines: &mut Lines) {
+fn describe_field(name: &str, value: &Value, depth: usize, lines: &mut Lines) {
     let indent = "  ".repeat(depth);
     let is_nested = match value {
         Value::Object(fields) => !fields.is_empty(),
@@ -126,7 +126,7 @@ fn tell_field(name: &str, value: &Value, depth: usize, lines: &mut Lines) {
     lines.line(|| format!("{indent}{}:", in_words(name)));
     match value {
         Value::String(text) => lines.text(text, &format!("{indent}  ")),
-        other => tell_at(other, depth + 1, lines),
+        other => describe_at(other, depth + 1, lines),
     }
 }
 

@@ -79,8 +79,10 @@ impl RunSpans {
         }
         let mut attributes = self.of_model_call(record, call.attempt, call.purpose);
         let role = &call.served_by;
-        let model = self.endpoints.asked(role, None, Some(&call.reply.model));
-        let name = self.of_asked(role, call.purpose, model, &mut attributes);
+        let model = self
+            .endpoints
+            .requested_model(role, None, Some(&call.reply.model));
+        let name = self.add_requested_model(role, call.purpose, model, &mut attributes);
         of_reply(call, &mut attributes);
         of_usage(&used, &mut attributes);
         let label = call.cost_label;
@@ -115,7 +117,9 @@ impl RunSpans {
         let mut event = failure(record, &word(&failed.error.kind), failed.attempt);
         let role = &failed.served_by;
         event.attributes.push(of_role(role));
-        let model = self.endpoints.asked(role, failed.model.as_deref(), None);
+        let model = self
+            .endpoints
+            .requested_model(role, failed.model.as_deref(), None);
         event.attributes.extend(model.map(of_model));
         let open = self.models.entry(failed.effect_id);
         let began = before(record.at, failed.duration);
@@ -158,8 +162,10 @@ impl RunSpans {
         let reason = word(&failed.error.kind);
         let mut attributes = self.of_model_call(&record, failed.attempt, failed.purpose);
         let role = &failed.served_by;
-        let model = self.endpoints.asked(role, failed.model.as_deref(), None);
-        let name = self.of_asked(role, failed.purpose, model, &mut attributes);
+        let model = self
+            .endpoints
+            .requested_model(role, failed.model.as_deref(), None);
+        let name = self.add_requested_model(role, failed.purpose, model, &mut attributes);
         if let Some(usage) = &open.usage {
             of_usage(usage, &mut attributes);
         }
@@ -208,7 +214,7 @@ impl RunSpans {
     }
 
     /// Adds which model was requested and for what purpose, and returns the name of the span.
-    fn of_asked(
+    fn add_requested_model(
         &self,
         role: &Role,
         purpose: Purpose,
@@ -313,7 +319,7 @@ impl RunSpans {
         (!description.is_empty()).then(|| KeyValue::new(names::TOOL_DESCRIPTION, description))
     }
 
-    pub(super) fn asked(&mut self, record: &Record, asked: &ApprovalRequested) {
+    pub(super) fn approval_requested(&mut self, record: &Record, asked: &ApprovalRequested) {
         let question = OpenQuestion {
             span: asked.effect_id.span_id(),
             agent: record.agent,
@@ -323,7 +329,7 @@ impl RunSpans {
         self.questions.insert(asked.tool_call_id.clone(), question);
     }
 
-    pub(super) fn decided(
+    pub(super) fn approval_decided(
         &mut self,
         record: &Record,
         decided: &ApprovalDecided,

@@ -14,7 +14,7 @@ use tokio::process::Command;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::time::timeout;
 
-use super::{ConvertError, Kind, Order, Readable, convert};
+use super::{ConvertError, ConvertRequest, Kind, Readable, convert};
 
 /// The argument that tells a process that it is the helper.
 const CONVERT: &str = "--neuraxis-web=convert";
@@ -84,11 +84,11 @@ type Answer = Result<Readable, String>;
 ///
 /// Dropping the future kills the reading process.
 pub(crate) async fn convert_apart(
-    order: Order,
+    request: ConvertRequest,
     bytes: Vec<u8>,
     within: Duration,
 ) -> Result<Readable, ConvertError> {
-    let kind = order.kind;
+    let kind = request.kind;
     // Waiting for a permit does not count toward the limit: the current readers all end in time.
     let place = PLACES
         .acquire()
@@ -96,11 +96,11 @@ pub(crate) async fn convert_apart(
         .map_err(|_| ConvertError::Crashed { kind: kind.name() })?;
     let answer = match (kind, HELPER.get()) {
         (Kind::Text, _) => {
-            return convert(&order, &bytes).map_err(|why| ConvertError::Unreadable { why });
+            return convert(&request, &bytes).map_err(|why| ConvertError::Unreadable { why });
         }
-        (_, Some(program)) => timeout(within, in_process(program.clone(), &order, &bytes)).await,
+        (_, Some(program)) => timeout(within, in_process(program.clone(), &request, &bytes)).await,
         (Kind::Pdf, None) => return Err(ConvertError::NoHelper),
-        (Kind::Html, None) => timeout(within, on_thread(place, order, bytes)).await,
+        (Kind::Html, None) => timeout(within, on_thread(place, request, bytes)).await,
     };
     match answer {
         Err(_) => Err(ConvertError::Timeout { within }),
@@ -113,7 +113,7 @@ pub(crate) async fn convert_apart(
 /// Reads a document in the helper. Returns `None` if the helper crashed.
 async fn in_process(
     program: PathBuf,
-    order: &Order,
+    request: &ConvertRequest,
     bytes: &[u8],
 ) -> Result<Option<Answer>, ConvertError> {
     let mut command = Command::new(program);
@@ -134,7 +134,7 @@ async fn in_process(
     let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         return Ok(None);
     };
-    let mut head = serde_json::to_vec(order).unwrap_or_default();
+    let mut head = serde_json::to_vec(request).unwrap_or_default();
     head.push(b'\n');
     // A crash during the transfer shows in the missing answer.
     let _told: io::Result<()> = async {
@@ -153,13 +153,13 @@ async fn in_process(
 /// Reads a document on a thread. The thread keeps its permit until it ends, even if its result is no longer awaited.
 async fn on_thread(
     place: SemaphorePermit<'static>,
-    order: Order,
+    request: ConvertRequest,
     bytes: Vec<u8>,
 ) -> Result<Option<Answer>, ConvertError> {
     let (send, receive) = oneshot::channel();
     let work = move || {
         let _kept = place;
-        let _nobody_waits = send.send(convert(&order, &bytes));
+        let _nobody_waits = send.send(convert(&request, &bytes));
     };
     let thread = thread::Builder::new().name("neuraxis-convert".to_owned());
     let started = thread.stack_size(STACK_BYTES).spawn(work);
@@ -180,13 +180,13 @@ fn serve() -> ExitCode {
     let (Some(head), Some(bytes)) = (parts.next(), parts.next()) else {
         return ExitCode::FAILURE;
     };
-    let Ok(order) = serde_json::from_slice::<Order>(head) else {
+    let Ok(request) = serde_json::from_slice::<ConvertRequest>(head) else {
         return ExitCode::FAILURE;
     };
-    limit(&order);
+    limit(&request);
     let answered = thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(STACK_BYTES);
-        let work = || serde_json::to_vec(&convert(&order, bytes)).ok();
+        let work = || serde_json::to_vec(&convert(&request, bytes)).ok();
         let thread = thread.spawn_scoped(scope, work).ok()?;
         thread.join().ok().flatten()
     });
@@ -200,7 +200,7 @@ fn serve() -> ExitCode {
 
 /// Limits what this process may use, even if no parent remains to kill it.
 #[cfg(unix)]
-fn limit(order: &Order) {
+fn limit(request: &ConvertRequest) {
     use rustix::process::{Resource, Rlimit, setrlimit};
 
     let most = |most: u64| Rlimit {
@@ -211,7 +211,7 @@ fn limit(order: &Order) {
     let memory = set_aside().saturating_add(MAX_MEMORY);
     // If the system does not support one of these limits, the others still apply, and so does the parent's time limit.
     let _unknown = setrlimit(Resource::Data, most(memory));
-    let _unknown = setrlimit(Resource::Cpu, most(order.seconds.max(1)));
+    let _unknown = setrlimit(Resource::Cpu, most(request.seconds.max(1)));
     let _unknown = setrlimit(Resource::Core, most(0));
 }
 
@@ -225,4 +225,4 @@ fn set_aside() -> u64 {
 }
 
 #[cfg(not(unix))]
-fn limit(_order: &Order) {}
+fn limit(_request: &ConvertRequest) {}

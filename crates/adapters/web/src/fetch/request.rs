@@ -11,7 +11,7 @@ use url::Url;
 
 use crate::config::WebConfig;
 use crate::error::FetchError;
-use crate::guard::{BlockedAddress, Guard, NameLookup, Reach, Resolver};
+use crate::guard::{AllowedAddresses, BlockedAddress, Guard, NameLookup, Resolver};
 
 /// How long an idle connection is kept: pages of one site are often read in succession.
 const KEEP_IDLE: Duration = Duration::from_secs(20);
@@ -56,27 +56,27 @@ impl Clients {
     /// Sends a request and reads at most `most` bytes of the answer.
     pub(super) async fn get(
         &self,
-        reach: Reach,
+        addresses: AllowedAddresses,
         url: &Url,
         most: u64,
     ) -> Result<Answer, FetchError> {
-        let client = self.client(reach)?;
+        let client = self.client(addresses)?;
         let sent = client.get(url.clone()).send().await;
         let response = sent.map_err(|error| failure(url, &error))?;
-        Guard::check_peer(reach, url, response.remote_addr())?;
+        Guard::check_peer(addresses, url, response.remote_addr())?;
         read(url, response, most).await
     }
 
-    fn client(&self, reach: Reach) -> Result<&Client, FetchError> {
-        let client = match reach {
-            Reach::Public => &self.public,
-            Reach::Allowed => &self.allowed,
+    fn client(&self, addresses: AllowedAddresses) -> Result<&Client, FetchError> {
+        let client = match addresses {
+            AllowedAddresses::PublicOnly => &self.public,
+            AllowedAddresses::Any => &self.allowed,
         };
-        let client = client.get_or_init(|| self.connect(reach));
+        let client = client.get_or_init(|| self.connect(addresses));
         client.as_ref().map_err(Clone::clone)
     }
 
-    fn connect(&self, reach: Reach) -> Result<Client, FetchError> {
+    fn connect(&self, addresses: AllowedAddresses) -> Result<Client, FetchError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
         // Uncompressed content cannot grow while it is read.
@@ -84,7 +84,7 @@ impl Clients {
         headers.insert(header::ACCEPT_ENCODING, plain);
         let resolver = Resolver {
             lookup: Arc::clone(&self.lookup),
-            reach,
+            addresses,
         };
         let client = Client::builder()
             .user_agent(&self.user_agent)

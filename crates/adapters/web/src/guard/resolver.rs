@@ -9,7 +9,7 @@ use neuraxis_ports::async_trait;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use super::address::not_public;
-use super::{BlockedAddress, Reach};
+use super::{AllowedAddresses, BlockedAddress};
 
 /// Looks up host names. The guard checks every answer before a connection is made.
 #[async_trait]
@@ -43,7 +43,7 @@ impl NameLookup for SystemLookup {
 #[derive(Debug, Clone)]
 pub(crate) struct Resolver {
     pub(crate) lookup: Arc<dyn NameLookup>,
-    pub(crate) reach: Reach,
+    pub(crate) addresses: AllowedAddresses,
 }
 
 type Refused = Box<dyn std::error::Error + Send + Sync>;
@@ -51,9 +51,9 @@ type Refused = Box<dyn std::error::Error + Send + Sync>;
 impl Resolver {
     async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, Refused> {
         let found = self.lookup.addresses(host).await?;
-        let refused = match self.reach {
-            Reach::Public => found.iter().find_map(|address| not_public(*address)),
-            Reach::Allowed => None,
+        let refused = match self.addresses {
+            AllowedAddresses::PublicOnly => found.iter().find_map(|address| not_public(*address)),
+            AllowedAddresses::Any => None,
         };
         match refused {
             None => Ok(found),
@@ -89,10 +89,10 @@ mod tests {
 
     /// Returns its answers one after the other.
     #[derive(Debug)]
-    struct Changing(Mutex<Vec<Vec<IpAddr>>>);
+    struct ChangingLookup(Mutex<Vec<Vec<IpAddr>>>);
 
     #[async_trait]
-    impl NameLookup for Changing {
+    impl NameLookup for ChangingLookup {
         async fn addresses(&self, _host: &str) -> io::Result<Vec<IpAddr>> {
             Ok(self.0.lock().unwrap().remove(0))
         }
@@ -100,8 +100,8 @@ mod tests {
 
     fn resolver(answers: impl Into<Vec<Vec<IpAddr>>>) -> Resolver {
         Resolver {
-            lookup: Arc::new(Changing(Mutex::new(answers.into()))),
-            reach: Reach::Public,
+            lookup: Arc::new(ChangingLookup(Mutex::new(answers.into()))),
+            addresses: AllowedAddresses::PublicOnly,
         }
     }
 

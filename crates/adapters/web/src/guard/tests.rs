@@ -122,7 +122,7 @@ const PRIVATE_V6: [&str; 12] = [
     "http://[0:0:0:0:ffff:0:127.0.0.1]/",
 ];
 
-fn check(text: &str) -> Result<Reach, BlockedAddress> {
+fn check(text: &str) -> Result<AllowedAddresses, BlockedAddress> {
     Guard::default().check(&Url::parse(text).unwrap())
 }
 
@@ -160,7 +160,7 @@ fn public_addresses_and_names_pass_and_names_are_looked_up() {
         "http://127.0.0.1.nip.example/",
         "http://metadata.google.internal/",
     ] {
-        assert_eq!(check(text), Ok(Reach::Public), "{text}");
+        assert_eq!(check(text), Ok(AllowedAddresses::PublicOnly), "{text}");
     }
 }
 
@@ -206,7 +206,7 @@ fn a_host_that_the_operator_allows_may_be_reached_at_its_port_alone() {
         "http://wiki.corp.example:443/",
         "http://[0::1]:81/",
     ] {
-        assert_eq!(check(text), Ok(Reach::Allowed), "{text}");
+        assert_eq!(check(text), Ok(AllowedAddresses::Any), "{text}");
     }
     for text in [
         "http://127.0.0.1:8081/",
@@ -219,7 +219,7 @@ fn a_host_that_the_operator_allows_may_be_reached_at_its_port_alone() {
         "http://wiki.corp.example/",
         "https://wiki.corp.example.org/",
     ] {
-        assert_eq!(check(text), Ok(Reach::Public), "{text}");
+        assert_eq!(check(text), Ok(AllowedAddresses::PublicOnly), "{text}");
     }
     assert_eq!(
         check("http://user@127.0.0.1:8080/"),
@@ -231,15 +231,17 @@ fn a_host_that_the_operator_allows_may_be_reached_at_its_port_alone() {
 fn a_connection_that_led_to_no_public_address_is_not_read() {
     let url = Url::parse("http://example.org/").unwrap();
     let peer = |text: &str| Some(text.parse().unwrap());
-    assert!(Guard::check_peer(Reach::Public, &url, peer("93.184.215.14:80")).is_ok());
-    assert!(Guard::check_peer(Reach::Allowed, &url, peer("127.0.0.1:80")).is_ok());
+    assert!(
+        Guard::check_peer(AllowedAddresses::PublicOnly, &url, peer("93.184.215.14:80")).is_ok()
+    );
+    assert!(Guard::check_peer(AllowedAddresses::Any, &url, peer("127.0.0.1:80")).is_ok());
     for led in [
         peer("127.0.0.1:80"),
         peer("[::1]:80"),
         peer("[::ffff:10.0.0.1]:80"),
         None,
     ] {
-        assert!(Guard::check_peer(Reach::Public, &url, led).is_err());
+        assert!(Guard::check_peer(AllowedAddresses::PublicOnly, &url, led).is_err());
     }
 }
 

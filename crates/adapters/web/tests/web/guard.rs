@@ -116,10 +116,10 @@ async fn a_redirect_to_another_host_is_given_back_for_policy_to_judge() {
 
 /// Returns its answers one after the other, and from then on the last one.
 #[derive(Debug)]
-struct Changing(Mutex<VecDeque<Vec<IpAddr>>>);
+struct ChangingLookup(Mutex<VecDeque<Vec<IpAddr>>>);
 
 #[async_trait]
-impl NameLookup for Changing {
+impl NameLookup for ChangingLookup {
     async fn addresses(&self, _host: &str) -> io::Result<Vec<IpAddr>> {
         let mut answers = self.0.lock().unwrap();
         match answers.len() {
@@ -145,7 +145,7 @@ async fn a_name_that_changes_its_answer_leads_nowhere_it_should_not() {
             .map(|text| text.parse().unwrap())
             .collect()
     });
-    let lookup = Changing(Mutex::new(answers.into()));
+    let lookup = ChangingLookup(Mutex::new(answers.into()));
     let mut config = WebConfig::default();
     config.robots = false;
     let tool = web_fetch_with(&config, Arc::new(lookup)).unwrap();

@@ -10,7 +10,7 @@ use neuraxis_core::{
 };
 
 use self::convert::{check, delta, part, reply_part, request, spec};
-use super::Weighed;
+use super::SizedMessage;
 use crate::exchange::{Ended, Event, Exchange};
 use crate::format::line::from_fields;
 use crate::format::line::{EndLine, ExchangeLine, Line, SettingsLine};
@@ -28,7 +28,7 @@ pub(super) struct Block {
     head: ExchangeLine,
     tools: Option<Arc<[ToolSpec]>>,
     own_tools: Vec<ToolSpec>,
-    messages: Vec<Weighed>,
+    messages: Vec<SizedMessage>,
     open: Option<Open>,
     settings: Option<SettingsLine>,
     events: Vec<(u64, Event)>,
@@ -47,7 +47,7 @@ impl Block {
     pub(super) const fn new(
         line: usize,
         head: ExchangeLine,
-        messages: Vec<Weighed>,
+        messages: Vec<SizedMessage>,
         tools: Option<Arc<[ToolSpec]>>,
     ) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Block {
     }
 
     /// Processes the next line.
-    pub(super) fn take(&mut self, line: Line, bytes: usize) -> Result<(), Reason> {
+    pub(super) fn process_line(&mut self, line: Line, bytes: usize) -> Result<(), Reason> {
         match line {
             Line::Text { .. } | Line::Reasoning { .. } | Line::Call(_) | Line::Media(_) => {
                 self.part(part(line)?, bytes)
@@ -217,7 +217,7 @@ impl Block {
     fn push(&mut self, message: Message, bytes: usize) {
         let bytes = shared_bytes(&message, bytes);
         let message = Arc::new(message);
-        self.messages.push(Weighed { message, bytes });
+        self.messages.push(SizedMessage { message, bytes });
     }
 
     /// Returns the finished exchange, and its messages with their sizes.
@@ -225,7 +225,7 @@ impl Block {
         mut self,
         ended_ms: u64,
         ended: Ended,
-    ) -> Result<(Exchange, Vec<Weighed>), Reason> {
+    ) -> Result<(Exchange, Vec<SizedMessage>), Reason> {
         self.close();
         let settings = self.settings.ok_or(NO_SETTINGS)?;
         let head = self.head;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 /// Values by key. When the total size exceeds the limit, the least recently used are removed. A value larger than the
 /// limit is not stored.
 #[derive(Debug)]
-pub(crate) struct Recent<K, V> {
+pub(crate) struct LruCache<K, V> {
     most_bytes: usize,
     /// Ordered by use, the most recent last.
     entries: Mutex<Vec<(K, usize, V)>>,
@@ -14,7 +14,7 @@ pub(crate) struct Recent<K, V> {
 /// The maximum number of entries, however small: lookups are linear.
 const MAX_ENTRIES: usize = 1_000;
 
-impl<K: PartialEq, V: Clone> Recent<K, V> {
+impl<K: PartialEq, V: Clone> LruCache<K, V> {
     pub(crate) const fn new(most_bytes: usize) -> Self {
         Self {
             most_bytes,
@@ -57,27 +57,27 @@ mod tests {
 
     #[test]
     fn what_was_not_used_for_longest_goes_first() {
-        let recent = Recent::new(10);
+        let cache = LruCache::new(10);
         for key in ["a", "b", "c"] {
-            recent.put(key, 3, key);
+            cache.put(key, 3, key);
         }
-        assert_eq!(recent.get(&"a"), Some("a"));
-        recent.put("d", 3, "d");
-        let kept = ["a", "b", "c", "d"].map(|key| recent.get(&key).is_some());
+        assert_eq!(cache.get(&"a"), Some("a"));
+        cache.put("d", 3, "d");
+        let kept = ["a", "b", "c", "d"].map(|key| cache.get(&key).is_some());
         assert_eq!(kept, [true, false, true, true]);
     }
 
     #[test]
     fn what_is_larger_than_all_is_not_kept_and_leaves_the_rest_alone() {
-        let recent = Recent::new(10);
-        recent.put("a", 10, 1);
-        recent.put("b", 11, 2);
-        assert_eq!((recent.get(&"a"), recent.get(&"b")), (Some(1), None));
-        recent.put("a", 4, 3);
-        assert_eq!(recent.get(&"a"), Some(3));
+        let cache = LruCache::new(10);
+        cache.put("a", 10, 1);
+        cache.put("b", 11, 2);
+        assert_eq!((cache.get(&"a"), cache.get(&"b")), (Some(1), None));
+        cache.put("a", 4, 3);
+        assert_eq!(cache.get(&"a"), Some(3));
         for key in 0..2_000 {
-            Recent::put(&recent, Box::leak(key.to_string().into_boxed_str()), 0, key);
+            LruCache::put(&cache, Box::leak(key.to_string().into_boxed_str()), 0, key);
         }
-        assert_eq!(recent.entries.lock().unwrap().len(), MAX_ENTRIES);
+        assert_eq!(cache.entries.lock().unwrap().len(), MAX_ENTRIES);
     }
 }
