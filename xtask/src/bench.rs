@@ -21,7 +21,7 @@ use std::process::Command;
 
 use clap::{Args, ValueEnum};
 
-use crate::cargo::{cargo, succeed};
+use crate::cargo::{cargo, run_command};
 use crate::provision;
 
 /// What to measure: by default, the facade compared to a hand-written loop.
@@ -166,5 +166,5 @@ fn provided() -> impl Iterator<Item = (&'static str, PathBuf)> {
 
 /// Runs the measurement.
 pub(crate) fn measure(options: &Options) -> anyhow::Result<()> {
-    succeed(options.command())
+    run_command(options.command())
 }

@@ -34,7 +34,7 @@ fn command(program: OsString, arguments: &str) -> Command {
 }
 
 /// Runs a command to its end, inheriting the output streams.
-pub(crate) fn succeed(mut command: Command) -> anyhow::Result<()> {
+pub(crate) fn run_command(mut command: Command) -> anyhow::Result<()> {
     let line = line(&command);
     println!("$ {line}");
     let status = command
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_command_that_fails_is_an_error_that_shows_the_command() {
-        let error = succeed(cargo("no-such-subcommand"))
+        let error = run_command(cargo("no-such-subcommand"))
             .unwrap_err()
             .to_string();
         assert!(

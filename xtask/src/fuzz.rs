@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
-use crate::cargo::{program, succeed, succeeds, workspace_root};
+use crate::cargo::{program, run_command, succeeds, workspace_root};
 
 /// The package of the targets that parse a model server's output. The fuzz packages are not part of the workspace.
 const WIRE: &str = "crates/adapters/wire/fuzz";
@@ -142,7 +142,7 @@ fn run_target(target: Target, seconds: u32) -> anyhow::Result<()> {
         format!("-max_total_time={seconds}"),
         format!("-max_len={MAX_LENGTH}"),
     ]);
-    succeed(command)
+    run_command(command)
         .with_context(|| format!("failing inputs are stored in {package}/artifacts/{name}"))
 }
 

@@ -198,7 +198,7 @@ pub(crate) fn variables() -> Vec<(&'static str, PathBuf)> {
 }
 
 /// Returns the names of required provisions that are missing, without installing them.
-pub(crate) fn absent() -> Vec<&'static str> {
+pub(crate) fn missing_names() -> Vec<&'static str> {
     let required = PROVISIONS.iter().filter(|it| it.optional.is_none());
     let absent = required.filter(|it| !(it.is_ready)(&folder()));
     absent.map(|it| it.name).collect()
@@ -264,7 +264,7 @@ fn provide_one(provision: &Provision, folder: &Path) -> anyhow::Result<()> {
 /// Runs `cargo xtask env`: prints the variables through which tests find what was provisioned, for running one of them
 /// by hand. Only the variables go to standard output, for a shell to evaluate.
 pub(crate) fn print_variables() -> ExitCode {
-    let absent = absent();
+    let absent = missing_names();
     if !absent.is_empty() {
         eprintln!(
             "missing: {}; `cargo xtask test` installs what is missing",

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use cargo_metadata::Target;
 use clap::Args;
 
-use crate::cargo::{cargo, program, succeed, succeeds};
+use crate::cargo::{cargo, program, run_command, succeeds};
 use crate::packages;
 
 /// What to compare the public interfaces with.
@@ -42,7 +42,7 @@ pub(crate) fn compare(options: &Options) -> anyhow::Result<()> {
         );
     }
     crates.retain(|name| options.packages.is_empty() || options.packages.contains(name));
-    succeed(comparison(&since, &crates))
+    run_command(comparison(&since, &crates))
 }
 
 /// Prepares the comparison of these crates. Each is named, because unpublished crates are left out otherwise.
@@ -62,16 +62,16 @@ fn libraries() -> anyhow::Result<Vec<String>> {
 }
 
 fn baseline() -> anyhow::Result<String> {
-    let last_tag = said(program("git", "describe --tags --abbrev=0"));
+    let last_tag = printed_line(program("git", "describe --tags --abbrev=0"));
     let found = match last_tag {
         Some(tag) => Some(tag),
-        None => said(program("git", "rev-parse --short HEAD^")),
+        None => printed_line(program("git", "rev-parse --short HEAD^")),
     };
     found.context("no earlier version to compare with; pass a commit with --since")
 }
 
 /// Returns the line that a program prints, if it succeeds.
-fn said(mut command: Command) -> Option<String> {
+fn printed_line(mut command: Command) -> Option<String> {
     let output = command.output().ok().filter(|it| it.status.success())?;
     let line = String::from_utf8(output.stdout).ok()?;
     Some(line.trim().to_owned()).filter(|line| !line.is_empty())
@@ -94,7 +94,10 @@ mod tests {
 
     #[test]
     fn a_program_that_fails_says_nothing() {
-        assert_eq!(said(program("git", "rev-parse no-such-commit")), None);
-        assert!(said(cargo("--version")).is_some_and(|line| line.starts_with("cargo")));
+        assert_eq!(
+            printed_line(program("git", "rev-parse no-such-commit")),
+            None
+        );
+        assert!(printed_line(cargo("--version")).is_some_and(|line| line.starts_with("cargo")));
     }
 }

@@ -42,7 +42,7 @@ fn become_program(mut command: Command) -> anyhow::Result<()> {
 
 #[cfg(not(unix))]
 fn become_program(command: Command) -> anyhow::Result<()> {
-    crate::cargo::succeed(command)
+    crate::cargo::run_command(command)
 }
 
 /// Returns the port if it is free, or any free port for 0.

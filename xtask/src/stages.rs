@@ -52,7 +52,7 @@ impl Stages {
 
     /// Runs a stage that is one command.
     pub(crate) fn command(&mut self, name: &'static str, command: Command) {
-        self.run(name, || cargo::succeed(command));
+        self.run(name, || cargo::run_command(command));
     }
 
     /// Skips a stage and records the reason.

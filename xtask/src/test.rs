@@ -24,7 +24,7 @@ pub(crate) fn add_stages(stages: &mut Stages) {
     let mut missing = Vec::new();
     stages.run("provision", || {
         missing = provision::all();
-        suffices(&missing, Place::here())
+        suffices(&missing, Place::from_environment())
     });
     for Missing { name, reason, .. } in &missing {
         stages.skip(format!("tests that need {name}"), reason.to_string());
@@ -54,7 +54,7 @@ enum Place {
 }
 
 impl Place {
-    fn here() -> Self {
+    fn from_environment() -> Self {
         match std::env::var("CI") {
             Ok(value) if value == "true" => Self::Ci,
             _ => Self::Workstation,

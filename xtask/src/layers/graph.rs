@@ -82,7 +82,7 @@ impl Graph {
     }
 
     /// Returns the names along the shortest path from a member to a package whose name `is_target` accepts.
-    pub(super) fn way(
+    pub(super) fn shortest_path(
         &self,
         from: &Member,
         is_target: impl Fn(&str) -> bool,
@@ -203,7 +203,7 @@ mod tests {
             ("testing", false),
         ] {
             assert_eq!(
-                graph.way(engine, |it| it == name).is_some(),
+                graph.shortest_path(engine, |it| it == name).is_some(),
                 is_linked,
                 "{name}"
             );

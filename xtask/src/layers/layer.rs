@@ -64,7 +64,7 @@ impl Layer {
     }
 
     /// Returns the workspace layers that a crate of this layer may depend on.
-    pub(super) const fn may_know(self) -> &'static [Self] {
+    pub(super) const fn allowed_layers(self) -> &'static [Self] {
         match self {
             Self::Core | Self::ToolMacro | Self::Automation => &[],
             Self::Brainstem | Self::Ports => &[Self::Core],
@@ -104,7 +104,7 @@ impl Layer {
     }
 
     /// Returns whether a crate of this layer may depend on a crate from outside the workspace.
-    pub(super) fn may_use(self, external: &str) -> bool {
+    pub(super) fn allows_external(self, external: &str) -> bool {
         match self {
             Self::Core => [
                 "hex",

@@ -97,13 +97,13 @@ fn of_member(
         .filter_map(|to| match layers.get(to.as_str()) {
             // A crate without a layer is reported separately; no rule applies to dependencies on it.
             Some(None) => None,
-            Some(Some(other)) if layer.may_know().contains(other) => None,
+            Some(Some(other)) if layer.allowed_layers().contains(other) => None,
             Some(Some(_)) => Some(Violation::Arrow {
                 from: from(),
                 layer,
                 to: to.clone(),
             }),
-            None if layer.may_use(to) => None,
+            None if layer.allows_external(to) => None,
             None => Some(Violation::External {
                 from: from(),
                 layer,
@@ -112,7 +112,7 @@ fn of_member(
         })
         .collect();
     if layer.is_pure() {
-        let way = graph.way(member, |name| IMPURE.contains(&name));
+        let way = graph.shortest_path(member, |name| IMPURE.contains(&name));
         found.extend(way.map(|way| Violation::Impure { layer, way }));
     }
     found
@@ -131,7 +131,7 @@ impl fmt::Display for Violation {
                     f,
                     "{from} depends on {to}, but {} may depend on {}",
                     layer.label(),
-                    known(*layer)
+                    describe_allowed(*layer)
                 )?;
                 write!(f, ". {}", layer.remedy())
             }
@@ -161,8 +161,12 @@ impl fmt::Display for Violation {
     }
 }
 
-fn known(layer: Layer) -> String {
-    let labels: Vec<_> = layer.may_know().iter().map(|layer| layer.label()).collect();
+fn describe_allowed(layer: Layer) -> String {
+    let labels: Vec<_> = layer
+        .allowed_layers()
+        .iter()
+        .map(|layer| layer.label())
+        .collect();
     match labels.as_slice() {
         [] => "no crate of the workspace".to_owned(),
         [only] => format!("{only} only"),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::cargo::{program, succeed};
+use crate::cargo::{program, run_command};
 
 /// A program from a package.
 pub(super) struct Packaged {
@@ -51,9 +51,9 @@ impl Packaged {
             let needs = format!(
                 "needs {package} (Debian 12: `apt-get install {package}`), and root to install it"
             );
-            succeed(program("apt-get", "update")).context(needs.clone())?;
+            run_command(program("apt-get", "update")).context(needs.clone())?;
             let install = format!("install --yes --no-install-recommends {package}");
-            succeed(program("apt-get", &install)).context(needs)?;
+            run_command(program("apt-get", &install)).context(needs)?;
         }
         let link = folder.join(self.link);
         let home = link.parent().context("the link has no parent folder")?;

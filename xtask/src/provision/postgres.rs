@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::cargo::{program, succeed, succeeds};
+use crate::cargo::{program, run_command, succeeds};
 
 /// A link to the folder of the programs.
 pub(super) const PROGRAMS: &str = "postgres/bin";
@@ -35,8 +35,8 @@ pub(super) fn install(folder: &Path) -> anyhow::Result<()> {
     let programs = match programs() {
         Some(programs) => programs,
         None => {
-            succeed(program("apt-get", "update")).context(NEEDS)?;
-            succeed(program("apt-get", "install --yes postgresql")).context(NEEDS)?;
+            run_command(program("apt-get", "update")).context(NEEDS)?;
+            run_command(program("apt-get", "install --yes postgresql")).context(NEEDS)?;
             programs().context(NEEDS)?
         }
     };
@@ -68,12 +68,12 @@ fn make_cluster(programs: &Path, place: &Path) -> anyhow::Result<()> {
         .arg(&scratch)
         .args("--username=postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8".split(' '))
         .args(["--wal-segsize=1", "--no-sync"]);
-    succeed(initdb)?;
+    run_command(initdb)?;
     let mut copy = Command::new("cp");
     copy.args(["--archive", "--no-target-directory"])
         .arg(&scratch)
         .arg(place);
-    let copied = succeed(copy);
+    let copied = run_command(copy);
     fs::remove_dir_all(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))?;
     copied
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::Context;
 
 use super::remove;
-use crate::cargo::{program, succeed};
+use crate::cargo::{program, run_command};
 
 /// Lists the versions in a folder, once all of them are installed.
 const PINNED: &str = "pinned.txt";
@@ -114,18 +114,18 @@ fn install_node(place: &Path, packages: &[&str]) -> anyhow::Result<()> {
         "install --ignore-scripts --no-audit --no-fund --prefix",
     );
     npm.arg(place).args(packages);
-    succeed(npm).context("needs npm and its registry (Debian: `apt-get install npm`)")
+    run_command(npm).context("needs npm and its registry (Debian: `apt-get install npm`)")
 }
 
 fn install_python(place: &Path, packages: &[&str]) -> anyhow::Result<()> {
     let mut venv = program("python3", "-m venv");
     venv.arg(place);
-    succeed(venv)
+    run_command(venv)
         .context("needs python3 and its module venv (Debian: `apt-get install python3-venv`)")?;
     let mut pip = Command::new(place.join("bin/python"));
     pip.args("-m pip install --quiet --no-compile".split(' '));
     pip.args(packages);
-    succeed(pip).context("needs a package index that pip can reach")
+    run_command(pip).context("needs a package index that pip can reach")
 }
 
 #[cfg(test)]
