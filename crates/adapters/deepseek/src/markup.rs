@@ -52,8 +52,8 @@ impl ReplyFilter for MarkupFilter {
     fn push(&mut self, delta: ReplyDelta, out: &mut VecDeque<ReplyDelta>) -> Result<(), LlmError> {
         match delta {
             ReplyDelta::Text { block, text } => {
-                self.see(block);
-                return self.take_text(Piece { block, text }, out);
+                self.note_block(block);
+                return self.process_text(Piece { block, text }, out);
             }
             ReplyDelta::End(end) => {
                 let usage = end.usage;
@@ -63,10 +63,10 @@ impl ReplyFilter for MarkupFilter {
             }
             ReplyDelta::ToolCall { block, .. } => {
                 self.has_calls = true;
-                self.see(block);
+                self.note_block(block);
             }
             ReplyDelta::Reasoning { block, .. } | ReplyDelta::State { block, .. } => {
-                self.see(block);
+                self.note_block(block);
             }
         }
         out.push_back(delta);
@@ -75,11 +75,11 @@ impl ReplyFilter for MarkupFilter {
 }
 
 impl MarkupFilter {
-    fn see(&mut self, block: BlockIndex) {
+    fn note_block(&mut self, block: BlockIndex) {
         self.free = self.free.max(block.next());
     }
 
-    fn take_text(
+    fn process_text(
         &mut self,
         mut piece: Piece,
         out: &mut VecDeque<ReplyDelta>,
@@ -98,27 +98,27 @@ impl MarkupFilter {
                 held.text.push_str(&piece.text);
                 piece = held;
             }
-            Some(held) => self.show(held, out),
+            Some(held) => self.emit(held, out),
             None => {}
         }
         let block = piece.block;
         match scan::find(&piece.text) {
-            TagMatch::Nothing => self.show(piece, out),
+            TagMatch::Nothing => self.emit(piece, out),
             TagMatch::Perhaps(at) => {
                 let text = piece.text.split_off(at);
-                self.show(piece, out);
+                self.emit(piece, out);
                 self.held = Some(Piece { block, text });
             }
             TagMatch::Tag(at) => {
                 let text = piece.text.split_off(at);
-                self.show(piece, out);
+                self.emit(piece, out);
                 self.written = Some(Piece { block, text });
             }
         }
         Ok(())
     }
 
-    fn show(&mut self, piece: Piece, out: &mut VecDeque<ReplyDelta>) {
+    fn emit(&mut self, piece: Piece, out: &mut VecDeque<ReplyDelta>) {
         let Piece { block, text } = piece;
         if text.is_empty() {
             return;
@@ -134,7 +134,7 @@ impl MarkupFilter {
         out: &mut VecDeque<ReplyDelta>,
     ) -> Result<(), &'static str> {
         if let Some(held) = self.held.take() {
-            self.show(held, out);
+            self.emit(held, out);
         }
         if let Some(written) = self.written.take() {
             self.make_calls(&written, &mut end, out)?;
@@ -173,7 +173,7 @@ impl MarkupFilter {
         );
         if !rest.trim().is_empty() {
             let block = written.block;
-            self.show(Piece { block, text: rest }, out);
+            self.emit(Piece { block, text: rest }, out);
         }
         tracing::info!(
             calls = calls.len(),

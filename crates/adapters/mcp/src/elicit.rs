@@ -149,8 +149,8 @@ fn kind(root: &Value, schema: &Map<String, Value>) -> Result<FieldKind, String> 
                 .map(|it| one_line(it, MAX_TEXT)),
         }),
         Some("integer") => Ok(FieldKind::Integer {
-            min: limit("minimum").and_then(whole),
-            max: limit("maximum").and_then(whole),
+            min: limit("minimum").and_then(whole_number),
+            max: limit("maximum").and_then(whole_number),
         }),
         Some("number") => Ok(FieldKind::Number {
             min: limit("minimum").and_then(Value::as_f64),
@@ -170,7 +170,7 @@ fn kind(root: &Value, schema: &Map<String, Value>) -> Result<FieldKind, String> 
 }
 
 /// Returns a whole number, even if it is written with a fraction.
-fn whole(number: &Value) -> Option<i64> {
+fn whole_number(number: &Value) -> Option<i64> {
     let written = number.to_string();
     let written = written.strip_suffix(".0").unwrap_or(&written);
     written.parse().ok()

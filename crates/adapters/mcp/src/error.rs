@@ -47,13 +47,13 @@ pub enum ConnectError {
         source: io::Error,
     },
     /// It ended before it answered.
-    #[error("it ended before it answered{}", said_suffix(.said))]
+    #[error("it ended before it answered{}", stderr_suffix(.said))]
     Ended {
         /// The last lines it wrote to its standard error.
         said: String,
     },
     /// It did not answer in time.
-    #[error("it did not answer within {within:?}{}", said_suffix(.said))]
+    #[error("it did not answer within {within:?}{}", stderr_suffix(.said))]
     Silent {
         /// How long this client waited.
         within: Duration,
@@ -86,7 +86,7 @@ fn where_looked(path: Option<&str>) -> String {
     path.map_or_else(String::new, |path| format!(" in PATH ({path})"))
 }
 
-fn said_suffix(said: &str) -> String {
+fn stderr_suffix(said: &str) -> String {
     match said.is_empty() {
         true => String::new(),
         false => format!("; its last output was: {said}"),
@@ -95,7 +95,7 @@ fn said_suffix(said: &str) -> String {
 
 /// Describes the end of a connected server, with the last lines it wrote to its standard error.
 pub(crate) fn ended(said: &str) -> String {
-    format!("it ended{}", said_suffix(said))
+    format!("it ended{}", stderr_suffix(said))
 }
 
 impl ConnectError {

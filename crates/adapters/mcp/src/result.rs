@@ -39,8 +39,8 @@ struct Parts {
 pub(crate) fn in_blocks(mut answer: Value) -> Option<CallToolResult> {
     let content = answer.get_mut("content")?;
     let blocks = match content.take() {
-        Value::Array(blocks) => blocks.into_iter().map(known).collect(),
-        text @ Value::String(_) => vec![known(text)],
+        Value::Array(blocks) => blocks.into_iter().map(as_known_block).collect(),
+        text @ Value::String(_) => vec![as_known_block(text)],
         // Programs in Go write an empty list this way.
         Value::Null => Vec::new(),
         _ => return None,
@@ -50,7 +50,7 @@ pub(crate) fn in_blocks(mut answer: Value) -> Option<CallToolResult> {
 }
 
 /// Returns a block that the protocol library knows. A bare string becomes a text block.
-fn known(block: Value) -> Value {
+fn as_known_block(block: Value) -> Value {
     let text = match block {
         Value::String(text) => text,
         block if ContentBlock::deserialize(&block).is_ok() => return block,

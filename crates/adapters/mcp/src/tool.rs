@@ -150,7 +150,7 @@ impl McpTool {
 
     /// Returns what is known of a call that did not reach the server: `of_first` for a first attempt, or that an
     /// earlier attempt may have reached it.
-    fn known(&self, ctx: &ToolContext, of_first: &'static str) -> &'static str {
+    fn known_outcome(&self, ctx: &ToolContext, of_first: &'static str) -> &'static str {
         match ctx.attempt.0 > 1 && self.spec.class != ToolClass::ReadOnly {
             true => "it is unknown whether an earlier attempt of the call took effect",
             false => of_first,
@@ -166,7 +166,7 @@ impl McpTool {
             if matches!(self.shared.config.transport, Transport::Http(_)) {
                 self.shared.report_lost(&why);
             }
-            let known = self.known(ctx, "the call did not reach it");
+            let known = self.known_outcome(ctx, "the call did not reach it");
             return ToolError::temporary(format!(
                 "MCP server {server} is gone ({why}): {known}. Try again later or continue without it"
             ));
@@ -225,7 +225,7 @@ impl Tool for McpTool {
             .map_err(|_| ToolError::permanent("the arguments are not a JSON object"))?;
         let peer = self
             .shared
-            .peer(self.known(&ctx, "nothing was done"))
+            .peer(self.known_outcome(&ctx, "nothing was done"))
             .await?;
         // It may have changed or disappeared while the run continued with its original tools.
         if !self.shared.offers(&self.remote, self.hash) {

@@ -45,7 +45,7 @@ struct Members {
 }
 
 impl MemoryLiveFeed {
-    /// Creates a feed that receives only its own messages and those of [others](Self::another) created from it.
+    /// Creates a feed that receives only its own messages and those of [others](Self::sibling) created from it.
     #[must_use]
     pub fn new() -> Self {
         Self::with_shared(Arc::default())

@@ -312,7 +312,7 @@ fn resource(config: &OtlpConfig) -> Resource {
     let by_variables = as_specified(&Resource::builder().build(), name);
     let known = by_variables.iter();
     let known = known.map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
-    let attributes = left_out(&by_variables, config);
+    let attributes = omitted_attributes(&by_variables, config);
     Resource::builder_empty()
         .with_attributes(known)
         .with_attributes(attributes)
@@ -340,7 +340,7 @@ fn decoded(value: &Value) -> Value {
 }
 
 /// Returns the attributes of this process that the variables omit.
-fn left_out(by_variables: &Resource, config: &OtlpConfig) -> Vec<KeyValue> {
+fn omitted_attributes(by_variables: &Resource, config: &OtlpConfig) -> Vec<KeyValue> {
     let named = by_variables.get(&NAME.into());
     let is_named = named.is_some_and(|name| !name.as_str().starts_with("unknown_service"));
     let usual_name = (!is_named).then(|| SERVICE.to_owned());
@@ -384,7 +384,7 @@ mod tests {
     fn told(said: &[(&'static str, &'static str)], config: &OtlpConfig) -> Vec<(String, String)> {
         let said = said.iter().map(|(key, value)| KeyValue::new(*key, *value));
         let by_variables = Resource::builder_empty().with_attributes(said).build();
-        let attributes = left_out(&by_variables, config).into_iter();
+        let attributes = omitted_attributes(&by_variables, config).into_iter();
         attributes
             .map(|it| (it.key.as_str().to_owned(), it.value.as_str().into_owned()))
             .collect()

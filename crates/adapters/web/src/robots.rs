@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    fn said(text: impl AsRef<[u8]>) -> Rules {
+    fn parsed(text: impl AsRef<[u8]>) -> Rules {
         Rules::of(200, text.as_ref(), "neuraxis/0.1.0").unwrap()
     }
 
@@ -209,19 +209,19 @@ mod tests {
 
     #[test]
     fn the_rules_for_our_name_hold_and_else_those_for_everybody() {
-        let robots = said(
+        let robots = parsed(
             "User-agent: *\nDisallow: /private\n\nUser-agent: Neuraxis\nDisallow: /secret\nAllow: /secret/open\n",
         );
         assert!(allows(&robots, "/private"));
         assert!(!allows(&robots, "/secret/x"));
         assert!(allows(&robots, "/secret/open"));
-        let everybody = said("User-agent: *\nDisallow: /private");
+        let everybody = parsed("User-agent: *\nDisallow: /private");
         assert!(!allows(&everybody, "/private/a") && allows(&everybody, "/"));
     }
 
     #[test]
     fn groups_of_one_name_are_one_and_several_names_may_share_one() {
-        let robots = said(
+        let robots = parsed(
             "disallow: /nobodys\nuser-agent: other\nUSER-AGENT: Neuraxis/2 (web)\nsitemap: x\ndisallow: /a # here\r\
              crawl-delay: 3\r\ndisallow:/b\nuser-agent: other\ndisallow: /c\n\nuser-agent: neuraxis\ndisallow: /d",
         );
@@ -235,7 +235,7 @@ mod tests {
             assert_eq!(allows(&robots, path), is_allowed, "{path}");
         }
         // A group that names this program counts even if it is empty.
-        let free = said("\u{feff}user-agent: neuraxis\ndisallow:\n\nuser-agent: *\ndisallow: /");
+        let free = parsed("\u{feff}user-agent: neuraxis\ndisallow:\n\nuser-agent: *\ndisallow: /");
         assert!(allows(&free, "/x"));
     }
 
@@ -275,14 +275,14 @@ mod tests {
             ("/a-%2A.html", "/a-b.html", false),
             ("/100%", "/100%", true),
         ] {
-            let robots = said(format!("user-agent: *\ndisallow: {pattern}"));
+            let robots = parsed(format!("user-agent: *\ndisallow: {pattern}"));
             assert_eq!(allows(&robots, path), !fits, "{pattern} {path}");
         }
     }
 
     #[test]
     fn the_longest_rule_counts_and_of_two_the_one_that_allows() {
-        let robots = said(
+        let robots = parsed(
             "user-agent: *\ndisallow: /\nallow: /*/public/\nallow: /page\ndisallow: /*.htm\ndisallow: /page",
         );
         assert!(!allows(&robots, "/x"));
@@ -303,10 +303,10 @@ mod tests {
     #[test]
     fn a_file_that_is_made_to_cost_much_is_looked_through_all_the_same() {
         let line = format!("disallow: /*{}$\n", "a".repeat(1_000));
-        let robots = said(format!("user-agent: *\n{}", line.repeat(500)));
+        let robots = parsed(format!("user-agent: *\n{}", line.repeat(500)));
         let path = format!("/{}b", "a".repeat(2_000));
         assert!(allows(&robots, &path));
-        let stars = said(format!(
+        let stars = parsed(format!(
             "user-agent: *\ndisallow: /{}",
             "*a".repeat(200_000)
         ));
@@ -317,7 +317,7 @@ mod tests {
         #[test]
         fn whatever_a_site_says_is_read_without_a_crash(text in "(?s).{0,300}", path in "/x[a-z\u{e9}%*$/]{0,30}") {
             let text = format!("user-agent: *\ndisallow: {text}\nallow: {text}");
-            allows(&said(text), &path);
+            allows(&parsed(text), &path);
         }
 
         #[test]
@@ -327,7 +327,7 @@ mod tests {
                 None => (&*pattern, false),
             };
             let slow = fits_slowly(said_first.as_bytes(), path.as_bytes(), is_whole);
-            let robots = said(format!("user-agent: *\ndisallow: {pattern}"));
+            let robots = parsed(format!("user-agent: *\ndisallow: {pattern}"));
             prop_assert_eq!(allows(&robots, &path), !slow);
         }
     }

@@ -34,7 +34,7 @@ impl SurrogateJoiner {
         while let Some(at) = rest.find('\\') {
             whole.push_str(rest.get(..at).unwrap_or_default());
             let escape = rest.get(at..).unwrap_or_default();
-            let taken = self.take(escape, &mut whole);
+            let taken = self.append_escape(escape, &mut whole);
             rest = escape.get(taken..).unwrap_or_default();
         }
         whole.push_str(rest);
@@ -42,7 +42,7 @@ impl SurrogateJoiner {
     }
 
     /// Appends the escape at the beginning of a string to `whole`, and returns its length in bytes.
-    fn take(&mut self, text: &str, whole: &mut String) -> usize {
+    fn append_escape(&mut self, text: &str, whole: &mut String) -> usize {
         let after = text.get(ESCAPE..).unwrap_or_default();
         let escape = text.get(..ESCAPE).unwrap_or(text);
         match (unit(text), unit(after)) {

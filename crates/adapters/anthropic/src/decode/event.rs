@@ -129,7 +129,7 @@ impl Stop<'_> {
     /// Returns why the model stopped, if that is reported. A refusal is an error: the content before it must not be
     /// used.
     pub(super) fn finish(&self, errors: &ServerErrors) -> Result<Option<ReplyFinish>, LlmError> {
-        Ok(match said(self.stop_reason.as_ref()) {
+        Ok(match text_or_empty(self.stop_reason.as_ref()) {
             "" => None,
             "end_turn" | "stop_sequence" => Some(ReplyFinish::Stop),
             "tool_use" => Some(ReplyFinish::ToolCalls),
@@ -146,8 +146,8 @@ impl Stop<'_> {
 
     fn refusal(&self, errors: &ServerErrors) -> LlmError {
         let details = self.stop_details.as_ref();
-        let category = said(details.and_then(|details| details.category.as_ref()));
-        let explanation = said(details.and_then(|details| details.explanation.as_ref()));
+        let category = text_or_empty(details.and_then(|details| details.category.as_ref()));
+        let explanation = text_or_empty(details.and_then(|details| details.explanation.as_ref()));
         let mut told = "the model refused to answer".to_owned();
         if !category.is_empty() {
             told = format!("{told} (category {})", clean(category, 60));
@@ -180,7 +180,7 @@ fn early_end(reason: &str) -> Option<String> {
 }
 
 /// Returns a string that may be missing, null or empty.
-fn said<'a>(field: Option<&'a Text<'_>>) -> &'a str {
+fn text_or_empty<'a>(field: Option<&'a Text<'_>>) -> &'a str {
     field.map_or("", |text| &text.0)
 }
 

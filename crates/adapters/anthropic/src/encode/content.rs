@@ -112,7 +112,7 @@ pub(super) fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result
 }
 
 /// Returns an id that the service accepts: letters, digits, `_` and `-`.
-pub(super) fn known_id(id: &str) -> Cow<'_, str> {
+pub(super) fn accepted_id(id: &str) -> Cow<'_, str> {
     if is_plain_name(id, LONGEST_CALL_ID) {
         return id.into();
     }

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::content::{
-    MEDIA, known_id, write_media, write_text, write_text_unless_blank, write_user,
+    MEDIA, accepted_id, write_media, write_text, write_text_unless_blank, write_user,
 };
 use crate::config::Cache;
 use crate::thinking::BlockState;
@@ -169,7 +169,7 @@ impl Rules {
         let id = answered_id(crate::PROVIDER, result, before);
         json.begin_item();
         json.raw(r#"{"type":"tool_result","tool_use_id":"#);
-        json.string(&known_id(id));
+        json.string(&accepted_id(id));
         json.raw(r#","content":"#);
         if result.media.is_empty() {
             json.string(&result_text(result));
@@ -295,7 +295,7 @@ impl Rules {
 fn write_call(message: &AssistantMessage, call: &ToolCall, json: &mut JsonWriter<'_>) {
     json.begin_item();
     json.raw(r#"{"type":"tool_use","id":"#);
-    json.string(&known_id(call_id(crate::PROVIDER, message, call)));
+    json.string(&accepted_id(call_id(crate::PROVIDER, message, call)));
     json.raw(r#","name":"#);
     json.string(&plain_name(&call.name, LONGEST_NAME));
     json.raw(r#","input":"#);

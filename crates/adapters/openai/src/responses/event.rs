@@ -155,6 +155,6 @@ pub(super) fn text_of(field: Option<Text<'_>>) -> Cow<'_, str> {
 }
 
 /// Returns a value unless it is missing, null, `false` or empty.
-pub(super) fn said(field: Option<&RawValue>) -> Option<&RawValue> {
+pub(super) fn non_empty(field: Option<&RawValue>) -> Option<&RawValue> {
     field.filter(|value| !matches!(value.get(), "null" | "false" | "\"\"" | "{}" | "[]"))
 }

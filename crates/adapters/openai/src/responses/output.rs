@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 
 use self::end::{error_in_stream, error_of, finish_by_status};
 use self::item::{Kind, Progress, Section};
-use super::event::{Event, Response, ResponseUsage, said, text_of};
+use super::event::{Event, Response, ResponseUsage, non_empty, text_of};
 use super::state::Origin;
 use crate::client::without_reply;
 
@@ -118,7 +118,7 @@ impl Output {
                 return Ok(EventOutcome::End);
             }
             "error" => return Err(error_in_stream(event.data, json.error, errors)),
-            _ if said(json.error).is_some() => {
+            _ if non_empty(json.error).is_some() => {
                 return Err(error_in_stream(event.data, json.error, errors));
             }
             "" => return Err(invalid("the server sent something that is not an event")),
@@ -223,7 +223,7 @@ impl Output {
     ) -> Result<(), LlmError> {
         let response: Response<'_> = parse(response)?;
         self.usage = response.usage.or(self.usage);
-        if let Some(error) = said(response.error) {
+        if let Some(error) = non_empty(response.error) {
             return Err(error_of(error, errors));
         }
         if let Some(name) = Text::of(response.model) {

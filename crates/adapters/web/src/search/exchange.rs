@@ -120,14 +120,14 @@ impl Exchange {
             _ => {
                 let said = read(response).await.unwrap_or_default();
                 Err(WebSearchError::Refused {
-                    why: format!("status {status}{}", self.said(&said)),
+                    why: format!("status {status}{}", self.error_message(&said)),
                 })
             }
         }
     }
 
     /// Returns a service's error message on one line, without the key.
-    fn said(&self, body: &[u8]) -> String {
+    fn error_message(&self, body: &[u8]) -> String {
         let text = String::from_utf8_lossy(body);
         let text = match &self.api_key {
             Some(key) => key.redact(&text),

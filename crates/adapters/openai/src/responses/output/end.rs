@@ -6,7 +6,7 @@ use neuraxis_wire::reply::{clean, invalid};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::responses::event::said;
+use crate::responses::event::non_empty;
 
 /// Returns why a model stopped, from the status of its response and the reason given for an incomplete one.
 pub(super) fn finish_by_status(status: &str, why: &str) -> Result<ReplyFinish, LlmError> {
@@ -38,7 +38,7 @@ pub(super) fn error_in_stream(
     error: Option<&RawValue>,
     errors: &ServerErrors,
 ) -> LlmError {
-    let mut error = tree(said(error).map_or(data, RawValue::get));
+    let mut error = tree(non_empty(error).map_or(data, RawValue::get));
     if let Some(kind) = error.get_mut("type")
         && *kind == "error"
     {

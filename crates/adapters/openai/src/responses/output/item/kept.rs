@@ -8,7 +8,7 @@ use neuraxis_wire::request::JsonWriter;
 use serde_json::value::RawValue;
 
 use super::{BETWEEN_THOUGHTS, Kind, Progress, unreadable};
-use crate::responses::event::{ContentPart, Item, said};
+use crate::responses::event::{ContentPart, Item, non_empty};
 use crate::responses::state::{ItemState, Origin};
 
 impl Progress {
@@ -32,7 +32,7 @@ impl Progress {
             after: self.after.as_deref().map(Cow::Borrowed),
             phase,
             refusal: self.refusal && !self.text,
-            is_sealed: said(item.encrypted_content).is_some(),
+            is_sealed: non_empty(item.encrypted_content).is_some(),
             item: whole.as_deref(),
             ..ItemState::from(origin)
         };
@@ -69,13 +69,13 @@ fn reasoning_to_send(item: &Item<'_>) -> Result<Box<RawValue>, LlmError> {
         json.string(id);
     }
     json.raw(r#","summary":"#);
-    json.raw(said(item.summary).map_or("[]", RawValue::get));
+    json.raw(non_empty(item.summary).map_or("[]", RawValue::get));
     let others = [
         ("content", item.content),
         ("encrypted_content", item.encrypted_content),
     ];
     for (name, value) in others {
-        if let Some(value) = said(value) {
+        if let Some(value) = non_empty(value) {
             json.raw(",");
             json.string(name);
             json.raw(":");
