@@ -151,7 +151,7 @@ impl Cited {
             }
             text.push_str(body.get(copied..edit.range.start).unwrap_or_default());
             copied = edit.range.end;
-            let is_alone = matches!(edit.mark, Mark::Bare | Mark::Numbered);
+            let is_alone = matches!(edit.mark, Mark::AddressOnly | Mark::Numbered);
             if is_alone {
                 take_off_brackets(&mut text, body, &mut copied);
             }
@@ -228,10 +228,10 @@ fn write_numbers(text: &mut String, mark: Mark, numbers: &[usize]) {
     let numbers = numbers.iter().map(|number| format!("[{number}]"));
     let numbers = numbers.collect::<String>();
     // If the link text is the link's own address, it has already become the number.
-    if mark == Mark::Behind && (numbers.is_empty() || text.ends_with(&numbers)) {
+    if mark == Mark::LinkEnd && (numbers.is_empty() || text.ends_with(&numbers)) {
         return;
     }
-    if mark == Mark::Behind {
+    if mark == Mark::LinkEnd {
         text.truncate(text.trim_end_matches(' ').len());
         text.push(' ');
     }

@@ -32,4 +32,4 @@ pub use plan::{checklist, standing_plan};
 pub use stats::{Latency, Stats, StatsRow};
 pub use summary::LogSummary;
 pub use tally::{Tallied, Tally};
-pub use view::{Asked, OpenAttempt, RunView};
+pub use view::{OpenApproval, OpenAttempt, RunView};

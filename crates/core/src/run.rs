@@ -9,6 +9,7 @@
 //! exception: `make_room` calls `call_model` to request a summary. The rest of the control flow is in this file.
 
 mod agent;
+mod agent_step;
 mod answer;
 mod batch;
 mod batch_over;
@@ -36,7 +37,6 @@ mod sub_agent_answer;
 mod subagents;
 mod time_passed;
 mod tool_finished;
-mod turn;
 mod vetted;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,8 +54,8 @@ use crate::json::is_default;
 use crate::record::Record;
 use crate::spec::RunSpec;
 use agent::{Agent, OfferedTools, PlannedCall};
+use agent_step::{AgentStep, Counters, StepBuilder, place};
 use last_answer::Limit;
-use turn::{AgentTurn, Counters, StepBuilder, place};
 
 pub use context::FittedRequest;
 pub use last_answer::{MAX_TURNS_PROMPT, has_answered, is_last_answer, last_reply};
@@ -125,7 +125,7 @@ enum Next {
     /// Begin an agent's work as its profile says: by gathering, or with its first turn.
     Open,
     /// Continue after a turn: with the next turn, unless a limit was reached or the embedder's hook must be consulted.
-    GoOn,
+    Continue,
     /// Begin the next turn.
     BeginTurn,
     /// Ask the model for the turn, with these tools on offer.
@@ -133,7 +133,7 @@ enum Next {
     /// Call a model, after consulting the embedder's hook and making room in the conversation.
     CallModel(PlannedCall),
     /// Call a model after consulting the hook, with the conversation as it is.
-    CallAtOnce(PlannedCall),
+    CallAsIs(PlannedCall),
     /// Check the calls of a reply that have no result yet.
     Vet,
     /// Determine which calls may run now; if all have results, the batch is complete.
@@ -182,24 +182,24 @@ impl RunTree {
         let Some(agent) = self.addressee(&input)? else {
             return Ok(self.conclude(step));
         };
-        let is_taking_up = matches!(input, Input::Resumed(_));
+        let is_resume = matches!(input, Input::Resumed(_));
         let sender = input.sender().cloned();
-        let mut turn = self.turn(agent, &mut step)?;
+        let mut agent_step = self.agent_step(agent, &mut step)?;
         let next = match input {
-            Input::ModelReplied(replied) => turn.model_replied(replied),
-            Input::ModelFailed(failed) => turn.model_failed(failed),
+            Input::ModelReplied(replied) => agent_step.model_replied(replied),
+            Input::ModelFailed(failed) => agent_step.model_failed(failed),
             Input::Vetted(vetted) => self.vetted(&mut step, agent, vetted),
-            Input::ToolFinished(finished) => turn.tool_finished(finished),
-            Input::ApprovalDecided(decided) => turn.approval_decided(decided),
-            Input::Advised(advised) => turn.advised(advised),
-            Input::Steered(steered) => Ok(turn.steered(steered)),
+            Input::ToolFinished(finished) => agent_step.tool_finished(finished),
+            Input::ApprovalDecided(decided) => agent_step.approval_decided(decided),
+            Input::Advised(advised) => agent_step.advised(advised),
+            Input::Steered(steered) => Ok(agent_step.steered(steered)),
             Input::Cancelled(cancelled) => self.cancelled(&mut step, cancelled),
             Input::Resumed(resumed) => self.resumed(&mut step, resumed),
             Input::TimePassed => Ok(self.time_passed(&mut step)),
         }?;
         self.state.inputs_seen.extend(sender);
         self.follow(&mut step, agent, next)?;
-        let comes_to_something = !is_taking_up && !step.records.is_empty();
+        let comes_to_something = !is_resume && !step.records.is_empty();
         let step = self.conclude(step);
         if comes_to_something || self.state.status == RunStatus::Waiting {
             self.state.taken_up = 0;
@@ -216,40 +216,40 @@ impl RunTree {
         mut next: Next,
     ) -> Result<(), InputError> {
         loop {
-            let mut turn = self.turn(agent, step)?;
+            let mut agent_step = self.agent_step(agent, step)?;
             next = match next {
                 // The beginning.
-                Next::Begin => turn.begin(),
-                Next::Open => turn.agent.open(turn.spec),
+                Next::Begin => agent_step.begin(),
+                Next::Open => agent_step.agent.open(agent_step.spec),
                 // A turn, up to its model call.
-                Next::GoOn => turn.go_on()?,
-                Next::BeginTurn => turn.begin_turn()?,
-                Next::AskForTurn(tools) => turn.ask_for_turn(tools),
-                Next::CallModel(planned) => match turn.look_at(planned)? {
-                    Some(planned) => turn.make_room(planned)?,
+                Next::Continue => agent_step.continue_after_turn()?,
+                Next::BeginTurn => agent_step.begin_turn()?,
+                Next::AskForTurn(tools) => agent_step.ask_for_turn(tools),
+                Next::CallModel(planned) => match agent_step.consult_about_call(planned)? {
+                    Some(planned) => agent_step.make_room(planned)?,
                     None => Next::Wait,
                 },
-                Next::CallAtOnce(planned) => match turn.look_at(planned)? {
-                    Some(planned) => turn.call_model(planned, None)?,
+                Next::CallAsIs(planned) => match agent_step.consult_about_call(planned)? {
+                    Some(planned) => agent_step.call_model(planned, None)?,
                     None => Next::Wait,
                 },
                 // The calls of the reply, until all have results.
-                Next::Vet => turn.vet()?,
-                Next::Schedule => turn.schedule()?,
-                Next::Start(calls) => turn.start_calls(calls)?,
+                Next::Vet => agent_step.vet()?,
+                Next::Schedule => agent_step.schedule()?,
+                Next::Start(calls) => agent_step.start_calls(calls)?,
                 Next::StartAgents(call) => self.start_agents(step, agent, call)?,
-                Next::BeginQueued => turn.begin_queued(),
-                Next::Collect(call) => turn.collect(&call)?,
+                Next::BeginQueued => agent_step.begin_queued(),
+                Next::Collect(call) => agent_step.collect(&call)?,
                 // The results, and what follows.
-                Next::BatchOver => turn.batch_over()?,
+                Next::BatchOver => agent_step.batch_over()?,
                 // The end.
-                Next::AskLastAnswer(limit) => turn.ask_last_answer(limit),
-                Next::FinishWithoutAnswer => turn.agent.finish_without_answer()?,
-                Next::FinishWithDraft => turn.finish_with_draft()?,
-                Next::FinishWithQuestion => turn.agent.finish_with_question(),
-                Next::Finish(reason, content) => turn.finish(reason, content),
+                Next::AskLastAnswer(limit) => agent_step.ask_last_answer(limit),
+                Next::FinishWithoutAnswer => agent_step.agent.finish_without_answer()?,
+                Next::FinishWithDraft => agent_step.finish_with_draft()?,
+                Next::FinishWithQuestion => agent_step.agent.finish_with_question(),
+                Next::Finish(reason, content) => agent_step.finish(reason, content),
                 // Actions that concern several agents.
-                Next::Resume(recheck) => turn.resume(recheck)?,
+                Next::Resume(recheck) => agent_step.resume(recheck)?,
                 Next::TimePassed => self.time_is_up(step, agent)?,
                 Next::Wait => match step.todo.pop() {
                     Some((other, its)) => {
@@ -305,16 +305,16 @@ impl RunTree {
     }
 
     /// Looks up an agent, together with everything that its handlers may change.
-    fn turn<'a>(
+    fn agent_step<'a>(
         &'a mut self,
         id: AgentId,
         step: &'a mut StepBuilder,
-    ) -> Result<AgentTurn<'a>, InputError> {
+    ) -> Result<AgentStep<'a>, InputError> {
         let missing = InputError::Inconsistent("an agent is missing");
         let split = self.agents.split_at_mut_checked(place(id));
         let (above, rest) = split.ok_or_else(|| missing.clone())?;
         let (agent, below) = rest.split_first_mut().ok_or(missing)?;
-        Ok(AgentTurn {
+        Ok(AgentStep {
             spec: agent.spec(&self.spec),
             agent,
             state: &mut self.state,

@@ -28,13 +28,13 @@ pub(super) struct Edit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     /// The end of a link with words as its text; the words stay.
-    Behind,
+    LinkEnd,
     /// An address, which can be dropped without harm to the sentence.
-    Bare,
+    AddressOnly,
     /// Numbers in brackets, which can also be dropped.
     Numbered,
     /// The markup that turns the following words into a link.
-    Cut,
+    LinkStart,
 }
 
 /// What is cited at such a place.
@@ -76,7 +76,7 @@ pub(super) fn edits(text: &str, own: &OwnList<'_>) -> Vec<Edit> {
         // A definition has no link text and is not shown to readers.
         finder.found.push(Edit {
             range,
-            mark: Mark::Cut,
+            mark: Mark::LinkStart,
             targets: Vec::new(),
         });
     }
@@ -191,13 +191,13 @@ impl<'a> Finder<'a> {
             (Some(_), Some(inner)) if kind != LinkType::Autolink => {
                 let ending = Edit {
                     range: inner.end..range.end,
-                    mark: Mark::Behind,
+                    mark: Mark::LinkEnd,
                     targets,
                 };
                 self.links.push((end, ending));
                 self.push(Edit {
                     range: range.start..inner.start,
-                    mark: Mark::Cut,
+                    mark: Mark::LinkStart,
                     targets: Vec::new(),
                 });
                 at + 1
@@ -257,12 +257,12 @@ impl<'a> Finder<'a> {
                 };
                 let open = self.found.iter_mut().rfind(|edit| edit.range == open);
                 let targets = open.map(|open| {
-                    open.mark = Mark::Cut;
+                    open.mark = Mark::LinkStart;
                     std::mem::take(&mut open.targets)
                 });
                 self.push(Edit {
                     range: tag.range,
-                    mark: Mark::Behind,
+                    mark: Mark::LinkEnd,
                     targets: targets.unwrap_or_default(),
                 });
             }
@@ -281,7 +281,7 @@ impl<'a> Finder<'a> {
     fn bare(&mut self, range: Range<usize>, targets: Vec<Target>) {
         self.push(Edit {
             range,
-            mark: Mark::Bare,
+            mark: Mark::AddressOnly,
             targets,
         });
     }

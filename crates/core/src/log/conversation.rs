@@ -129,7 +129,7 @@ impl Conversation {
     }
 
     /// Creates the conversation of a sub-agent with its system prompt. Its task has yet to be added with
-    /// [`hear`](Self::hear).
+    /// [`add_message`](Self::add_message).
     pub(crate) fn of_sub_agent(spec: &AgentSpec) -> Self {
         let prompt = spec.system_prompt.as_deref().map(Message::system);
         let transcript: Transcript = prompt.into_iter().collect();
@@ -298,12 +298,12 @@ impl Conversation {
     }
 
     /// Adds a system message from the loop to the model.
-    pub(crate) fn tell(&mut self, message: &str) {
+    pub(crate) fn add_system_note(&mut self, message: &str) {
         self.transcript.push(Message::system(message));
     }
 
     /// Adds an answer that no model gave in this form: a question to the user, or the text that remained at a limit.
-    pub(crate) fn say(&mut self, text: &str) {
+    pub(crate) fn add_answer(&mut self, text: &str) {
         self.transcript.push(Message::assistant(text));
     }
 
@@ -311,11 +311,11 @@ impl Conversation {
     pub(crate) fn push_cut(&mut self, text: &str) {
         self.add_text(text);
         let text = text.trim_end();
-        self.say(&format!("{text}\n\n{INTERRUPTED}"));
+        self.add_answer(&format!("{text}\n\n{INTERRUPTED}"));
     }
 
     /// Adds a message from outside.
-    pub(crate) fn hear(&mut self, message: impl Into<Arc<Message>>) {
+    pub(crate) fn add_message(&mut self, message: impl Into<Arc<Message>>) {
         self.transcript.push(message);
     }
 
@@ -375,7 +375,7 @@ impl Conversation {
             self.forget_hashes_from(place);
         }
         for note in notes {
-            self.tell(note);
+            self.add_system_note(note);
         }
     }
 

@@ -63,7 +63,7 @@ impl RunView {
         let aside = match purpose {
             Purpose::Compaction | Purpose::Routing => return said.cloned(),
             Purpose::SelfCheck => true,
-            Purpose::Turn | Purpose::Gather | Purpose::LastAnswer => agent.is_to_hear_its_task(),
+            Purpose::Turn | Purpose::Gather | Purpose::LastAnswer => agent.needs_task(),
         };
         let new: &[Arc<Message>] = if aside { said? } else { &[] };
         let conversation = agent.conversation.messages().iter();
@@ -121,7 +121,7 @@ impl RunView {
         let profile = &agent.spec(&spec).profile;
         agent.conversation.settle(profile, result);
         if agent.conversation.open_calls() == 0 {
-            agent.turn_is_over(step);
+            agent.end_turn(step);
         }
     }
 
@@ -142,13 +142,13 @@ impl RunView {
         let conversation = &mut agent.conversation;
         conversation.join_results();
         if outcome.finish_reason.ends_at_a_limit() {
-            conversation.say(&outcome.content);
+            conversation.add_answer(&outcome.content);
         } else if is_cited {
             conversation.answer_with(&outcome.content);
         }
         if let Some(question) = question.filter(|_| outcome.finish_reason == FinishReason::Clarify)
         {
-            conversation.say(&question);
+            conversation.add_answer(&question);
         }
         if outcome.unheard > 0 {
             conversation.join_steered();
@@ -165,14 +165,14 @@ impl RunView {
             RecordBody::LlmCall(call) => agent.model_replied(record, call, &spec, step),
             RecordBody::LlmFailed(failed) => agent.model_failed(record, failed, &spec, step),
             RecordBody::Steered(steered) => agent.conversation.steer(Arc::clone(&steered.message)),
-            RecordBody::MaxTurnsReached(_) => agent.goes_on(),
+            RecordBody::MaxTurnsReached(_) => agent.commit_steered(),
             RecordBody::MaxTurnsPromptInjected(injected) => {
-                agent.conversation.tell(&injected.message);
+                agent.conversation.add_system_note(&injected.message);
             }
             RecordBody::LimitReached(reached) => {
-                agent.goes_on();
+                agent.commit_steered();
                 if let Some(prompt) = &reached.prompt {
-                    agent.conversation.tell(prompt);
+                    agent.conversation.add_system_note(prompt);
                 }
             }
             RecordBody::Cancelled(cancelled) => {
@@ -183,14 +183,14 @@ impl RunView {
             RecordBody::Advised(advised) => agent.advised(&advised.advice),
             RecordBody::PromptInjected(injected) => {
                 let back = agent.take_back_steered(step);
-                agent.conversation.tell(&injected.message);
+                agent.conversation.add_system_note(&injected.message);
                 // Messages that arrived while an answer was being examined join after what the loop says about it.
                 if back || injected.reason == PromptReason::AnswerAgain {
-                    agent.turn_is_over(step);
+                    agent.end_turn(step);
                 }
             }
             RecordBody::ContextTrimmed(cut) => {
-                agent.goes_on();
+                agent.commit_steered();
                 if trims == Trims::Followed {
                     let summary = cut.summary.as_deref();
                     agent
@@ -210,18 +210,18 @@ impl AgentView {
 
     /// Changes to a sub-agent's first request are in the record of its model call, together with its task.
     fn advised(&mut self, advice: &Advice) {
-        if self.is_to_hear_its_task() {
+        if self.needs_task() {
             return;
         }
         match advice {
             Advice::Amend { text, notes } => self.conversation.amend(text.as_deref(), notes),
-            Advice::Refuse { reply, .. } => self.conversation.say(reply),
+            Advice::Refuse { reply, .. } => self.conversation.add_answer(reply),
             _ => {}
         }
     }
 
     /// A sub-agent's task is in the record of its first model call.
-    fn is_to_hear_its_task(&self) -> bool {
+    fn needs_task(&self) -> bool {
         self.tool.is_some() && self.conversation.without_prompt().is_empty()
     }
 
@@ -229,18 +229,18 @@ impl AgentView {
         let source = source_of(record);
         match call.purpose {
             _ if call.reply.is_refusal() => {
-                self.hear_task(call);
-                self.conversation.say(&call.reply.text());
+                self.add_task(call);
+                self.conversation.add_answer(&call.reply.text());
             }
             Purpose::Turn => {
-                self.hear_task(call);
+                self.add_task(call);
                 self.conversation.push_reply(source, &call.reply);
                 if self.conversation.open_calls() == 0 {
-                    self.turn_is_over(step);
+                    self.end_turn(step);
                 }
             }
             Purpose::Gather => {
-                self.hear_task(call);
+                self.add_task(call);
                 let opening = &self.spec(spec).profile.opening;
                 self.conversation
                     .push_gathered(source, opening, Some(&call.reply));
@@ -249,18 +249,18 @@ impl AgentView {
                 if let Checked::Corrected(text) = checked(&call.reply) {
                     self.conversation.correct(&text);
                 }
-                self.turn_is_over(step);
+                self.end_turn(step);
             }
-            Purpose::LastAnswer => self.hear_task(call),
+            Purpose::LastAnswer => self.add_task(call),
             // Side requests are not part of the conversation.
             Purpose::Compaction | Purpose::Routing => {}
         }
     }
 
-    fn hear_task(&mut self, call: &LlmCall) {
-        if self.is_to_hear_its_task() {
+    fn add_task(&mut self, call: &LlmCall) {
+        if self.needs_task() {
             for message in &call.messages {
-                self.conversation.hear(Arc::clone(message));
+                self.conversation.add_message(Arc::clone(message));
             }
         }
     }
@@ -273,19 +273,19 @@ impl AgentView {
                 self.conversation
                     .push_gathered(source_of(record), opening, None);
             }
-            Purpose::SelfCheck => self.turn_is_over(step),
+            Purpose::SelfCheck => self.end_turn(step),
             _ => {}
         }
     }
 
     /// All calls of the last reply are settled: unless the agent ends with this step, its next turn begins.
-    fn turn_is_over(&mut self, step: Seq) {
+    fn end_turn(&mut self, step: Seq) {
         self.conversation.join_results();
         self.joined = (step, self.conversation.join_steered());
     }
 
     /// Makes what joined in this step permanent.
-    const fn goes_on(&mut self) {
+    const fn commit_steered(&mut self) {
         self.joined = (Seq(0), 0);
     }
 

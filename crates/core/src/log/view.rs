@@ -71,7 +71,7 @@ pub(super) struct AgentView {
 
 /// An approval request that has no answer yet.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct OpenApproval<'a> {
     /// The agent that calls.
     pub agent: AgentId,
     /// When it was made.
@@ -205,9 +205,9 @@ impl RunView {
 
     /// Returns the unanswered approval requests, in the order in which they were made. A run in progress may have some,
     /// too.
-    pub fn open_approvals(&self) -> impl Iterator<Item = Asked<'_>> {
+    pub fn open_approvals(&self) -> impl Iterator<Item = OpenApproval<'_>> {
         self.asked.iter().filter_map(|record| match &record.body {
-            RecordBody::ApprovalRequested(request) => Some(Asked {
+            RecordBody::ApprovalRequested(request) => Some(OpenApproval {
                 agent: record.agent,
                 at: record.at,
                 request,

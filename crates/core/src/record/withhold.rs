@@ -393,13 +393,13 @@ fn reasoning(thought: &mut ReasoningPart, policy: DataPolicy) {
 
 fn hide<Text: AsRef<str> + From<String>>(text: &mut Text, is_stored: bool) {
     if !is_stored && !text.as_ref().is_empty() {
-        *text = stand_in(text.as_ref()).into();
+        *text = withheld_marker(text.as_ref()).into();
     }
 }
 
 fn hide_json(text: &mut JsonText, is_stored: bool) {
     if !is_stored {
-        *text = JsonText::string(&stand_in(text.as_str()));
+        *text = JsonText::string(&withheld_marker(text.as_str()));
     }
 }
 
@@ -409,7 +409,7 @@ fn hide_state(state: &mut Option<ProviderState>, is_stored: bool) {
     }
 }
 
-fn stand_in(text: &str) -> String {
+fn withheld_marker(text: &str) -> String {
     let hash = ContentHash::of(text.as_bytes());
     format!("[withheld: {} bytes, sha256 {hash}]", text.len())
 }

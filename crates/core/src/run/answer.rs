@@ -6,7 +6,7 @@
 
 use super::Next;
 use super::agent::{Agent, Phase};
-use super::turn::AgentTurn;
+use super::agent_step::AgentStep;
 use crate::error::InputError;
 use crate::finish::FinishReason;
 use crate::json::JsonText;
@@ -22,7 +22,7 @@ const NO_ANSWER: InputError = InputError::Inconsistent("advice about an answer, 
 pub(super) const CAME_MEANWHILE: &str =
     "Before your answer was given, another message came. Answer again, and take it into account.";
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// The agent is about to end with a text. It does, unless the text must be examined first. An answer that the
     /// provider withheld is not examined, and at a limit there is no time for another answer.
     pub(super) fn answered(
@@ -42,7 +42,7 @@ impl AgentTurn<'_> {
     }
 
     /// The answer was accepted. A message that arrived in the meantime must be answered first.
-    pub(super) fn answer_stands(&mut self) -> Result<Next, InputError> {
+    pub(super) fn accept_answer(&mut self) -> Result<Next, InputError> {
         if self.agent.conversation.is_steered() {
             self.agent.ending = None;
             return Ok(self.ask_again(CAME_MEANWHILE.to_owned()));
@@ -53,7 +53,7 @@ impl AgentTurn<'_> {
     /// The answer was rejected: the model is told why, unless its attempts are used up.
     pub(super) fn turn_down(&mut self, message: String) -> Result<Next, InputError> {
         let (reason, text) = self.agent.ending.take().ok_or(NO_ANSWER)?;
-        if !self.agent.is_asked_again(self.spec) {
+        if !self.agent.use_retry(self.spec) {
             let reason = match reason {
                 // The limit is the reason, whatever is wrong with the text.
                 FinishReason::Length => reason,
@@ -72,7 +72,7 @@ impl AgentTurn<'_> {
         reason: &str,
     ) -> Result<Next, InputError> {
         let calls = message.tool_calls().next().is_some();
-        let is_asked_again = self.agent.closing.is_none() && self.agent.is_asked_again(self.spec);
+        let may_retry = self.agent.closing.is_none() && self.agent.use_retry(self.spec);
         if calls {
             self.begin_batch(message, Origin::Model);
             self.batch()?.turned_down = true;
@@ -81,7 +81,7 @@ impl AgentTurn<'_> {
         } else {
             self.agent.turns_used = self.agent.turns_used.saturating_add(1);
         }
-        if !is_asked_again {
+        if !may_retry {
             self.join_results();
             let reason = FinishReason::InvalidAnswer(reason.to_owned());
             return Ok(Next::Finish(reason, self.agent.text()));
@@ -107,9 +107,9 @@ impl AgentTurn<'_> {
     }
 
     fn ask_again(&mut self, message: String) -> Next {
-        self.tell(PromptReason::AnswerAgain, message);
+        self.inject_prompt(PromptReason::AnswerAgain, message);
         self.agent.conversation.join_steered();
-        Next::GoOn
+        Next::Continue
     }
 
     /// Ends the agent with the answer that had to be examined first.
@@ -128,11 +128,11 @@ impl Agent {
     /// Returns whether the model may try again after a batch that ended this way: its call has a result that says what
     /// is wrong.
     pub(super) fn may_deliver_again(&mut self, spec: &AgentSpec, reason: &FinishReason) -> bool {
-        matches!(reason, FinishReason::InvalidAnswer(_)) && self.is_asked_again(spec)
+        matches!(reason, FinishReason::InvalidAnswer(_)) && self.use_retry(spec)
     }
 
     /// Counts another rejected answer. Returns whether the model may answer again.
-    fn is_asked_again(&mut self, spec: &AgentSpec) -> bool {
+    fn use_retry(&mut self, spec: &AgentSpec) -> bool {
         let most = spec.answer.as_ref().map(|rule| rule.retries);
         let may = self.turned_down < most.unwrap_or(AnswerRule::RETRIES);
         self.turned_down = self.turned_down.saturating_add(u32::from(may));

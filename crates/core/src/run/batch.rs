@@ -118,7 +118,7 @@ impl Call {
     }
 
     /// Returns whether nothing more will happen to it in this run.
-    pub(super) const fn is_over(&self) -> bool {
+    pub(super) const fn is_finished(&self) -> bool {
         matches!(
             self.state,
             CallState::Settled { .. } | CallState::HandedOver
@@ -239,8 +239,8 @@ impl Batch {
         calls.map(|call| call.index).collect()
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.calls.iter().all(Call::is_over)
+    pub(super) fn is_finished(&self) -> bool {
+        self.calls.iter().all(Call::is_finished)
     }
 
     /// Returns the first call that failed, other than by reaching a limit or with a rejected reply. An abandoned call,
@@ -289,8 +289,8 @@ impl Batch {
                     startable.push(call.index);
                 }
             }
-            all_over &= call.is_over();
-            only_reading &= call.is_over() || call.state.is_read_only();
+            all_over &= call.is_finished();
+            only_reading &= call.is_finished() || call.state.is_read_only();
         }
         startable
     }

@@ -4,9 +4,9 @@ use std::mem;
 
 use super::Next;
 use super::agent::Phase;
+use super::agent_step::AgentStep;
 use super::answer::{CAME_MEANWHILE, is_delivered};
 use super::batch::{Batch, Call};
-use super::turn::AgentTurn;
 use crate::decision::TakesOver;
 use crate::error::InputError;
 use crate::finish::FinishReason;
@@ -19,7 +19,7 @@ use crate::spec::AgentSpec;
 const DIGEST: &str = "Several results came at once. Before you go on, note what each of them says about the question, \
      and where they disagree.";
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// All calls have ended: their results join the history in call order, and the loop continues or ends.
     pub(super) fn batch_over(&mut self) -> Result<Next, InputError> {
         let spec = self.spec;
@@ -63,9 +63,9 @@ impl AgentTurn<'_> {
         if !at_limit && self.count_turn(all_failed) == TakesOver::Person {
             return Ok(Next::FinishWithQuestion);
         }
-        self.tell_notes(results);
+        self.inject_notes(results);
         self.agent.conversation.join_steered();
-        Ok(Next::GoOn)
+        Ok(Next::Continue)
     }
 
     /// Returns whether the agent continues although its batch would end it, because a message that arrived in the
@@ -73,7 +73,7 @@ impl AgentTurn<'_> {
     /// at a limit there is no time for another turn.
     fn answers_message_first(&mut self, ending: &(FinishReason, String)) -> bool {
         let budgets = self.budgets();
-        let has_turn = budgets.limit_reached().is_none() && budgets.short_of(1).is_none();
+        let has_turn = budgets.limit_reached().is_none() && budgets.exceeded_by(1).is_none();
         let delivered = is_delivered(self.spec, ending);
         // A last answer takes the message into account as well as another turn would. But it is no reason to discard an
         // answer that was delivered and checked, because its replacement would not be checked.
@@ -102,7 +102,7 @@ impl AgentTurn<'_> {
     }
 
     /// Sends the model the notes collected during the batch, and asks it to digest the results if there were many.
-    fn tell_notes(&mut self, results: u32) {
+    fn inject_notes(&mut self, results: u32) {
         let mut notes = mem::take(&mut self.agent.notes);
         let digest_after = self.spec.profile.digest_after;
         // A last answer is already told to use the existing information.
@@ -110,7 +110,7 @@ impl AgentTurn<'_> {
             notes.push((PromptReason::DigestResults, DIGEST.to_owned()));
         }
         for (reason, message) in notes {
-            self.tell(reason, message);
+            self.inject_prompt(reason, message);
         }
     }
 

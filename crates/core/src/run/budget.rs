@@ -4,10 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::agent::Agent;
+use super::agent_step::{AgentStep, place};
 use super::context::Gauge;
 use super::last_answer::Limit;
 use super::shares::part_of;
-use super::turn::{AgentTurn, place};
 use crate::effect::Purpose;
 use crate::finish::BudgetKind;
 use crate::ids::{AgentId, Role};
@@ -77,7 +77,7 @@ impl Resource {
     }
 }
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Returns the tree of budgets from this agent's point of view.
     pub(super) const fn budgets(&self) -> Budgets<'_> {
         Budgets {
@@ -200,13 +200,13 @@ impl Budgets<'_> {
 
     /// Returns the budget that this many further model calls, each as large as the next one, would exceed: the agent's
     /// own or that of one above it. Each budget reserves what the last answers of all working agents below it need.
-    pub(super) fn short_of(&self, calls: u64) -> Option<BudgetKind> {
+    pub(super) fn exceeded_by(&self, calls: u64) -> Option<BudgetKind> {
         self.path()
             .find_map(|above| self.would_break_into(above, calls))
     }
 
     /// Returns whether the agents above have nothing left for this agent, or too little for one call.
-    pub(super) fn is_short_above(&self) -> bool {
+    pub(super) fn parents_exhausted(&self) -> bool {
         let is_short = |resource| {
             let of_parent = || self.left(self.of_id(self.agent.parent_id()?)?, resource);
             let left = self.part(self.agent, resource).or_else(of_parent);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::Next;
 use super::agent::{Agent, ModelCall};
+use super::agent_step::AgentStep;
 use super::context::TrimPlan;
 use super::last_answer::Limit;
-use super::turn::AgentTurn;
 use crate::effect::{ModelRequest, Purpose, ReplyFormat, ToolChoice};
 use crate::error::InputError;
 use crate::message::Message;
@@ -34,7 +34,7 @@ const MAX_SUMMARY_TOKENS: u32 = 1_024;
 /// summary, while a cut only loses the middle of the text.
 const BYTES_PER_TOKEN: u64 = 3;
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// The summary arrived, or failed: make room with or without it, and make the call that was planned if there is
     /// still time.
     pub(super) fn summary_replied(
@@ -59,12 +59,12 @@ impl AgentTurn<'_> {
             self.trim(plan, Some(summary));
         }
         let may_go_on = self.agent.closing.is_none();
-        Ok(match self.budgets().short_of(1) {
+        Ok(match self.budgets().exceeded_by(1) {
             // The summary used more than was left for it.
             Some(kind) if may_go_on && then.purpose == Purpose::Turn => {
                 Next::AskLastAnswer(Limit::Budget(kind))
             }
-            _ => self.go_on_with(then),
+            _ => self.call_planned(then),
         })
     }
 }

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::Next;
 use super::agent::{Agent, Consulting, OfferedTools, Phase, PlannedCall};
+use super::agent_step::AgentStep;
 use super::batch::Batch;
-use super::turn::AgentTurn;
 use crate::effect::{Consult, Effect, Purpose};
 use crate::error::InputError;
 use crate::finish::FinishReason;
@@ -51,7 +51,7 @@ struct CallSubject<'a> {
     arguments: &'a str,
 }
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Consults the hook if the profile names it; returns `true` if so, and its advice then decides how to proceed. If
     /// the answer has a form, the check of the form is requested in the same way.
     pub(super) fn consult(&mut self, hook: Hook) -> Result<bool, InputError> {
@@ -69,7 +69,7 @@ impl AgentTurn<'_> {
 
     /// Consults the hook about a model call before it is made, if the profile names the hook and it was not yet
     /// consulted. Returns the call if it may be made.
-    pub(super) fn look_at(
+    pub(super) fn consult_about_call(
         &mut self,
         mut planned: PlannedCall,
     ) -> Result<Option<PlannedCall>, InputError> {
@@ -142,9 +142,9 @@ impl AgentTurn<'_> {
             (Hook::Progress, _) => Next::BeginTurn,
             (Hook::ProcessCalls, _) => Next::Vet,
             (Hook::Answer, Advice::TurnDown { message }) => self.turn_down(message)?,
-            (Hook::Answer, _) => self.answer_stands()?,
+            (Hook::Answer, _) => self.accept_answer()?,
             (Hook::Request, Advice::Refuse { reply, .. }) => {
-                self.agent.conversation.say(&reply);
+                self.agent.conversation.add_answer(&reply);
                 Next::Finish(FinishReason::Refused, reply)
             }
             (Hook::Request, advice) => {
@@ -154,7 +154,7 @@ impl AgentTurn<'_> {
                 let missing = InputError::Inconsistent("advice about a request, and there is none");
                 let planned = planned.ok_or(missing)?;
                 match planned.purpose {
-                    Purpose::Routing => Next::CallAtOnce(planned),
+                    Purpose::Routing => Next::CallAsIs(planned),
                     _ => Next::CallModel(planned),
                 }
             }

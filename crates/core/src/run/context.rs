@@ -16,9 +16,9 @@ use units::{Unit, removable, too_large};
 
 use super::Next;
 use super::agent::{Agent, OfferedTools, PlannedCall};
+use super::agent_step::AgentStep;
 use super::last_answer::Limit;
 use super::request_size::{FULL, definition_bytes};
-use super::turn::AgentTurn;
 use crate::effect::Purpose;
 use crate::error::InputError;
 use crate::ids::ToolCallId;
@@ -69,7 +69,7 @@ impl TrimPlan {
     }
 }
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Makes room before a model call if the conversation is about to outgrow the context: by a compaction first, or by
     /// leaving out what no longer fits.
     pub(super) fn make_room(&mut self, planned: PlannedCall) -> Result<Next, InputError> {
@@ -85,7 +85,7 @@ impl AgentTurn<'_> {
             self.agent
                 .plan_before_call(self.state.loop_version, self.spec, planned.purpose)
         else {
-            return Ok(Next::CallAtOnce(planned));
+            return Ok(Next::CallAsIs(planned));
         };
         let futile = self.agent.futile_compactions >= MAX_FUTILE_COMPACTIONS;
         match &self.spec.profile.compaction {
@@ -98,7 +98,7 @@ impl AgentTurn<'_> {
             }
             Compaction::Summarize { .. } | Compaction::Drop => {
                 self.trim(plan, None);
-                Ok(Next::CallAtOnce(planned))
+                Ok(Next::CallAsIs(planned))
             }
         }
     }
@@ -117,7 +117,7 @@ impl AgentTurn<'_> {
     /// Returns whether budget and time allow a summary. It needs about as much as the call it makes room for. An agent
     /// that cannot pay for both does without the summary, and so does a last answer whose time is nearly up.
     fn has_left_for_summary(&self) -> bool {
-        self.agent.closing != Some(Limit::Deadline) && self.budgets().short_of(2).is_none()
+        self.agent.closing != Some(Limit::Deadline) && self.budgets().exceeded_by(2).is_none()
     }
 
     /// Removes the planned messages from the conversation, inserts the summary in their place, and records this.

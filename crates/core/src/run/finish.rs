@@ -2,8 +2,8 @@
 //! is abandoned, because the run ends, its time is up, or it is cancelled.
 
 use super::agent::{Agent, Phase};
+use super::agent_step::{AgentStep, StepBuilder};
 use super::batch::{Begun, CallState};
-use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
 use crate::citations::{Source, cite};
 use crate::effect::{CancelModel, CancelTool, Effect};
@@ -29,11 +29,11 @@ impl RunTree {
         failure: ToolFailure,
         why: &str,
     ) -> Result<(), InputError> {
-        let mut turn = self.turn(id, step)?;
-        turn.cancel_model_call();
-        turn.agent.take_back_batch();
+        let mut agent_step = self.agent_step(id, step)?;
+        agent_step.cancel_model_call();
+        agent_step.agent.take_back_batch();
         self.abandon_batch(step, id, failure, why)?;
-        self.turn(id, step)?.join_results();
+        self.agent_step(id, step)?.join_results();
         Ok(())
     }
 
@@ -48,26 +48,26 @@ impl RunTree {
     ) -> Result<(), InputError> {
         let mut open = vec![id];
         while let Some(&agent) = open.last() {
-            if let Some(child) = self.turn(agent, step)?.abandon_calls(failure, why)? {
-                let mut child_turn = self.turn(child, step)?;
-                child_turn.cancel_model_call();
-                child_turn.agent.take_back_batch();
+            if let Some(child) = self.agent_step(agent, step)?.abandon_calls(failure, why)? {
+                let mut child_step = self.agent_step(child, step)?;
+                child_step.cancel_model_call();
+                child_step.agent.take_back_batch();
                 open.push(child);
                 continue;
             }
             open.pop();
             if !open.is_empty() {
-                let mut turn = self.turn(agent, step)?;
-                turn.join_results();
-                let text = turn.agent.text();
-                turn.end(end_of(failure), text);
+                let mut agent_step = self.agent_step(agent, step)?;
+                agent_step.join_results();
+                let text = agent_step.agent.text();
+                agent_step.end(end_of(failure), text);
             }
         }
         Ok(())
     }
 }
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Ends an agent, and continues whatever waits for its answer. Its calls must already have results.
     pub(super) fn finish(&mut self, reason: FinishReason, content: String) -> Next {
         self.end(reason, content);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Next;
 use super::agent::Agent;
-use super::turn::{AgentTurn, StepBuilder};
+use super::agent_step::{AgentStep, StepBuilder};
 use crate::decision::{
     Clarification, Decision, Escalation, Routing, SelfCheck, SpentBudget, TakesOver,
 };
@@ -92,12 +92,12 @@ impl GovernedRun {
 }
 
 /// A reply that needs no model, because the decision contains it.
-pub(super) enum ReplyAtOnce {
+pub(super) enum ImmediateReply {
     Spent(SpentBudget),
     Question(Clarification),
 }
 
-impl ReplyAtOnce {
+impl ImmediateReply {
     /// Extracts it from a decision, if present: a budget that is used up takes precedence over a question.
     pub(super) fn of(decision: &Decision) -> Option<Self> {
         let spent = decision.spent.clone().map(Self::Spent);
@@ -119,12 +119,12 @@ impl ReplyAtOnce {
                 (FinishReason::Budget(kind), reply)
             }
         };
-        root.conversation.say(&content);
+        root.conversation.add_answer(&content);
         Next::Finish(reason, content)
     }
 }
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Determines who takes over after the failures so far, if anyone, and records it.
     pub(super) fn take_over(&mut self) -> TakesOver {
         let governed = self.agent.governed.as_deref_mut();
@@ -160,7 +160,7 @@ impl Agent {
         } else {
             format!("{text}\n\n{ASK_A_PERSON}")
         };
-        self.conversation.say(ASK_A_PERSON);
+        self.conversation.add_answer(ASK_A_PERSON);
         Next::Finish(FinishReason::Clarify, content)
     }
 }

@@ -4,9 +4,9 @@
 use jiff::Timestamp;
 
 use super::agent::Agent;
+use super::agent_step::{AgentStep, StepBuilder};
 use super::batch::{Call, CallState};
 use super::last_answer::Limit;
-use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
 use crate::effect::Approved;
 use crate::error::InputError;
@@ -18,7 +18,7 @@ use crate::message::Message;
 use crate::outcome::ToolFailure;
 use crate::record::RecordBody;
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     pub(super) fn approval_decided(
         &mut self,
         mut decided: ApprovalDecided,
@@ -120,12 +120,12 @@ impl RunTree {
         let is_root = id == AgentId::ROOT;
         // Only the shown part of an answer stays, and not if a limit ends the run.
         let cut = cancelled.cut.take().filter(|_| limit.is_none());
-        let agent = &self.turn(id, step)?.agent;
+        let agent = &self.agent_step(id, step)?.agent;
         cancelled.cut = cut.filter(|cut| is_root && agent.is_answering(cut));
         let cut = cancelled.cut.clone();
         let printed = cancelled.printed.clone();
         let record = RecordBody::Cancelled(Box::new(cancelled));
-        self.turn(id, step)?.record(record);
+        self.agent_step(id, step)?.record(record);
         for output in printed {
             self.note_printed(output);
         }
@@ -137,15 +137,18 @@ impl RunTree {
         };
         self.stop_work(step, id, ToolFailure::Cancelled, why)?;
         if let Some(cut) = cut {
-            self.turn(id, step)?.agent.conversation.push_cut(&cut.text);
+            self.agent_step(id, step)?
+                .agent
+                .conversation
+                .push_cut(&cut.text);
         }
-        let turn = self.turn(id, step)?;
+        let agent_step = self.agent_step(id, step)?;
         if let Some(limit) = limit {
             // Treated like a limit that leaves no room for a last answer: ends with the text so far.
-            turn.agent.closing = Some(Limit::Budget(limit));
+            agent_step.agent.closing = Some(Limit::Budget(limit));
             return Ok(Next::FinishWithoutAnswer);
         }
-        let text = turn.agent.text();
+        let text = agent_step.agent.text();
         Ok(Next::Finish(FinishReason::Cancelled, text))
     }
 

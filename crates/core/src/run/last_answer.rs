@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Next;
 use super::agent::{Agent, ModelCall, OfferedTools, PlannedCall};
-use super::turn::AgentTurn;
+use super::agent_step::AgentStep;
 use crate::effect::Purpose;
 use crate::error::InputError;
 use crate::finish::{BudgetKind, FinishReason};
@@ -82,16 +82,16 @@ impl Limit {
     }
 }
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Begins the end of an agent because of a limit: records the limit and asks for a last answer, unless the profile
     /// wants none or the agent began with nothing left.
     pub(super) fn ask_last_answer(&mut self, limit: Limit) -> Next {
         self.agent.closing = Some(limit);
         let asks = self.spec.profile.limit_reached == LimitReached::LastAnswer
-            && !self.began_with_nothing_left();
+            && !self.began_without_budget();
         let prompt = asks.then(|| limit.prompt());
         if let Some(prompt) = &prompt {
-            self.agent.conversation.tell(prompt);
+            self.agent.conversation.add_system_note(prompt);
         }
         match limit {
             Limit::Turns => {
@@ -116,10 +116,10 @@ impl AgentTurn<'_> {
 
     /// Returns whether the agent has called no model yet and the agents above it do not even have enough left for its
     /// last answer: the call would exceed their budget, and the agent has nothing to report.
-    fn began_with_nothing_left(&self) -> bool {
+    fn began_without_budget(&self) -> bool {
         self.state.loop_version >= 2
             && self.agent.model_calls == 0
-            && self.budgets().is_short_above()
+            && self.budgets().parents_exhausted()
     }
 
     pub(super) fn record_limit(&mut self, limit: LimitKind, prompt: Option<String>) {
@@ -183,7 +183,7 @@ impl Agent {
     fn finish_last_answer(&mut self, content: String) -> Result<Next, InputError> {
         let limit = self.limit()?;
         // The history ends with what the user was told, whatever its source.
-        self.conversation.say(&content);
+        self.conversation.add_answer(&content);
         Ok(Next::Finish(limit.reason(), content))
     }
 

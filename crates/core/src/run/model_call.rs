@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::Next;
 use super::agent::{Agent, ModelCall, OfferedTools, Phase, PlannedCall};
+use super::agent_step::AgentStep;
 use super::context::TrimPlan;
 use super::last_answer::Limit;
-use super::turn::AgentTurn;
 use crate::effect::{Audience, CallModel, Effect, ModelRequest, Purpose, ReplyFormat, ToolChoice};
 use crate::error::InputError;
 use crate::ids::{Attempt, Role, ToolName};
@@ -14,9 +14,9 @@ use crate::profile::{Hook, Offer};
 use crate::spec::AgentSpec;
 use crate::tool::ToolSpec;
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Continues with the next turn, or with the last answer if a limit was reached (loop rules 6, 7 and 10).
-    pub(super) fn go_on(&mut self) -> Result<Next, InputError> {
+    pub(super) fn continue_after_turn(&mut self) -> Result<Next, InputError> {
         if let Some(limit) = self.budgets().limit_reached() {
             return Ok(Next::AskLastAnswer(limit));
         }
@@ -27,11 +27,11 @@ impl AgentTurn<'_> {
     }
 
     /// Makes a call that was planned earlier. If time is nearly up by now, the remaining time is for the last answer.
-    pub(super) fn go_on_with(&self, planned: PlannedCall) -> Next {
+    pub(super) fn call_planned(&self, planned: PlannedCall) -> Next {
         if self.agent.closing.is_some() && planned.purpose != Purpose::LastAnswer {
-            return Next::GoOn;
+            return Next::Continue;
         }
-        Next::CallAtOnce(planned)
+        Next::CallAsIs(planned)
     }
 
     /// Begins the agent's next turn: with the embedder's hook, if it must be consulted, or with the model call.
@@ -47,7 +47,7 @@ impl AgentTurn<'_> {
 
     /// Plans the model call of the turn, unless a budget would not be enough.
     pub(super) fn ask_for_turn(&mut self, tools: OfferedTools) -> Next {
-        if let Some(kind) = self.budgets().short_of(1) {
+        if let Some(kind) = self.budgets().exceeded_by(1) {
             return Next::AskLastAnswer(Limit::Budget(kind));
         }
         let may_call = tools.may_be_called();

@@ -2,7 +2,7 @@
 
 use super::Next;
 use super::agent::{ModelCall, OfferedTools, Phase, PlannedCall};
-use super::turn::AgentTurn;
+use super::agent_step::AgentStep;
 use crate::decision::TakesOver;
 use crate::effect::Purpose;
 use crate::error::{InputError, LlmError, LlmErrorKind};
@@ -12,7 +12,7 @@ use crate::input::{ModelFailed, NextAttempt};
 use crate::metrics::Cost;
 use crate::record::{LlmFailed, RecordBody};
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     pub(super) fn model_failed(&mut self, failed: ModelFailed) -> Result<Next, InputError> {
         let (effect, attempt) = (failed.effect_id, failed.attempt);
         let Some(mut call) = self.answered_call(effect, attempt, "llm_failed")? else {
@@ -87,13 +87,13 @@ impl AgentTurn<'_> {
     fn call_failed(&mut self, call: ModelCall, served_by: &Role, error: &LlmError) -> Next {
         let mut planned = call.planned;
         if self.changes_call(&mut planned, served_by, error) {
-            return self.go_on_with(planned);
+            return self.call_planned(planned);
         }
         if planned.purpose == Purpose::LastAnswer {
             return Next::FinishWithoutAnswer;
         }
         match self.take_over() {
-            TakesOver::Role(role) => self.go_on_with(PlannedCall {
+            TakesOver::Role(role) => self.call_planned(PlannedCall {
                 role,
                 reply_tokens: None,
                 stand_in: None,

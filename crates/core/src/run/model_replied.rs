@@ -4,9 +4,9 @@ use std::mem;
 use std::sync::Arc;
 
 use super::agent::{Agent, ModelCall, OfferedTools, Phase};
+use super::agent_step::AgentStep;
 use super::batch::{Batch, Call, shown};
 use super::schedule::NOT_IN_THIS_TURN;
-use super::turn::AgentTurn;
 use super::{Next, RunState};
 use crate::effect::Purpose;
 use crate::error::InputError;
@@ -27,7 +27,7 @@ use crate::usage::{CountLabel, Usage};
 /// The error for calls that arrived when time was nearly up.
 pub(super) const CAME_TOO_LATE: &str = "not run: time is up";
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     pub(super) fn model_replied(&mut self, replied: ModelReplied) -> Result<Next, InputError> {
         let (effect, attempt) = (replied.effect_id, replied.attempt);
         let Some(call) = self.answered_call(effect, attempt, "llm_call")? else {
@@ -46,7 +46,7 @@ impl AgentTurn<'_> {
         self.charge_uncounted(call.planned.purpose, &reply);
         if reply.is_refusal() {
             let told = reply.text();
-            self.agent.conversation.say(&told);
+            self.agent.conversation.add_answer(&told);
             return Ok(Next::Finish(FinishReason::Refused, told));
         }
         match call.planned.purpose {
@@ -152,8 +152,8 @@ impl AgentTurn<'_> {
             self.refuse_each(refused, ToolFailure::NotEnabled, NOT_IN_THIS_TURN)?;
         }
         // If every call was refused, there is nothing to consult about: the turn has ended.
-        let is_over = self.batch()?.is_over();
-        if !is_over && self.consult(Hook::ProcessCalls)? {
+        let is_finished = self.batch()?.is_finished();
+        if !is_finished && self.consult(Hook::ProcessCalls)? {
             return Ok(Next::Wait);
         }
         Ok(Next::Vet)
@@ -198,7 +198,7 @@ impl AgentTurn<'_> {
         let may_go_on = self.agent.closing.is_none();
         if may_go_on && self.agent.conversation.is_steered() {
             self.agent.conversation.join_steered();
-            return Ok(Next::GoOn);
+            return Ok(Next::Continue);
         }
         if may_go_on
             && tools.may_be_called()
@@ -206,8 +206,8 @@ impl AgentTurn<'_> {
             && self.agent.reminders < *at_most
         {
             self.agent.reminders = self.agent.reminders.saturating_add(1);
-            self.tell(PromptReason::NoCalls, prompt.clone());
-            return Ok(Next::GoOn);
+            self.inject_prompt(PromptReason::NoCalls, prompt.clone());
+            return Ok(Next::Continue);
         }
         let reason = match reply.finish {
             ReplyFinish::Stop | ReplyFinish::ToolCalls => FinishReason::Stop,
@@ -218,7 +218,7 @@ impl AgentTurn<'_> {
         let text = reply.text();
         let is_draft = may_go_on && reason == FinishReason::Stop;
         if is_draft && let Some(check) = self.plan_check(&text) {
-            return Ok(Next::CallAtOnce(check));
+            return Ok(Next::CallAsIs(check));
         }
         self.answered(reason, text)
     }

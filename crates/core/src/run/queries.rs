@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::agent::{Agent, Phase};
+use super::agent_step::StepBuilder;
 use super::batch::{Batch, Before, Call, CallState};
-use super::turn::StepBuilder;
 use super::{RunTree, Step};
 use crate::decision::Taint;
 use crate::finish::RunStatus;
@@ -65,7 +65,7 @@ impl RunTree {
     /// Returns how often in a row the run was resumed without progress: since then, no answer of a model, a tool or a
     /// user was recorded, and the run did not enter a wait.
     #[must_use]
-    pub const fn taken_up_in_vain(&self) -> u32 {
+    pub const fn futile_resumes(&self) -> u32 {
         self.state.taken_up
     }
 

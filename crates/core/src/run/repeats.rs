@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::agent_step::AgentStep;
 use super::batch::shown;
 use super::last_answer::Limit;
-use super::turn::AgentTurn;
 use crate::error::InputError;
 use crate::finish::BudgetKind;
 use crate::json::JsonText;
@@ -23,7 +23,7 @@ pub(super) struct Streak {
     turns: u32,
 }
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Counts the calls of a new reply. A call that repeats too often causes a warning; at the profile's limit, the
     /// whole batch is refused and the run proceeds to its last answer. Returns `true` in that case.
     pub(super) fn stops_for_repeats(&mut self, reply: &Message) -> Result<bool, InputError> {

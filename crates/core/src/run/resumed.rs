@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::agent::Phase;
+use super::agent_step::{AgentStep, StepBuilder};
 use super::batch::{Batch, Before, Call, CallState};
-use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
 use crate::effect::Effect;
 use crate::error::InputError;
@@ -31,7 +31,7 @@ impl RunTree {
         self.state.taken_up = self.state.taken_up.saturating_add(lost);
         self.state.status = RunStatus::Running;
         let record = RecordBody::Resumed(Box::new(resumed));
-        self.turn(AgentId::ROOT, step)?.record(record);
+        self.agent_step(AgentId::ROOT, step)?.record(record);
         // Collected first: agents that only begin in this step, for example after another one has ended, must not be
         // resumed.
         let at_work = self.agents.iter().filter(|agent| agent.is_at_work());
@@ -42,7 +42,7 @@ impl RunTree {
     }
 }
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Requests again what an agent waits for, or settles what must not run twice.
     pub(super) fn resume(&mut self, recheck: Recheck) -> Result<Next, InputError> {
         match &mut self.agent.phase {
@@ -73,7 +73,7 @@ impl AgentTurn<'_> {
 
     fn resume_calls(&mut self, recheck: Recheck) -> Result<(), InputError> {
         let mut vetting: Vec<EffectId> = Vec::new();
-        for index in self.batch()?.places(|call| !call.is_over()) {
+        for index in self.batch()?.places(|call| !call.is_finished()) {
             let agent = self.agent.id;
             let call = self.batch()?.call(index)?;
             match &call.state {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Next;
+use super::agent_step::AgentStep;
 use super::batch::{Begun, Call, CallState};
-use super::turn::AgentTurn;
 use crate::effect::{Effect, RunTool};
 use crate::error::InputError;
 use crate::ids::{AgentId, Attempt, CallIndex};
@@ -23,7 +23,7 @@ pub(super) const NOT_IN_THIS_TURN: &str =
 const NOT_KEPT: &str = "TOOL_NOT_ENABLED: the client runs this tool, and its result cannot be waited for: the data policy keeps \
                         out of the log what the run would go on with";
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Determines which calls may run now; once all have results, the batch is complete.
     pub(super) fn schedule(&mut self) -> Result<Next, InputError> {
         let profile = &self.spec.profile;
@@ -43,7 +43,7 @@ impl AgentTurn<'_> {
         let startable = batch.startable(profile.parallel);
         Ok(if !startable.is_empty() {
             Next::Start(startable)
-        } else if batch.is_over() {
+        } else if batch.is_finished() {
             Next::BatchOver
         } else {
             Next::Wait

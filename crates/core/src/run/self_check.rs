@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::Next;
 use super::agent::{Agent, ModelCall, OfferedTools, Phase, PlannedCall};
+use super::agent_step::AgentStep;
 use super::last_answer::is_tool_call_markup;
-use super::turn::AgentTurn;
 use crate::decision::{Checked, SelfCheck, TakesOver};
 use crate::effect::Purpose;
 use crate::error::InputError;
@@ -21,14 +21,14 @@ use crate::transcript::Transcript;
 const ANSWER_AGAIN: &str = "A check turned the last draft down; the answer above is a correction that may still be wrong. \
      Answer the request again, on your own.";
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Plans the check of a draft; `None` if the draft becomes the answer unchecked.
     pub(super) fn plan_check(&mut self, text: &str) -> Option<PlannedCall> {
         let check = self.agent.self_check(self.spec)?;
         if text.trim().is_empty() {
             return None;
         }
-        if self.budgets().short_of(1).is_some() {
+        if self.budgets().exceeded_by(1).is_some() {
             let message = "the draft is not checked: the budget would not last";
             self.warn("not_checked", message.to_owned());
             return None;
@@ -62,14 +62,14 @@ impl AgentTurn<'_> {
         };
         match takes_over {
             TakesOver::Role(_) => {
-                self.tell(PromptReason::DraftCorrected, ANSWER_AGAIN.to_owned());
+                self.inject_prompt(PromptReason::DraftCorrected, ANSWER_AGAIN.to_owned());
                 self.agent.conversation.join_steered();
-                Next::GoOn
+                Next::Continue
             }
             TakesOver::Person => Next::FinishWithQuestion,
             TakesOver::Nobody if may_go_on && self.agent.conversation.is_steered() => {
                 self.agent.conversation.join_steered();
-                Next::GoOn
+                Next::Continue
             }
             TakesOver::Nobody => Next::FinishWithDraft,
         }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::agent::{Agent, ModelCall, OfferedTools, PlannedCall};
+use super::agent_step::{AgentStep, Counters, StepBuilder};
 use super::context::Gauge;
-use super::governed::{GovernedRun, ReplyAtOnce};
+use super::governed::{GovernedRun, ImmediateReply};
 use super::model_replied::CAME_TOO_LATE;
-use super::turn::{AgentTurn, Counters, StepBuilder};
 use super::{Next, RunState, RunTree, Step};
 use crate::effect::{ModelRequest, Purpose, ReplyFormat, ToolChoice};
 use crate::error::InputError;
@@ -58,16 +58,16 @@ impl RunTree {
         root.sources.clone_from(&spec.sources);
         let mut step = StepBuilder::new(spec.run_id, stamp, Counters::default());
         step.record(&root, None, RecordBody::RunStarted(Box::new(started)));
-        let (mut at_once, mut approval_expires) = (None, None);
+        let (mut immediate_reply, mut approval_expires) = (None, None);
         if let Some(decision) = decision {
             root.taint = decision.taint.clone();
             root.governed = GovernedRun::of(&decision);
             approval_expires = decision.approval.expires_after;
-            at_once = ReplyAtOnce::of(&decision);
+            immediate_reply = ImmediateReply::of(&decision);
             step.record(&root, None, RecordBody::Decision(decision));
         }
         note_start(&mut step, &root, &spec, repairs);
-        let first = at_once.map_or(Next::Begin, |reply| reply.end(&mut root, &mut step));
+        let first = immediate_reply.map_or(Next::Begin, |reply| reply.end(&mut root, &mut step));
         let mut run = Self {
             schema_version: Self::SCHEMA_VERSION,
             spec,
@@ -95,7 +95,7 @@ impl RunTree {
 
     /// Ends a run that could not even begin, which only a defect can cause.
     fn fail(&mut self, step: &mut StepBuilder, error: &InputError) {
-        if let Ok(mut root) = self.turn(AgentId::ROOT, step) {
+        if let Ok(mut root) = self.agent_step(AgentId::ROOT, step) {
             root.end(FinishReason::Failed(error.to_string()), String::new());
         }
     }
@@ -127,16 +127,16 @@ fn left_out(agent: &AgentSpec) -> String {
     )
 }
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Begins the work of the agent that answers the user: with the question which role serves, if a model should be
     /// asked.
     pub(super) fn begin(&self) -> Next {
         let governed = self.agent.governed.as_deref();
         let routing = governed.and_then(|governed| governed.routing.as_ref());
-        match routing.filter(|_| self.budgets().short_of(1).is_none()) {
+        match routing.filter(|_| self.budgets().exceeded_by(1).is_none()) {
             Some(routing) => {
                 let (purpose, asks) = (Purpose::Routing, routing.asks.clone());
-                Next::CallAtOnce(PlannedCall::new(purpose, asks, OfferedTools::None))
+                Next::CallAsIs(PlannedCall::new(purpose, asks, OfferedTools::None))
             }
             None => Next::Open,
         }
@@ -163,7 +163,7 @@ impl AgentTurn<'_> {
             None => {}
         }
         Ok(if self.agent.closing.is_some() {
-            Next::GoOn
+            Next::Continue
         } else {
             Next::Open
         })

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::agent::{Agent, Parent, Phase};
+use super::agent_step::{AgentStep, StepBuilder};
 use super::batch::{Begun, CallState};
 use super::context::Gauge;
 use super::schedule::NOT_IN_THIS_RUN;
 use super::sub_agent_answer::{SubAgentAnswer, fit};
-use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
 use crate::error::InputError;
 use crate::ids::{AgentId, Attempt, CallIndex, ToolCallId, ToolName};
@@ -36,16 +36,16 @@ impl RunTree {
         call: CallIndex,
     ) -> Result<Next, InputError> {
         let first = u32::try_from(self.agents.len()).unwrap_or(u32::MAX);
-        let mut turn = self.turn(parent, step)?;
-        let assignment = match turn.assignment(call)? {
+        let mut agent_step = self.agent_step(parent, step)?;
+        let assignment = match agent_step.assignment(call)? {
             Ok(assignment) => assignment,
             Err((failure, message)) => {
-                turn.refuse(call, failure, &message)?;
+                agent_step.refuse(call, failure, &message)?;
                 return Ok(Next::Wait);
             }
         };
         let agents = (first..).map(AgentId).take(assignment.tasks.len());
-        let of_call = turn.delegate(call, agents.clone().collect())?;
+        let of_call = agent_step.delegate(call, agents.clone().collect())?;
         let started: Vec<Agent> = agents
             .zip(assignment.tasks)
             .map(|(id, task)| {
@@ -53,10 +53,11 @@ impl RunTree {
                     agent: parent,
                     call: of_call.clone(),
                     tool: assignment.tool.clone(),
-                    depth: turn.agent.depth().saturating_add(1),
+                    depth: agent_step.agent.depth().saturating_add(1),
                 };
-                let limits = turn.run.agent_limits;
-                turn.agent
+                let limits = agent_step.run.agent_limits;
+                agent_step
+                    .agent
                     .sub_agent(id, parent, assignment.spec, limits, task)
             })
             .collect();
@@ -67,7 +68,7 @@ impl RunTree {
     }
 }
 
-impl<'a> AgentTurn<'a> {
+impl<'a> AgentStep<'a> {
     /// Reads the tasks of a call's agents from its arguments; otherwise returns why it cannot start any.
     fn assignment(
         &mut self,
@@ -222,7 +223,7 @@ impl<'a> AgentTurn<'a> {
     }
 }
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Returns how many bytes the agents of one call may report together: as many as the results of other tools, which
     /// share about a quarter of the context that is left beside instructions and tools for the results of one reply.
     fn room_for_answers(&mut self) -> Result<usize, InputError> {
@@ -244,7 +245,7 @@ impl Agent {
         task: String,
     ) -> Self {
         let mut conversation = Conversation::of_sub_agent(spec);
-        conversation.hear(Message::user(task));
+        conversation.add_message(Message::user(task));
         Self {
             offered: spec.first_offer(parent.depth, limits),
             parent: Some(parent),

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use super::agent::{Agent, Phase};
+use super::agent_step::StepBuilder;
 use super::last_answer::Limit;
-use super::turn::StepBuilder;
 use super::{Next, RunTree};
 use crate::error::InputError;
 use crate::ids::AgentId;
@@ -52,35 +52,35 @@ impl RunTree {
         };
         let hard = self.hard_end(agent);
         let is_up = hard.is_some_and(|hard| step.stamp.active_elapsed >= hard);
-        let mut turn = self.turn(id, step)?;
+        let mut agent_step = self.agent_step(id, step)?;
         if is_up {
-            turn.record_limit(LimitKind::Deadline, None);
+            agent_step.record_limit(LimitKind::Deadline, None);
         } else {
-            turn.record_limit(LimitKind::DeadlineReserve, None);
-            turn.agent.closing.get_or_insert(Limit::Deadline);
+            agent_step.record_limit(LimitKind::DeadlineReserve, None);
+            agent_step.agent.closing.get_or_insert(Limit::Deadline);
         }
-        if turn.agent.awaits_check() {
-            turn.cancel_model_call();
+        if agent_step.agent.awaits_check() {
+            agent_step.cancel_model_call();
             return Ok(Next::FinishWithDraft);
         }
-        if turn.agent.awaits_judgment() {
+        if agent_step.agent.awaits_judgment() {
             // At a limit there is no time for another answer: the current one is used.
-            turn.agent.take_back_batch();
-            return turn.end_as_planned();
+            agent_step.agent.take_back_batch();
+            return agent_step.end_as_planned();
         }
         if is_up {
             self.stop_work(step, id, ToolFailure::Timeout, TIME_IS_UP)?;
-            self.turn(id, step)?.agent.closing = Some(Limit::Deadline);
+            self.agent_step(id, step)?.agent.closing = Some(Limit::Deadline);
             return Ok(Next::FinishWithoutAnswer);
         }
-        turn.agent.take_back_batch();
-        match turn.agent.phase {
+        agent_step.agent.take_back_batch();
+        match agent_step.agent.phase {
             Phase::Tools(_) => {
                 self.abandon_batch(step, id, ToolFailure::Timeout, TIME_IS_UP)?;
                 Ok(Next::Schedule)
             }
             // It was waiting for a hook between two turns.
-            Phase::Between => Ok(Next::GoOn),
+            Phase::Between => Ok(Next::Continue),
             Phase::Model(_) | Phase::Consulting(_) | Phase::Queued | Phase::Ended => Ok(Next::Wait),
         }
     }

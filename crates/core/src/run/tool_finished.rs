@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Next;
 use super::agent::Agent;
+use super::agent_step::AgentStep;
 use super::batch::{Before, Begun, Call, CallState};
-use super::turn::AgentTurn;
 use crate::citations::MAX_SOURCES;
 use crate::decision::Taint;
 use crate::error::InputError;
@@ -26,7 +26,7 @@ pub(super) struct Ran {
     took: Option<Duration>,
 }
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     pub(super) fn tool_finished(&mut self, mut finished: ToolFinished) -> Result<Next, InputError> {
         let effect = finished.effect_id;
         let call = self.agent.batch().and_then(|batch| batch.of_effect(effect));

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::agent::Agent;
+use super::agent_step::{AgentStep, StepBuilder};
 use super::batch::{Batch, Before, Begun, Call, CallState};
 use super::schedule::NOT_IN_THIS_TURN;
-use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
 use crate::advised_call::{AdvisedCall, CallAdvice};
 use crate::effect::{CallToVet, Effect, Vet};
@@ -28,17 +28,21 @@ impl RunTree {
         id: AgentId,
         vetted: Vetted,
     ) -> Result<Next, InputError> {
-        let mut turn = self.turn(id, step)?;
-        turn.agent.check_verdicts(&vetted)?;
+        let mut agent_step = self.agent_step(id, step)?;
+        agent_step.agent.check_verdicts(&vetted)?;
         let effect = vetted.effect_id;
         let (verdicts, advised) = (vetted.calls.clone(), vetted.advised.clone());
-        turn.record_in_batch(RecordBody::Verdict(Box::new(vetted)));
+        agent_step.record_in_batch(RecordBody::Verdict(Box::new(vetted)));
         let is_vetted = |call: &Call| call.is_vetted_by(effect);
         let is_unknown = |verdict: &Vetting| matches!(verdict, Vetting::Unknown);
-        if turn.spec.profile.unknown_tool == UnknownTool::Stop
+        if agent_step.spec.profile.unknown_tool == UnknownTool::Stop
             && let Some(place) = verdicts.iter().position(is_unknown)
         {
-            let mut vetted = turn.agent.calls().iter().filter(|call| is_vetted(call));
+            let mut vetted = agent_step
+                .agent
+                .calls()
+                .iter()
+                .filter(|call| is_vetted(call));
             let call = vetted.nth(place).ok_or(VERDICT_OF_NO_CALL)?;
             let why = format!(
                 "the reply called the unknown tool {:?}, which ends the run",
@@ -47,29 +51,29 @@ impl RunTree {
             let reason = FinishReason::UnknownTool(call.name.to_string());
             // Calls that were approved earlier may already be running.
             self.stop_work(step, id, ToolFailure::UnknownTool, &why)?;
-            let text = self.turn(id, step)?.agent.text();
+            let text = self.agent_step(id, step)?.agent.text();
             return Ok(Next::Finish(reason, text));
         }
-        if let Some(reason) = turn.note_advice(advised)? {
+        if let Some(reason) = agent_step.note_advice(advised)? {
             let why = format!("not run: the loop was ended: {reason}");
             // Calls that were approved earlier may already be running.
             self.stop_work(step, id, ToolFailure::Cancelled, &why)?;
-            let text = self.turn(id, step)?.agent.text();
+            let text = self.agent_step(id, step)?.agent.text();
             return Ok(Next::Finish(FinishReason::Stop, text));
         }
         // Both have the same length: that was checked above.
-        let calls = turn.batch()?.places(is_vetted);
+        let calls = agent_step.batch()?.places(is_vetted);
         for (call, verdict) in calls.into_iter().zip(verdicts) {
-            turn.apply_verdict(call, verdict)?;
+            agent_step.apply_verdict(call, verdict)?;
         }
         Ok(Next::Schedule)
     }
 }
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Requests a check of the calls of a batch, except those that already have results.
     pub(super) fn vet(&mut self) -> Result<Next, InputError> {
-        if self.batch()?.is_over() {
+        if self.batch()?.is_finished() {
             return Ok(Next::Schedule);
         }
         let effect_id = self.step.new_effect();

@@ -328,11 +328,11 @@ impl Runs {
             // A run that was released each time was stopped in an orderly way, and a run that was lost by this process,
             // which is still alive, did not crash it: nothing is wrong with either.
             Ok(run)
-                if run.tree.taken_up_in_vain() >= MAX_TIMES_IN_VAIN
+                if run.tree.futile_resumes() >= MAX_TIMES_IN_VAIN
                     && !released
                     && !self.parts.lost.contains(run_id) =>
             {
-                return Ok(Err(Unresumable::InVain(run.tree.taken_up_in_vain())));
+                return Ok(Err(Unresumable::InVain(run.tree.futile_resumes())));
             }
             _ => {}
         }

@@ -60,7 +60,7 @@ impl Finder<'_> {
         self.past = self.past.max(range.end);
         self.found.push(Edit {
             range,
-            mark: Mark::Bare,
+            mark: Mark::AddressOnly,
             targets: vec![Target::Url(url.to_owned())],
         });
     }

@@ -191,7 +191,7 @@ fn what_joined_too_early_is_taken_back_in_its_order() {
     assert_eq!(conversation.join_steered(), 2);
     conversation.unjoin_steered(2);
     assert!(conversation.is_steered());
-    conversation.tell("First, sum up.");
+    conversation.add_system_note("First, sum up.");
     conversation.join_steered();
     let expected = ["system: First, sum up.", "user: one", "user: two"];
     assert_eq!(said(&conversation)[2..], expected);
@@ -223,7 +223,7 @@ fn what_is_sent_is_recorded_once() {
     conversation.push_reply(SOURCE, &reply(vec![call("read_file")]));
     conversation.settle(&Profile::named("plain"), &result(0, "a"));
     conversation.join_results();
-    conversation.tell("Go on.");
+    conversation.add_system_note("Go on.");
     let second = conversation.take_unrecorded();
     assert_eq!(second.prefix, conversation.transcript().digest_of_first(3));
     assert_eq!(second.results, [result(0, "a").tool_call_id]);

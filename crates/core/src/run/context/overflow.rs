@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::TrimPlan;
 use crate::ids::Role;
 use crate::run::agent::{Agent, PlannedCall};
-use crate::run::turn::AgentTurn;
+use crate::run::agent_step::AgentStep;
 use crate::spec::AgentSpec;
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Makes room for a call that did not fit according to its provider: with a shorter reply if that is enough and was
     /// not yet tried, otherwise with the one trim, or with a reply limited to what is left. Returns `false` if none of
     /// these helps: if the request would not fit anyway, the conversation stays whole, since trimming is permanent. The

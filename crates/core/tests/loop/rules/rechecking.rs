@@ -140,16 +140,16 @@ fn a_run_tells_how_often_it_was_taken_up_in_vain() {
     let mut run = Script::start(spec());
     for times in 1..=3 {
         taken_up(&mut run);
-        assert_eq!(run.tree.taken_up_in_vain(), times);
+        assert_eq!(run.tree.futile_resumes(), times);
     }
     run.reply(calls_to(&[READ]));
-    assert_eq!(run.tree.taken_up_in_vain(), 0);
+    assert_eq!(run.tree.futile_resumes(), 0);
     taken_up(&mut run);
     assert!(matches!(run.step.effects.as_slice(), [Effect::Vet(_)]));
-    assert_eq!(run.tree.taken_up_in_vain(), 1);
+    assert_eq!(run.tree.futile_resumes(), 1);
     run.vet([asks()]);
     taken_up(&mut run);
-    assert_eq!(run.tree.taken_up_in_vain(), 0, "it waits, as it should");
+    assert_eq!(run.tree.futile_resumes(), 0, "it waits, as it should");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_run_that_was_given_back_each_time_was_not_taken_up_in_vain() {
         let mut resumed = Resumed::new(run.new_id(), "the server was told to stop");
         resumed.released = true;
         run.send(Input::Resumed(resumed));
-        assert_eq!(run.tree.taken_up_in_vain(), 1);
+        assert_eq!(run.tree.futile_resumes(), 1);
     }
     run.assert_replays();
 }

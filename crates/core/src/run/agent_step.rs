@@ -1,6 +1,6 @@
 //! One agent's part of a step: the agent, its spec, and the step that its handlers add to.
 //!
-//! `RunTree::turn` looks up an agent once; its handlers are methods of [`AgentTurn`], in the file of what they handle.
+//! `RunTree::agent_step` looks up an agent once; its handlers are methods of [`AgentStep`], in the file of what they handle.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::record::{PromptInjected, PromptReason, Record, RecordBody, Warning};
 use crate::spec::{AgentSpec, RunSpec};
 
 /// An agent with everything that its handlers may read and change.
-pub(super) struct AgentTurn<'a> {
+pub(super) struct AgentStep<'a> {
     pub(super) agent: &'a mut Agent,
     /// The agent's spec: its behavior and what it may use.
     pub(super) spec: &'a AgentSpec,
@@ -114,7 +114,7 @@ impl StepBuilder {
     }
 }
 
-impl AgentTurn<'_> {
+impl AgentStep<'_> {
     /// Records something of this agent.
     pub(super) fn record(&mut self, body: RecordBody) {
         self.step.record(self.agent, None, body);
@@ -136,8 +136,8 @@ impl AgentTurn<'_> {
     }
 
     /// Appends a system message from the loop and records it.
-    pub(super) fn tell(&mut self, reason: PromptReason, message: String) {
-        self.agent.conversation.tell(&message);
+    pub(super) fn inject_prompt(&mut self, reason: PromptReason, message: String) {
+        self.agent.conversation.add_system_note(&message);
         let injected = PromptInjected { reason, message };
         self.record(RecordBody::PromptInjected(Box::new(injected)));
     }
