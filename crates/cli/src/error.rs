@@ -324,7 +324,7 @@ impl From<RequestError> for CommandError {
                  model more context, for example with llama-server's -c"
                 .to_owned(),
             RequestError::Attachment { source, .. } => match source {
-                AttachmentError::NotTaken { .. } | AttachmentError::NoModel => {
+                AttachmentError::Unsupported { .. } | AttachmentError::NoModel => {
                     "give a role such as [models.reasoning] a model that accepts it, or leave it out; a llama-server \
                      accepts images if it was started with --mmproj"
                         .to_owned()

@@ -16,7 +16,7 @@ use crate::error::CommandError;
 use crate::progress;
 
 /// How often runs of this process check their inboxes: a user who stops a run should not have to wait long.
-const HEAR_EVERY: Duration = Duration::from_secs(1);
+const INBOX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long runs may take to end once nothing waits for them.
 const ENDING: Duration = Duration::from_secs(3);
@@ -146,7 +146,7 @@ impl Setup {
 pub(crate) fn hear_of_other_commands(app: &App) {
     let runs = app.orchestrator.runs();
     // Runs until the engine shuts down. Nothing is polled while no run is active.
-    tokio::spawn(async move { runs.keep_hearing(HEAR_EVERY).await });
+    tokio::spawn(async move { runs.keep_checking_inboxes(INBOX_CHECK_INTERVAL).await });
 }
 
 impl Loaded {

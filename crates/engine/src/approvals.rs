@@ -20,7 +20,7 @@ use neuraxis_ports::{RequestContext, RunSummary, SessionStore, StoreError};
 use serde::Serialize;
 
 use crate::orchestrator::Parts;
-use crate::runs::{ResumeError, Runs, Taker};
+use crate::runs::{ResumeError, ResumedBy, Runs};
 
 pub use decide::{DecideError, Decided};
 pub use later::DecideLater;
@@ -85,17 +85,17 @@ pub struct FoundApprovals {
 
 /// How much is checked for alterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum AlterationCheck {
     /// Each call separately.
-    AtCalls,
+    PerCall,
     /// The whole session, which takes about as long as reading it.
-    AtSession,
+    WholeSession,
 }
 
 /// The result of a sweep.
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct Swept {
+pub struct SweepReport {
     /// The questions that expired.
     pub expired: Vec<WaitingApproval>,
     /// How many calls waited for approval in parked runs, before any of them expired.
@@ -163,7 +163,8 @@ impl Approvals {
     ///
     /// A [`ResumeError`] if the store cannot be read.
     pub async fn find(&self) -> Result<FoundApprovals, ResumeError> {
-        self.over_all(None, usize::MAX, Look::AtSession).await
+        self.over_all(None, usize::MAX, AlterationCheck::WholeSession)
+            .await
     }
 
     /// Returns one page of what [`find`](Self::find) returns: the calls of at most `limit` runs, only of runs after the
@@ -178,14 +179,14 @@ impl Approvals {
         after: Option<RunId>,
         limit: usize,
     ) -> Result<FoundApprovals, ResumeError> {
-        self.over_all(after, limit, Look::AtCalls).await
+        self.over_all(after, limit, AlterationCheck::PerCall).await
     }
 
     async fn over_all(
         &self,
         after: Option<RunId>,
         limit: usize,
-        look: Look,
+        alteration_check: AlterationCheck,
     ) -> Result<FoundApprovals, ResumeError> {
         let left = self.runs().unfinished().await?;
         // Runs that this process is driving are looked up when their turn comes.
@@ -197,10 +198,10 @@ impl Approvals {
         for (id, run) in unended {
             let run = match run {
                 Some(run) => Some(run),
-                None => self.seen_at_work(id).await?,
+                None => self.visible_run_at_work(id).await?,
             };
             let Some(run) = run else { continue };
-            let open = self.asked_by(&run, look, &mut found).await?;
+            let open = self.asked_by(&run, alteration_check, &mut found).await?;
             if !open.is_empty() {
                 if asking == limit {
                     found.next = last;
@@ -244,7 +245,9 @@ impl Approvals {
         };
         let mut found = FoundApprovals::default();
         for run in runs {
-            let open = self.asked_by(&run, Look::AtSession, &mut found).await?;
+            let open = self
+                .asked_by(&run, AlterationCheck::WholeSession, &mut found)
+                .await?;
             found.waiting.extend(open);
         }
         Ok(found)
@@ -255,10 +258,10 @@ impl Approvals {
     async fn asked_by(
         &self,
         run: &RunSummary,
-        look: Look,
+        alteration_check: AlterationCheck,
         found: &mut FoundApprovals,
     ) -> Result<Vec<WaitingApproval>, StoreError> {
-        match self.open_in(run, look).await {
+        match self.open_in(run, alteration_check).await {
             // The run was deleted in the meantime.
             Err(StoreError::NoSuchRun(_) | StoreError::NoSuchSession(_)) => Ok(Vec::new()),
             Err(StoreError::Damaged(why)) => {
@@ -277,7 +280,7 @@ impl Approvals {
     /// A [`ResumeError`] if the store cannot be read.
     pub async fn of_run(&self, run: &RunSummary) -> Result<Vec<WaitingApproval>, ResumeError> {
         match self.runs().may_see(&run.session).await? {
-            true => Ok(self.open_in(run, Look::AtSession).await?),
+            true => Ok(self.open_in(run, AlterationCheck::WholeSession).await?),
             false => Ok(Vec::new()),
         }
     }
@@ -285,7 +288,7 @@ impl Approvals {
     async fn open_in(
         &self,
         run: &RunSummary,
-        look: Look,
+        alteration_check: AlterationCheck,
     ) -> Result<Vec<WaitingApproval>, StoreError> {
         if run.ended_at.is_some() {
             return Ok(Vec::new());
@@ -296,9 +299,9 @@ impl Approvals {
         if open.is_empty() {
             return Ok(open);
         }
-        let altered = match look {
-            Look::AtCalls => None,
-            Look::AtSession => match store.verify(&run.session, None).await {
+        let altered = match alteration_check {
+            AlterationCheck::PerCall => None,
+            AlterationCheck::WholeSession => match store.verify(&run.session, None).await {
                 Ok(_) => None,
                 Err(StoreError::Damaged(why)) => Some(why),
                 // A check that could not be made must not pass for one that found no alteration.
@@ -368,10 +371,10 @@ impl Approvals {
     /// # Cancel safety
     ///
     /// If the future is dropped, some runs may already have been notified; another sweep notifies the rest.
-    pub async fn sweep(&self) -> Result<Swept, ResumeError> {
+    pub async fn sweep(&self) -> Result<SweepReport, ResumeError> {
         let store = self.store();
         let now = self.parts.engine.clock.now();
-        let mut swept = Swept::default();
+        let mut swept = SweepReport::default();
         let mut unended = store.unfinished().await?;
         let at_work = self.at_work_beside(&unended).await?;
         unended.extend(at_work);
@@ -395,7 +398,7 @@ impl Approvals {
             };
             let checked = self
                 .runs()
-                .check_folder(run.run_id, &records, Taker::Engine);
+                .check_folder(run.run_id, &records, ResumedBy::Engine);
             // The processes of that folder handle this run. Resuming it here would return this error.
             if checked.is_err() {
                 continue;
@@ -435,9 +438,9 @@ impl Approvals {
     }
 
     /// Returns a run that this process is driving, if the context's owner may see it.
-    async fn seen_at_work(&self, run: RunId) -> Result<Option<RunSummary>, StoreError> {
+    async fn visible_run_at_work(&self, run: RunId) -> Result<Option<RunSummary>, StoreError> {
         let (found, runs) = (self.run_at_work(run).await?, self.runs());
-        Ok(found.filter(|run| runs.is_seen(run)))
+        Ok(found.filter(|run| runs.is_visible(run)))
     }
 
     /// Returns a run that this process is driving; `None` if it is only being started.

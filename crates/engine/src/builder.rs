@@ -234,9 +234,9 @@ impl OrchestratorBuilder {
     }
 
     /// Lets other processes on the same store drive the runs that begin here, and those that were left or answered; the
-    /// other processes resume them with [`Runs::take_up`](crate::Runs::take_up). This process governs requests, stores
-    /// the input it receives, and follows its runs in the store. A run whose data policy keeps something out of its log
-    /// cannot be resumed elsewhere, so it is driven here. Without a dispatcher all runs are.
+    /// other processes resume them with [`Runs::resume_stepwise`](crate::Runs::resume_stepwise). This process governs
+    /// requests, stores the input it receives, and follows its runs in the store. A run whose data policy keeps
+    /// something out of its log cannot be resumed elsewhere, so it is driven here. Without a dispatcher all runs are.
     #[must_use]
     pub fn dispatcher(mut self, dispatcher: Arc<dyn RunDispatcher>) -> Self {
         self.dispatcher = Some(dispatcher);
@@ -425,7 +425,7 @@ impl OrchestratorBuilder {
             dispatches: Arc::default(),
             live: live_feed.map(|feed| Arc::new(LiveExchange::new(feed))),
         });
-        parts.former.give_way_to(&parts);
+        parts.former.announce_successor(&parts);
         Ok(Orchestrator::new(parts))
     }
 

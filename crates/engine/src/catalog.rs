@@ -16,7 +16,7 @@ use neuraxis_core::{
     FINAL_ANSWER, FIND_TOOLS, JsonText, READ_OUTPUT, ToolFailure, ToolName, ToolOutcome,
     ToolOutput, ToolSpec,
 };
-use neuraxis_ports::{Isolation, Persistence, Person, Tool, ToolContext, ToolError};
+use neuraxis_ports::{Isolation, Persistence, QuestionSender, Tool, ToolContext, ToolError};
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
@@ -220,7 +220,7 @@ impl ToolCatalog {
             let checked = arguments.decode::<KeysOnce>();
             checked.map_err(|error| invalid(error.to_string()))?;
         }
-        match faults(&entry.schema, &value, told) {
+        match faults(&entry.schema, &value, describe_fault) {
             None => Ok(&entry.tool),
             Some(faults) => Err(invalid(faults)),
         }
@@ -332,8 +332,8 @@ fn timed(
     arguments: JsonText,
     mut ctx: ToolContext,
 ) -> (Arc<QuestionTime>, impl Future<Output = Called>) {
-    let questions = QuestionTime::of(ctx.person);
-    ctx.person = Person::behind(Arc::clone(&questions) as Arc<_>);
+    let questions = QuestionTime::of(ctx.questions);
+    ctx.questions = QuestionSender::to(Arc::clone(&questions) as Arc<_>);
     (questions, isolated(tool, arguments, ctx))
 }
 
@@ -391,11 +391,11 @@ impl<'de> Visitor<'de> for KeysOnce {
 
 /// Describes a fault in the arguments. The value is quoted only if it is short: the model wrote it, and would receive
 /// it again with each fault.
-fn told(fault: &ValidationError<'_>) -> String {
-    let told = fault.to_string();
-    match told.len() > MAX_FAULT_BYTES {
+fn describe_fault(fault: &ValidationError<'_>) -> String {
+    let text = fault.to_string();
+    match text.len() > MAX_FAULT_BYTES {
         true => fault.masked().to_string(),
-        false => told,
+        false => text,
     }
 }
 

@@ -10,12 +10,12 @@ mod fitting;
 mod hooks;
 mod interrupts;
 mod journal;
-mod keep;
 mod loading;
 mod long_result;
 mod model_call;
 mod model_hooks;
 mod next_input;
+mod persist;
 mod serving;
 mod silent_calls;
 mod tool_call;
@@ -49,7 +49,7 @@ pub(crate) use begin::ReadyRun;
 use interrupts::Interrupts;
 use journal::Journal;
 use loading::Loading;
-pub(crate) use model_call::stands;
+pub(crate) use model_call::is_part_of_answer;
 use silent_calls::AttemptUnderWay;
 use under_way::UnderWay;
 
@@ -114,13 +114,13 @@ pub(crate) struct Driver {
 
 /// The state of a run after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum DriveState {
     /// The run continues here.
-    AtWork,
+    Running,
     /// It waits for an answer from outside.
-    StandsStill,
+    Waiting,
     /// It has ended, or is lost to this process.
-    Over,
+    Done,
 }
 
 impl Driver {
@@ -135,46 +135,46 @@ impl Driver {
     pub(crate) async fn drive(mut self: Box<Self>, first: Step) {
         let mut step = first;
         loop {
-            match self.go_on(&mut step).await {
-                Standing::AtWork => {}
-                Standing::StandsStill => {
+            match self.drive_step(&mut step).await {
+                DriveState::Running => {}
+                DriveState::Waiting => {
                     let runs = self.journal.slot.as_ref().map(RunSlot::runs);
                     // It continues here as if it had not been parked.
                     let runs = runs.map(|runs| runs.with_context(self.scope.request.clone()));
                     let run_id = self.scope.run_id;
                     // Boxed: otherwise each run in progress would reserve space for it, half of what its task takes.
-                    let is_posted_to = Box::pin(self.put_aside()).await;
+                    let is_posted_to = Box::pin(self.park()).await;
                     if let Some(runs) = runs.filter(|_| is_posted_to) {
                         runs.resume_in_background(run_id);
                     }
                     return;
                 }
-                Standing::Over => return self.conclude(),
+                DriveState::Done => return self.conclude(),
             }
         }
     }
 
     /// Drives the run by one step: begins what the last step requests, waits for what happens next, and passes it to
     /// the machine if it concerns the machine. Every run proceeds in this way, whichever way it is driven.
-    pub(crate) async fn go_on(&mut self, step: &mut Step) -> Standing {
+    pub(crate) async fn drive_step(&mut self, step: &mut Step) -> DriveState {
         if !self.carry_out(step).await {
-            return Standing::Over;
+            return DriveState::Done;
         }
-        if self.stands_still(step.status) && !self.read_inbox().await {
-            return Standing::StandsStill;
+        if self.waits_for_outside(step.status) && !self.read_inbox().await {
+            return DriveState::Waiting;
         }
         let refused = match self.next_input(step.wake_at).await {
             Ok(Some(input)) => self.advance(input, step),
             Ok(None) => None,
             Err(error) => {
                 self.lose(error);
-                return Standing::Over;
+                return DriveState::Done;
             }
         };
         if let Some(id) = refused {
             self.journal.settle(&id).await;
         }
-        Standing::AtWork
+        DriveState::Running
     }
 
     /// Stores what a step recorded, and begins what it requests. Nothing begins before it is on record, except checks
@@ -191,7 +191,7 @@ impl Driver {
         }
         let is_check = |effect: &Effect| matches!(effect, Effect::Vet(_));
         let begins_something = !step.effects.iter().all(is_check);
-        if (begins_something || step.status.is_ended()) && !self.keep(step).await {
+        if (begins_something || step.status.is_ended()) && !self.persist(step).await {
             return false;
         }
         self.perform(std::mem::take(&mut step.effects));
@@ -199,7 +199,7 @@ impl Driver {
             return false;
         }
         // Never wait with unwritten records.
-        if self.ready.is_empty() && !self.keep(step).await {
+        if self.ready.is_empty() && !self.persist(step).await {
             return false;
         }
         // A full log may have just ended the run.
@@ -215,7 +215,7 @@ impl Driver {
     fn advance(&mut self, input: Input, step: &mut Step) -> Option<InputId> {
         let posted = self.posted_id(&input);
         let granted = granted_by(&input);
-        let input = self.with_what_was_said(input);
+        let input = self.with_partial_output(input);
         let advanced = self.tree.advance(self.stamp(), input);
         let is_recorded = matches!(&advanced, Ok(step) if !step.records.is_empty());
         *step = advanced.unwrap_or_else(|error| {
@@ -237,12 +237,12 @@ impl Driver {
     /// Adds to a cancellation of the run or of one of its agents what the user has read so far of the answer, and what
     /// the calls that it cuts off have printed. Leaves out what a hook has yet to inspect: that is not stored, and no
     /// model reads it.
-    fn with_what_was_said(&self, input: Input) -> Input {
+    fn with_partial_output(&self, input: Input) -> Input {
         match input {
             Input::Cancelled(mut cancelled) => {
                 let root = self.tree.agent_spec(AgentId::ROOT);
                 let is_hooked = !self.engine.model_hooks_of(root).is_empty();
-                let said = self.journal.feed.said(AgentId::ROOT);
+                let said = self.journal.feed.shown_reply(AgentId::ROOT);
                 cancelled.cut = said.filter(|_| !is_hooked);
                 let is_cut = |agent| {
                     self.tree.works_for(agent, cancelled.agent) && self.tool_hooks(agent).is_empty()
@@ -256,11 +256,11 @@ impl Driver {
 
     /// Parks a run that waits for an answer from outside, and releases it. Returns `true` if something was posted while
     /// it was held, which this process must then handle.
-    pub(crate) async fn put_aside(mut self: Box<Self>) -> bool {
+    pub(crate) async fn park(mut self: Box<Self>) -> bool {
         // From now on senders on the handle are told that nothing is accepted here; what was accepted is kept for the
         // next holder.
         self.inbox.close();
-        let is_sent_to = self.leave_what_was_sent().await;
+        let is_sent_to = self.post_unread_inputs().await;
         self.journal.release().await;
         let is_posted_to = self.read_inbox().await;
         self.conclude();
@@ -273,7 +273,7 @@ impl Driver {
         self.active.follow(step.status);
         self.take_back(step);
         self.unwritten.append(&mut step.records);
-        self.keep(step).await
+        self.persist(step).await
     }
 
     /// Returns whether answers are available without waiting.
@@ -287,7 +287,7 @@ impl Driver {
     }
 
     /// Leaves the run as it is on record, free to be resumed immediately: what is in progress is stopped.
-    pub(crate) async fn leave(mut self: Box<Self>) {
+    pub(crate) async fn release(mut self: Box<Self>) {
         // An answer that is just being stored may also be lost.
         let is_at_work = !self.running.is_empty() || !self.unwritten.is_empty();
         for (_, cancellation) in self.running.drain(..) {
@@ -340,7 +340,7 @@ impl Driver {
     }
 
     /// Returns whether no answer can come from within this process.
-    fn stands_still(&self, status: RunStatus) -> bool {
+    fn waits_for_outside(&self, status: RunStatus) -> bool {
         status == RunStatus::Waiting
             && self.work.is_empty()
             && self.ready.is_empty()

@@ -45,7 +45,7 @@ kinds! {
     RequestError {
         Self::EmptyMessage => "empty_message",
         Self::Attachment { .. } => "attachment",
-        Self::Brought(_) => "brought",
+        Self::ClientInput(_) => "brought",
         Self::TooLarge { .. } => "too_large",
         Self::Policy(refusal) => kind_of(refusal),
         Self::NoModel(_) => "no_model",
@@ -91,7 +91,7 @@ kinds! {
 kinds! {
     DecideError {
         Self::Arguments(_) => "invalid_arguments",
-        Self::Resume(error) | Self::KeptOnly(error) => error.kind(),
+        Self::Resume(error) | Self::StoredOnly(error) => error.kind(),
         Self::NotKept(error) => of_store(error),
     }
 }

@@ -128,13 +128,13 @@ impl Feed {
     }
 
     /// Returns the text that an agent's model has shown in an open call, without what was retracted.
-    pub(crate) fn said(&self, agent: AgentId) -> Option<CutReply> {
+    pub(crate) fn shown_reply(&self, agent: AgentId) -> Option<CutReply> {
         let state = self.lock();
         let buffers = state.open.iter().filter_map(|call| call.buffer.as_ref());
         let of_agent = buffers.filter(|buffer| buffer.call.agent == agent);
         let said = of_agent.map(|buffer| CutReply {
             effect_id: buffer.call.effect_id,
-            text: buffer.said(),
+            text: buffer.valid_text(),
         });
         said.into_iter().find(|said| !said.text.is_empty())
     }

@@ -13,7 +13,7 @@ use neuraxis_ports::{RunFilter, RunSummary, StoreError};
 
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
-use crate::runs::{Reached, ResumeError, Runs};
+use crate::runs::{Reachability, ResumeError, Runs};
 
 pub use sameness::{Differences, RequestPart};
 use sameness::{check, keyed};
@@ -23,7 +23,7 @@ enum KeyedRun {
     /// The run was found.
     Run(RunHandle),
     /// The run is being started or resumed in this process.
-    Moving,
+    Starting,
     /// The state has changed in the meantime: look again.
     Changed,
 }
@@ -58,14 +58,14 @@ impl Runs {
         self.check_unaltered(&request.session_id).await?;
         loop {
             // Subscribed before the lookup, so no change is missed.
-            let moved = self.parts.active.moved();
+            let changed = self.parts.active.changed();
             let found = match self.find_earlier(&request, &key).await? {
                 Some(run) => self.repeated(&request, &run).await?,
                 None => self.begin_first(&request, &key).await?,
             };
             match found {
                 KeyedRun::Run(handle) => return Ok(handle),
-                KeyedRun::Moving => moved.await,
+                KeyedRun::Starting => changed.await,
                 KeyedRun::Changed => {}
             }
         }
@@ -107,12 +107,12 @@ impl Runs {
         run: &RunSummary,
     ) -> Result<KeyedRun, RequestError> {
         match self.parts.active.reach(run.run_id) {
-            Reached::Here(handle) => {
+            Reachability::Here(handle) => {
                 check(request, run)?;
                 return Ok(found(handle));
             }
-            Reached::Soon => return Ok(KeyedRun::Moving),
-            Reached::No => {}
+            Reachability::Starting => return Ok(KeyedRun::Starting),
+            Reachability::Absent => {}
         }
         if run.records == 0 {
             return self.never_begun(run).await;
@@ -155,7 +155,7 @@ impl Runs {
     ) -> Result<Option<KeyedRun>, RequestError> {
         let (session, run) = (seen.session.clone(), seen.run_id);
         // Checked before the run is read, because the run may end in the meantime.
-        let is_of_former = !matches!(self.reach(run), Reached::No);
+        let is_of_former = !matches!(self.reach(run), Reachability::Absent);
         let now = match self.parts.store.run(run).await {
             Ok(now) => now,
             Err(StoreError::NoSuchRun(_)) => return Ok(Some(KeyedRun::Changed)),
@@ -165,8 +165,8 @@ impl Runs {
             return Ok(None);
         }
         // A process may also have been driving the run when it was found, and have finished since.
-        let stands = |run: &RunSummary| (run.status, run.records == 0);
-        if self.parts.active.contains(run) || stands(&now) != stands(seen) {
+        let state = |run: &RunSummary| (run.status, run.records == 0);
+        if self.parts.active.contains(run) || state(&now) != state(seen) {
             return Ok(Some(KeyedRun::Changed));
         }
         if (self.parts.dispatcher.is_some() || is_of_former) && seen.records > 0 {

@@ -32,10 +32,10 @@ mod agent;
 mod answer;
 mod approval_key;
 mod approvals;
-mod brought;
 mod builder;
 mod catalog;
 mod catalogs;
+mod client_input;
 mod driver;
 mod engine;
 mod error_kind;
@@ -76,11 +76,11 @@ pub use agent::{
 pub use answer::{AnswerFault, AnswerSchema, AnswerSchemaError, of_run as run_answer};
 pub use approval_key::ApprovalKey;
 pub use approvals::{
-    Approvals, DecideError, DecideLater, Decided, FoundApprovals, Swept, WaitingApproval,
+    Approvals, DecideError, DecideLater, Decided, FoundApprovals, SweepReport, WaitingApproval,
 };
-pub use brought::{Brought, BroughtError};
 pub use builder::{BuildError, OrchestratorBuilder};
 pub use catalog::{CatalogError, RESERVED_TOOL_NAMES, ToolCallError, ToolCatalog};
+pub use client_input::{ClientInput, ClientInputError};
 pub use engine::{SystemClock, UuidV7};
 pub use event::{Event, Events};
 pub use idempotency::{Differences, RequestPart};
@@ -101,17 +101,17 @@ pub use result::{
 };
 pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
 pub use runs::{
-    Answer, ForkError, ForkOptions, HeldRun, OpenCall, Recovered, ResumeError, RunProgress, Runs,
-    SteppedRun, Taker, WaitedFor, is_session_of_eval,
+    Answer, ForkError, ForkOptions, HeldRun, OpenCall, RecoveryReport, ResumeError, ResumedBy,
+    RunProgress, Runs, SteppedRun, WaitedFor, is_session_of_eval,
 };
 pub use sessions::{
     ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,
-    EachRun, EachSession, ExportError, Exported, FindError, FollowedRun, ImportError, Imported,
-    LogFileError, RecordedRun, ReplayFailure, SessionOverview, Sessions, UnfinishedRuns,
-    check_archive, read_log_file,
+    EachRun, EachSession, ExportError, Exported, FindError, FollowedRun, ImportError,
+    ImportedSession, LogFileError, RecordedRun, ReplayFailure, SessionOverview, Sessions,
+    UnfinishedRuns, check_archive, read_log_file,
 };
 pub use steps::{StepMetadata, Steps, steps as run_steps};
-pub use text_stream::{TextStream, Words};
+pub use text_stream::{TextExtractor, TextStream};
 pub use tool_search::{ToolOffer, rank_tools};
 pub use traces::{TraceEmitter, TraceRecord, TraceType, Traces, trace_records};
 #[cfg(feature = "typed")]

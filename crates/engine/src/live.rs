@@ -112,8 +112,8 @@ impl LiveExchange {
             let due = self.due(told, renewed);
             tokio::select! {
                 news = inbox.next() => match news {
-                    Some(LiveNews::Message(text)) => self.hear(&text, &mut subscribers),
-                    Some(_) => self.ask_all_anew(),
+                    Some(LiveNews::Message(text)) => self.process(&text, &mut subscribers),
+                    Some(_) => self.resync_all(),
                     None => return pending().await,
                 },
                 () = self.changed.notified() => {}
@@ -124,7 +124,7 @@ impl LiveExchange {
                         renewed = now;
                         self.renew();
                     }
-                    self.ask_anew();
+                    self.announce_resyncs();
                 }
                 () = sleep_until(next_tick), if !subscribers.is_empty() => {
                     subscribers.pass_on(active, self.feed.as_ref());
@@ -143,7 +143,7 @@ impl LiveExchange {
     }
 
     /// Processes a message.
-    fn hear(&self, text: &str, subscribers: &mut Subscribers) {
+    fn process(&self, text: &str, subscribers: &mut Subscribers) {
         match Message::read(text) {
             Ok(Message::Wants { reader, runs, anew }) => subscribers.note(&reader, runs, anew),
             Ok(Message::Pieces { pieces }) => self.deliver(pieces),
@@ -169,15 +169,15 @@ impl LiveExchange {
 
     fn renew(&self) {
         let runs: Vec<RunId> = self.lock().runs.keys().copied().collect();
-        self.tell_wants(&runs, false);
+        self.announce_followed(&runs, false);
     }
 
-    fn ask_anew(&self) {
+    fn announce_resyncs(&self) {
         let runs: Vec<RunId> = self.lock().anew.drain().collect();
-        self.tell_wants(&runs, true);
+        self.announce_followed(&runs, true);
     }
 
-    fn ask_all_anew(&self) {
+    fn resync_all(&self) {
         let mut followed = self.lock();
         let Followed { runs, anew, .. } = &mut *followed;
         anew.extend(runs.keys().copied());
@@ -185,7 +185,7 @@ impl LiveExchange {
         self.changed.notify_one();
     }
 
-    fn tell_wants(&self, runs: &[RunId], anew: bool) {
+    fn announce_followed(&self, runs: &[RunId], anew: bool) {
         for message in wants(self.feed.address(), runs, anew, self.feed.max_message()) {
             if let Err(error) = self.feed.send(LiveRecipient::Everyone, message) {
                 // It is announced again at the next renewal.

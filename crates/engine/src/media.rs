@@ -85,7 +85,7 @@ pub enum AttachmentError {
     NoModel,
     /// The model that answers does not accept it.
     #[error("{model} accepts {takes}")]
-    NotTaken {
+    Unsupported {
         /// The model.
         model: ModelRef,
         /// The types of media that the model accepts.
@@ -175,7 +175,7 @@ pub(crate) enum Texts {
     /// As files, which count toward the limits like all others.
     Attached,
     /// As the user's words: without limits on number and length, like a message without parts.
-    Said,
+    InMessage,
 }
 
 /// Checks the parts that a user attaches, or of which a message consists. An error includes the number of the part,
@@ -184,7 +184,7 @@ pub(crate) fn check_parts(parts: &[Part], texts: Texts) -> Result<(), (usize, At
     let mut sum = Sum::default();
     for (number, part) in (1..).zip(parts) {
         let checked = match part {
-            Part::Text(_) if texts == Texts::Said => Ok(()),
+            Part::Text(_) if texts == Texts::InMessage => Ok(()),
             Part::Text(text) if text.text.len() > MAX_TEXT_BYTES + MAX_FRAME_BYTES => {
                 let most = MAX_TEXT_BYTES;
                 Err(AttachmentError::TooLarge { most })
@@ -396,12 +396,12 @@ mod tests {
         let small = vec![Part::text("a"); MAX_MEDIA_PARTS + 1];
         let too_many = Err((MAX_MEDIA_PARTS + 1, AttachmentError::TooMuch));
         assert_eq!(check_parts(&small, Texts::Attached), too_many);
-        assert_eq!(check_parts(&small, Texts::Said), Ok(()));
+        assert_eq!(check_parts(&small, Texts::InMessage), Ok(()));
         let long = [Part::text("x".repeat(2 * MAX_TEXT_BYTES))];
         let most = MAX_TEXT_BYTES;
         let too_large = Err((1, AttachmentError::TooLarge { most }));
         assert_eq!(check_parts(&long, Texts::Attached), too_large);
-        assert_eq!(check_parts(&long, Texts::Said), Ok(()));
+        assert_eq!(check_parts(&long, Texts::InMessage), Ok(()));
         let text = attachment("name", "x".repeat(MAX_TEXT_BYTES).as_bytes()).unwrap();
         let mut large = PNG.to_vec();
         large.resize(MAX_MEDIA_BYTES, 0);

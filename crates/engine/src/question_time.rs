@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use neuraxis_core::AskApproval;
 use neuraxis_ports::{
-    Approver, ApproverReply, Person, Question, QuestionReply, TurnContext, async_trait,
+    Approver, ApproverReply, Question, QuestionReply, QuestionSender, TurnContext, async_trait,
 };
 use tokio::time::Instant;
 
@@ -18,7 +18,7 @@ const FAR: Duration = Duration::from_secs(24 * 60 * 60);
 /// Asks the user behind a call, and measures for how long.
 #[derive(Debug)]
 pub(crate) struct QuestionTime {
-    person: Person,
+    sender: QuestionSender,
     asked: Mutex<Asked>,
 }
 
@@ -32,9 +32,9 @@ struct Asked {
 }
 
 impl QuestionTime {
-    pub(crate) fn of(person: Person) -> Arc<Self> {
+    pub(crate) fn of(sender: QuestionSender) -> Arc<Self> {
         Arc::new(Self {
-            person,
+            sender,
             asked: Mutex::default(),
         })
     }
@@ -71,7 +71,7 @@ impl Approver for QuestionTime {
 
     async fn answer(&self, question: &Question) -> QuestionReply {
         let _open = Open::begin(self);
-        self.person.ask(question).await
+        self.sender.ask(question).await
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_time_of_answering_does_not_count() {
         let second = Duration::from_secs(1);
-        let time = QuestionTime::of(Person::behind(Arc::new(Slow(second * 60))));
+        let time = QuestionTime::of(QuestionSender::to(Arc::new(Slow(second * 60))));
         let started = Instant::now();
         assert_eq!(time.next_look(started, second), Some(started + second));
         let question = Question::new("shop", "Which one?");
@@ -140,7 +140,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_limit_too_far_away_to_be_named_is_none() {
         let second = Duration::from_secs(1);
-        let time = QuestionTime::of(Person::behind(Arc::new(Slow(second))));
+        let time = QuestionTime::of(QuestionSender::to(Arc::new(Slow(second))));
         let started = Instant::now();
         assert_eq!(time.next_look(started, Duration::MAX), Some(started + FAR));
         // The time of a question does not cause an overflow either.

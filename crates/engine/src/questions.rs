@@ -13,7 +13,7 @@ use neuraxis_ports::QuestionReply;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::runs::{Reached, Runs};
+use crate::runs::{Reachability, Runs};
 
 /// The maximum number of open questions of a run. Further questions of its tools are declined.
 const MAX_OPEN: usize = 20;
@@ -213,10 +213,10 @@ impl Runs {
     #[must_use]
     pub fn questions(&self, run: RunId) -> Option<Vec<Arc<OpenQuestion>>> {
         match self.reach(run) {
-            Reached::Here(handle) => Some(handle.link.feed.questions.list()),
+            Reachability::Here(handle) => Some(handle.link.feed.questions.list()),
             // A run that is only being started has asked nothing yet.
-            Reached::Soon => Some(Vec::new()),
-            Reached::No => None,
+            Reachability::Starting => Some(Vec::new()),
+            Reachability::Absent => None,
         }
     }
 
@@ -236,14 +236,14 @@ impl Runs {
             question: question.clone(),
         };
         match self.reach(run) {
-            Reached::Here(handle) => {
+            Reachability::Here(handle) => {
                 let questions = &handle.link.feed.questions;
                 let answered = questions.answer(question, reply);
                 answered.ok_or_else(not_open)??;
                 Ok(())
             }
-            Reached::Soon => Err(not_open()),
-            Reached::No => Err(AnswerQuestionError::NotHere(run)),
+            Reachability::Starting => Err(not_open()),
+            Reachability::Absent => Err(AnswerQuestionError::NotHere(run)),
         }
     }
 }

@@ -12,7 +12,7 @@ use neuraxis_ports::{
 };
 
 use crate::answer::AnswerSchema;
-use crate::brought::{Brought, BroughtError};
+use crate::client_input::{ClientInput, ClientInputError};
 use crate::error_kind::words_of_store;
 use crate::idempotency::Differences;
 use crate::media::AttachmentError;
@@ -25,7 +25,7 @@ use crate::runs::ResumeError;
 pub struct UserRequest {
     /// The session; created if no session has this id.
     pub session_id: SessionId,
-    /// The user's message. May be empty if [`brought`](Self::brought) holds what is to be answered.
+    /// The user's message. May be empty if [`client_input`](Self::client_input) holds what is to be answered.
     pub message: String,
     /// Attachments to the message: texts, images, sounds and files, which follow the message in this order.
     pub attachments: Vec<Part>,
@@ -51,7 +51,7 @@ pub struct UserRequest {
     /// The schema of the answer; any text if `None`.
     pub answer: Option<AnswerSchema>,
     /// What a client supplies besides its message.
-    pub brought: Option<Box<Brought>>,
+    pub client_input: Option<Box<ClientInput>>,
     /// Whether earlier messages are sent to the model verbatim.
     pub earlier: Earlier,
 }
@@ -93,7 +93,7 @@ impl UserRequest {
             idempotency_key: None,
             context: RequestContext::default(),
             answer: None,
-            brought: None,
+            client_input: None,
             earlier: Earlier::default(),
         }
     }
@@ -236,7 +236,7 @@ pub enum RequestError {
     },
     /// What the client supplies besides its message is invalid.
     #[error(transparent)]
-    Brought(#[from] BroughtError),
+    ClientInput(#[from] ClientInputError),
     /// Instructions and message alone exceed the model's context.
     #[error("the message does not fit {model}'s context of {context_tokens} tokens: {size}")]
     TooLarge {

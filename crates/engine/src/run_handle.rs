@@ -195,7 +195,7 @@ impl RunHandle {
     ///
     /// [`AnswerError::NotWaiting`] if no such call was made; [`AnswerError::RunEnded`] if the run has ended, or was
     /// parked as waiting: [`Runs::resume`](crate::Runs::resume) accepts the result of a parked run.
-    pub fn bring(
+    pub fn supply_result(
         &self,
         call: &ToolCallId,
         outcome: ToolOutcome,

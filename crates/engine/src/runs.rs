@@ -11,8 +11,8 @@
 //!   a dead process left, `lost` remembers runs that this process lost, `close` ends runs that cannot continue, and
 //!   `suspend` leaves runs to the next process.
 //! - *Elsewhere*: `elsewhere` has runs driven by other processes, to which `dispatching` hands them, and follows them;
-//!   `hearing` notifies runs in progress here of what other processes post to them, and `post` does the posting;
-//!   `steps_taken` is a run that its holder drives step by step.
+//!   `inbox_checks` notifies runs in progress here of what other processes post to them, and `post` does the posting;
+//!   `stepped_run` is a run that its holder drives step by step.
 //! - *Show*: `attach` follows a run from any record on, `outcome` is the result of a run, and `stored` is the handle of
 //!   a run that no process drives.
 //!
@@ -29,7 +29,7 @@ mod elsewhere;
 mod fork;
 mod former;
 mod govern;
-mod hearing;
+mod inbox_checks;
 mod known;
 mod lease_wait;
 mod lost;
@@ -42,7 +42,7 @@ mod restored;
 mod resume;
 mod slot;
 mod start;
-mod steps_taken;
+mod stepped_run;
 mod stored;
 mod suspend;
 mod verified;
@@ -63,12 +63,12 @@ pub(crate) use known::KnownSessions;
 pub(crate) use lease_wait::LeaseWait;
 pub use lease_wait::{HeldRun, WaitedFor};
 pub(crate) use lost::LostRuns;
-pub use recheck::{OpenCall, Taker};
-pub use recover::{Recovered, is_session_of_eval};
+pub use recheck::{OpenCall, ResumedBy};
+pub use recover::{RecoveryReport, is_session_of_eval};
 pub(crate) use restored::{client_finished, is_first_step, recorded_trace};
 pub use resume::{Answer, ResumeError};
-pub(crate) use slot::{ActiveRuns, Reached, RunSlot};
-pub use steps_taken::{RunProgress, SteppedRun};
+pub(crate) use slot::{ActiveRuns, Reachability, RunSlot};
+pub use stepped_run::{RunProgress, SteppedRun};
 pub(crate) use verified::VerifiedSessions;
 
 /// The runs of an orchestrator. Cloning is cheap and shares the orchestrator's engine and store.
@@ -91,9 +91,9 @@ impl Runs {
     }
 
     /// Returns how a run can be reached in this process: in this engine, or in one that this engine replaced.
-    pub(crate) fn reach(&self, run: RunId) -> Reached {
+    pub(crate) fn reach(&self, run: RunId) -> Reachability {
         match self.parts.active.reach(run) {
-            Reached::No => self.parts.former.reach(run),
+            Reachability::Absent => self.parts.former.reach(run),
             reached => reached,
         }
     }

@@ -33,7 +33,7 @@ pub use archive::{
 pub use export::{ExportError, Exported};
 pub use find::FindError;
 pub use follow::FollowedRun;
-pub use import::{ImportError, Imported, UnfinishedRuns};
+pub use import::{ImportError, ImportedSession, UnfinishedRuns};
 pub use recorded::{LogFileError, RecordedRun, ReplayFailure, read_log_file};
 
 /// The sessions of a store, and their runs. Clones share the store.

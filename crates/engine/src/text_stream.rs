@@ -51,7 +51,7 @@ impl Events {
     pub fn text_stream(self) -> TextStream {
         TextStream {
             events: self,
-            words: Words::default(),
+            words: TextExtractor::default(),
             _run: None,
         }
     }
@@ -62,7 +62,7 @@ impl Events {
 #[derive(Debug)]
 pub struct TextStream {
     events: Events,
-    words: Words,
+    words: TextExtractor,
     /// The run that is cancelled when this is dropped.
     _run: Option<AgentRun>,
 }
@@ -90,7 +90,7 @@ impl TextStream {
             let Some(event) = ready!(self.events.poll_next_unpin(context)) else {
                 return Poll::Ready(None);
             };
-            let piece = self.words.hear(&event);
+            let piece = self.words.extract(&event);
             if piece.is_some() {
                 return Poll::Ready(piece);
             }
@@ -101,7 +101,7 @@ impl TextStream {
 /// Extracts the text for the user from the events of one run, for callers that also handle other events.
 /// [`Events::text_stream`] describes which text that is.
 #[derive(Debug, Clone, Default)]
-pub struct Words {
+pub struct TextExtractor {
     /// The call whose text came last.
     call: Option<EffectId>,
     /// Its text so far, without retracted text.
@@ -112,11 +112,11 @@ pub struct Words {
     asked: Vec<String>,
 }
 
-impl Words {
+impl TextExtractor {
     /// Returns the next text for the user, if the run's next event contains any.
-    pub fn hear(&mut self, event: &Event) -> Option<String> {
+    pub fn extract(&mut self, event: &Event) -> Option<String> {
         match event {
-            Event::Live(live) if live.agent == AgentId::ROOT => self.hear_live(live),
+            Event::Live(live) if live.agent == AgentId::ROOT => self.extract_live(live),
             Event::Record(record) if record.agent == AgentId::ROOT => match &record.body {
                 RecordBody::LlmCall(_) => {
                     self.asked.clear();
@@ -133,7 +133,7 @@ impl Words {
         }
     }
 
-    fn hear_live(&mut self, live: &LiveEvent) -> Option<String> {
+    fn extract_live(&mut self, live: &LiveEvent) -> Option<String> {
         match &live.body {
             LiveBody::TextDelta { text } if text.is_empty() => None,
             LiveBody::TextDelta { text } => {

@@ -91,7 +91,7 @@ pub(crate) fn narrow_requests(
 /// Lets an agent that searches its tools continue with those that the conversation has had so far: the tools in its
 /// last request, and the tools that it called. Tools that match the new message are added only if the best of them are
 /// all new.
-pub(crate) fn go_on_with(agent: &mut AgentSpec, earlier: &[ToolName], history: &Transcript) {
+pub(crate) fn carry_over_tools(agent: &mut AgentSpec, earlier: &[ToolName], history: &Transcript) {
     let Some(mut search) = agent.search.take() else {
         return;
     };
@@ -200,10 +200,10 @@ pub(crate) fn find(agent: &AgentSpec, arguments: &JsonText, most: usize) -> Tool
     let tools: Vec<&ToolSpec> = agent.tools.iter().filter(is_found).collect();
     let mut found = rank_tools(&tools, &query);
     found.truncate(FOUND);
-    let mut value = told(&found);
+    let mut value = describe_found(&found);
     while found.len() > 1 && value.as_str().len() > most {
         found.pop();
-        value = told(&found);
+        value = describe_found(&found);
     }
     let mut output = ToolOutput::new(value);
     if !found.is_empty() {
@@ -214,7 +214,7 @@ pub(crate) fn find(agent: &AgentSpec, arguments: &JsonText, most: usize) -> Tool
 }
 
 /// Returns the text about the tools found, for the model.
-fn told(found: &[&ToolSpec]) -> JsonText {
+fn describe_found(found: &[&ToolSpec]) -> JsonText {
     let hint = match found.is_empty() {
         true => {
             "No tool has any of these words. Use other words for it, in English, and name the server."

@@ -199,10 +199,10 @@ impl<F> fmt::Debug for TraceEmitter<F> {
 
 impl<F: Fn(RunId, TraceRecord) + Send + Sync + 'static> TraceSink for TraceEmitter<F> {
     fn begin(&self, run: RunId, history: &Transcript) {
-        self.taken_up(run, history, &[]);
+        self.resume(run, history, &[]);
     }
 
-    fn taken_up(&self, run: RunId, history: &Transcript, records: &[Arc<Record>]) {
+    fn resume(&self, run: RunId, history: &Transcript, records: &[Arc<Record>]) {
         let view = RunView::after(history.clone()).with(records);
         self.runs().insert(run, view);
     }

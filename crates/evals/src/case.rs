@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use neuraxis_core::{AgentName, Channel, Message, Mode, PlanName, Role, SessionId};
-use neuraxis_engine::{Brought, UserRequest};
+use neuraxis_engine::{ClientInput, UserRequest};
 use serde::{Deserialize, Serialize};
 
 use crate::check::Check;
@@ -19,7 +19,7 @@ pub struct Case {
     /// The user's message. Not needed if the run already exists.
     pub message: String,
     /// The earlier messages of the conversation, oldest first.
-    pub history: Vec<Said>,
+    pub history: Vec<HistoryMessage>,
     /// The channel the request comes from; `chat` by default.
     pub channel: Channel,
     /// The run's mode; `moderate` by default.
@@ -62,7 +62,7 @@ pub enum Source {
 /// An earlier message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
+pub enum HistoryMessage {
     /// From the user.
     User(String),
     /// From the model.
@@ -186,9 +186,10 @@ impl Case {
         if self.role.is_none() && self.history.is_empty() {
             return request;
         }
-        let mut brought = Brought::default().conversation(self.history.iter().map(Said::message));
-        brought.role.clone_from(&self.role);
-        request.bring(brought)
+        let mut client_input =
+            ClientInput::default().conversation(self.history.iter().map(HistoryMessage::message));
+        client_input.role.clone_from(&self.role);
+        request.with_client_input(client_input)
     }
 }
 
@@ -198,7 +199,7 @@ impl Source {
     }
 }
 
-impl Said {
+impl HistoryMessage {
     fn message(&self) -> Message {
         match self {
             Self::User(text) => Message::user(text),

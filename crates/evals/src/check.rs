@@ -305,7 +305,7 @@ impl Check {
     }
 
     /// Returns whether the check wants a run to end for this reason.
-    pub(crate) fn wants_the_end(&self, end: &FinishReason) -> bool {
+    pub(crate) fn expects_finish(&self, end: &FinishReason) -> bool {
         matches!(&self.0, Kind::Finish(name) if name == end.name())
     }
 }

@@ -12,9 +12,9 @@ use crate::report::{CaseReport, CaseStatus, Report};
 #[non_exhaustive]
 pub struct Comparison {
     /// Cases that passed and no longer do, or that did not pass before and now pass in fewer attempts.
-    pub worse: Vec<Shift>,
+    pub worse: Vec<CaseChange>,
     /// Cases that now pass and did not before, or that still do not pass but pass in more attempts.
-    pub better: Vec<Shift>,
+    pub better: Vec<CaseChange>,
     /// Cases that pass and are new, or were not run before.
     pub new: Vec<String>,
     /// Cases that do not pass and are new or were not run before, and cases that were an error before and now fail.
@@ -30,7 +30,7 @@ pub struct Comparison {
 /// The earlier and the current result of a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Shift {
+pub struct CaseChange {
     /// The case's name.
     pub name: String,
     /// The earlier status.
@@ -70,7 +70,7 @@ impl Report {
 
 impl Comparison {
     fn place(&mut self, was: &CaseReport, now: &CaseReport) {
-        let shift = || Shift {
+        let shift = || CaseChange {
             name: now.name.clone(),
             was: was.status,
             was_rate: was.rate(),
@@ -101,7 +101,7 @@ impl Comparison {
     }
 }
 
-impl fmt::Display for Shift {
+impl fmt::Display for CaseChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |rate: f64| (rate * 100.0).round();
         let (was, now) = (percent(self.was_rate), percent(self.now_rate));

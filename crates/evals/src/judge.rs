@@ -4,7 +4,9 @@
 //! reads of the run is data in one JSON object. Its answer must fit a schema: anything else is not a judgment.
 
 use neuraxis_core::{AgentName, FinishReason, Mode, Offer, Role, RunStatus, SessionId, clip};
-use neuraxis_engine::{Agent, AnswerSchema, Brought, BuildError, OrchestratorResult, UserRequest};
+use neuraxis_engine::{
+    Agent, AnswerSchema, BuildError, ClientInput, OrchestratorResult, UserRequest,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -81,7 +83,7 @@ impl Judge {
         let agent = self.agent.clone();
         request.agent = Some(agent.unwrap_or_else(|| AgentName::new(JUDGE)));
         match self.role.clone() {
-            Some(role) => request.bring(Brought::default().role(role)),
+            Some(role) => request.with_client_input(ClientInput::default().role(role)),
             None => request,
         }
     }

@@ -48,9 +48,9 @@ mod report;
 mod runner;
 mod seen;
 
-pub use case::{Case, Said, Source};
+pub use case::{Case, HistoryMessage, Source};
 pub use check::{Check, CheckFault};
-pub use compare::{Comparison, Shift};
+pub use compare::{CaseChange, Comparison};
 pub use file::{EvalFile, FileFault};
 pub use judge::{JUDGE, Judge, judge};
 pub use matching::CallPattern;

@@ -8,7 +8,7 @@ use neuraxis_core::{
     FINAL_ANSWER, FinishReason, Message, Part, Record, RecordBody, RunId, Transcript,
 };
 
-use crate::case::{Case, Said, Source};
+use crate::case::{Case, HistoryMessage, Source};
 use crate::check::Check;
 use crate::file::CaseTable;
 use crate::seen::Seen;
@@ -77,13 +77,13 @@ impl Case {
         if let Some(withheld) = spec.withheld() {
             return Err(NoCase::Withheld(withheld));
         }
-        let said: Vec<Said> = history
+        let said: Vec<HistoryMessage> = history
             .messages()
             .iter()
             .chain(&spec.messages)
             .filter_map(said)
             .collect();
-        let (Some(Said::User(message)), before) = (said.last(), &said) else {
+        let (Some(HistoryMessage::User(message)), before) = (said.last(), &said) else {
             return Err(NoCase::NoQuestion);
         };
         let mut case = Self::new(name, message.as_str());
@@ -190,14 +190,14 @@ fn was_steered(records: &[Arc<Record>]) -> bool {
 }
 
 /// Returns the text of a message, if the user or the model said something in it.
-fn said(message: &Arc<Message>) -> Option<Said> {
+fn said(message: &Arc<Message>) -> Option<HistoryMessage> {
     let text = message.text();
     if text.trim().is_empty() {
         return None;
     }
     match **message {
-        Message::User { .. } => Some(Said::User(text)),
-        Message::Assistant(_) => Some(Said::Assistant(text)),
+        Message::User { .. } => Some(HistoryMessage::User(text)),
+        Message::Assistant(_) => Some(HistoryMessage::Assistant(text)),
         _ => None,
     }
 }

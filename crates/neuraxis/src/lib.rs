@@ -89,9 +89,9 @@ pub use neuraxis_core::{
     Channel, FinishReason, IdempotencyKey, Message, Mode, Role, RunStatus, SessionId,
 };
 pub use neuraxis_engine::{
-    Agent, AgentBuilder, AnswerFault, AnswerSchema, Approvals, Brought, DecideLater, Event, Events,
-    Execution, NoAnswer, Orchestrator, OrchestratorBuilder, OrchestratorResult, OrchestratorStep,
-    PendingCall, RunHandle, Runs, Sessions, Steps, TextStream, UserRequest,
+    Agent, AgentBuilder, AnswerFault, AnswerSchema, Approvals, ClientInput, DecideLater, Event,
+    Events, Execution, NoAnswer, Orchestrator, OrchestratorBuilder, OrchestratorResult,
+    OrchestratorStep, PendingCall, RunHandle, Runs, Sessions, Steps, TextStream, UserRequest,
 };
 #[cfg(feature = "typed")]
 pub use neuraxis_engine::{Typed, TypedError};

@@ -27,7 +27,7 @@ pub trait Approver: Debug + Send + Sync + 'static {
 
     /// Returns whether the next process to start should ask again about a call that waits. An approver that never
     /// answers by itself does not need to be asked twice, and its runs keep waiting undisturbed.
-    fn is_asked_anew(&self) -> bool {
+    fn asks_again_after_restart(&self) -> bool {
         true
     }
 

@@ -64,14 +64,14 @@ pub use provider::{
     ConnectContext, ConnectError, Connection, KeyDiscovery, ModelSource, Offer, Provider,
     ProviderKind, Readiness, Shared,
 };
-pub use question::{Person, QuestionReply};
+pub use question::{QuestionReply, QuestionSender};
 pub use request_context::{ContextError, RequestContext, StoredContext, StoredValues};
 pub use secret::Secret;
 pub use store::{
-    ChainHead, Ending, ExpectedHead, KeyedRequest, LongOutput, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES,
-    MAX_INPUT_ID_BYTES, MAX_OWNER_BYTES, OutputChunk, OutputHead, OutputPage, OutputPlace,
-    RunBounds, RunFilter, RunLease, RunLog, RunOutputs, RunSize, RunStart, RunSummary, Session,
-    SessionCursor, SessionFilter, SessionIndex, SessionStore, Standing, StatsFilter, StoreError,
+    ChainHead, Continuation, Ending, ExpectedHead, KeyedRequest, LongOutput, MAX_INBOX_ENTRIES,
+    MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES, MAX_OWNER_BYTES, OutputChunk, OutputHead, OutputPage,
+    OutputPlace, RunBounds, RunFilter, RunLease, RunLog, RunOutputs, RunSize, RunStart, RunSummary,
+    Session, SessionCursor, SessionFilter, SessionIndex, SessionStore, StatsFilter, StoreError,
     UsageOf, check_input, output_chunks,
 };
 pub use tool::{

@@ -56,7 +56,7 @@ pub trait ModelHook: Debug + Send + Sync + 'static {
     /// Returns whether a user may read a reply while it is being written, before `after` has inspected it. If not, its
     /// text is shown once it is complete. Text that was shown and is then changed is retracted. Must stay the same for
     /// the life of the process.
-    fn lets_text_stream(&self) -> bool {
+    fn allows_text_streaming(&self) -> bool {
         true
     }
 

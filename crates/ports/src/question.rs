@@ -19,14 +19,15 @@ pub enum QuestionReply {
     Cancelled,
 }
 
-/// The user whom a tool can ask during a call; by default there is none, and every question is declined.
+/// Sends a tool's questions to the user during a call. By default there is no user to ask, and every question is
+/// declined.
 #[derive(Clone, Default)]
-pub struct Person(Option<Arc<dyn Approver>>);
+pub struct QuestionSender(Option<Arc<dyn Approver>>);
 
-impl Person {
+impl QuestionSender {
     /// Sends questions to the approver of calls.
     #[must_use]
-    pub fn behind(approver: Arc<dyn Approver>) -> Self {
+    pub fn to(approver: Arc<dyn Approver>) -> Self {
         Self(Some(approver))
     }
 
@@ -43,13 +44,13 @@ impl Person {
     }
 }
 
-impl fmt::Debug for Person {
+impl fmt::Debug for QuestionSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.0.is_some() {
             "somebody"
         } else {
             "nobody"
         };
-        f.debug_tuple("Person").field(&what).finish()
+        f.debug_tuple("QuestionSender").field(&what).finish()
     }
 }

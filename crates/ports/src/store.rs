@@ -23,7 +23,7 @@ pub use outputs::{
 pub use run::{KeyedRequest, RunFilter, RunLease, RunStart, RunSummary};
 pub use run_log::RunLog;
 pub use session::{
-    ChainHead, ExpectedHead, Session, SessionCursor, SessionFilter, Standing, UsageOf,
+    ChainHead, Continuation, ExpectedHead, Session, SessionCursor, SessionFilter, UsageOf,
 };
 pub use session_index::SessionIndex;
 pub use stats::StatsFilter;

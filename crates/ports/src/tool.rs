@@ -13,7 +13,7 @@ use neuraxis_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::question::Person;
+use crate::question::QuestionSender;
 use crate::request_context::{ContextError, RequestContext, StoredContext};
 
 /// A tool that a model can call.
@@ -155,8 +155,9 @@ pub struct ToolContext {
     pub progress: Progress,
     /// The trace that the call belongs to and its span, for whatever the tool calls; `None` if no trace is recorded.
     pub trace: Option<TraceContext>,
-    /// The user whom the tool can ask during the call. Waiting for an answer does not count toward the tool's time.
-    pub person: Person,
+    /// Sends the tool's questions to the user during the call. Waiting for an answer does not count toward the tool's
+    /// time.
+    pub questions: QuestionSender,
 }
 
 impl ToolContext {
@@ -172,7 +173,7 @@ impl ToolContext {
             cancellation: CancellationToken::new(),
             progress: Progress::default(),
             trace: None,
-            person: Person::default(),
+            questions: QuestionSender::default(),
         }
     }
 }

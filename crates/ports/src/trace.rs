@@ -20,7 +20,7 @@ pub trait TraceSink: Debug + Send + Sync + 'static {
 
     /// Called instead of [`begin`](Self::begin) when a process resumes a run, with the history that the run continues
     /// from and its records so far. The sink may have received those records already or, in another process, may not.
-    fn taken_up(&self, _run: RunId, _history: &Transcript, _records: &[Arc<Record>]) {}
+    fn resume(&self, _run: RunId, _history: &Transcript, _records: &[Arc<Record>]) {}
 
     /// Called when no more records of a run will come, unless it is resumed: it has ended, waits for an answer from
     /// outside this process, or was given up by its process.
@@ -31,7 +31,7 @@ pub trait TraceSink: Debug + Send + Sync + 'static {
 
     /// Called when the records of one step have been stored, with the time that took, before [`record`](Self::record)
     /// is called for each of them. Not called for runs that are not stored.
-    fn kept(&self, _records: &[Arc<Record>], _took: Duration) {}
+    fn stored(&self, _records: &[Arc<Record>], _took: Duration) {}
 
     /// Returns whether the sink exports the trace of a run that is about to begin; `None` if it exports no traces.
     /// `parent` is the context that came with the request; if present, its trace is the run's. The decision of the

@@ -3,7 +3,7 @@
 use neuraxis::SessionId;
 use neuraxis::brainstem::Refusal;
 use neuraxis::core::with_causes;
-use neuraxis::engine::{BroughtError, DecideError, RequestError, ResumeError};
+use neuraxis::engine::{ClientInputError, DecideError, RequestError, ResumeError};
 use neuraxis::ports::StoreError;
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ impl From<RequestError> for Problem {
             RequestError::Attachment { .. } => {
                 Self::new(&INVALID_FIELD, text).with("field", "attachments")
             }
-            RequestError::Brought(why) => brought(&why, text),
+            RequestError::ClientInput(why) => brought(&why, text),
             RequestError::Policy(refusal) => refused(refusal),
             RequestError::Busy { session, run } => Self::new(
                 &SESSION_BUSY,
@@ -147,7 +147,7 @@ impl From<DecideError> for Problem {
     fn from(error: DecideError) -> Self {
         match error {
             DecideError::Arguments(error) => Self::invalid("arguments", error),
-            DecideError::Resume(error) | DecideError::KeptOnly(error) => error.into(),
+            DecideError::Resume(error) | DecideError::StoredOnly(error) => error.into(),
             DecideError::NotKept(error) => error.into(),
             other => internal(&with_causes(&other)),
         }
@@ -186,17 +186,17 @@ pub(crate) fn refused_in(
 }
 
 /// Refuses what a client contributed, naming the field that carries it in all protocols.
-fn brought(why: &BroughtError, text: String) -> Problem {
+fn brought(why: &ClientInputError, text: String) -> Problem {
     let problem = Problem::new(&INVALID_FIELD, text);
     match why {
-        BroughtError::TooManyTools(_)
-        | BroughtError::ToolsTooLarge(_)
-        | BroughtError::ToolTwice(_)
-        | BroughtError::ReservedTool(_)
-        | BroughtError::Parameters { .. }
-        | BroughtError::UnboundedParameters { .. }
-        | BroughtError::Withheld(_) => problem.with("field", "tools"),
-        BroughtError::NoSuchTool(_) => problem.with("field", "tool_choice"),
+        ClientInputError::TooManyTools(_)
+        | ClientInputError::ToolsTooLarge(_)
+        | ClientInputError::ToolTwice(_)
+        | ClientInputError::ReservedTool(_)
+        | ClientInputError::Parameters { .. }
+        | ClientInputError::UnboundedParameters { .. }
+        | ClientInputError::Withheld(_) => problem.with("field", "tools"),
+        ClientInputError::NoSuchTool(_) => problem.with("field", "tool_choice"),
         _ => problem,
     }
 }

@@ -25,7 +25,7 @@ use crate::token::DecisionToken;
 const RECOVERY: Duration = Duration::from_secs(2);
 
 /// How often a server checks whether another process has posted something to the runs in progress here.
-const HEARING: Duration = Duration::from_secs(1);
+const INBOX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What engines are wired with.
 #[derive(Debug, Clone)]
@@ -245,7 +245,7 @@ pub(crate) fn recover_in_the_background(app: &App, slots: &Slots) {
         };
         tokio::join!(
             recovering,
-            runs.keep_hearing(HEARING),
+            runs.keep_checking_inboxes(INBOX_CHECK_INTERVAL),
             runs.keep_live_exchange()
         )
     });

@@ -2,7 +2,7 @@
 
 use neuraxis::core::AgentName;
 use neuraxis::engine::{AnswerSchema, RequestError};
-use neuraxis::{Brought, Channel, Mode, SessionId, UserRequest};
+use neuraxis::{Channel, ClientInput, Mode, SessionId, UserRequest};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -96,7 +96,7 @@ impl Turn {
         }
         if !self.tools.is_empty() {
             let tools = client_tool::specs(self.tools)?;
-            request = request.bring(Brought::default().tools(tools));
+            request = request.with_client_input(ClientInput::default().tools(tools));
         }
         caller.apply(limited, request)
     }

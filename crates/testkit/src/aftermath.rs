@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// let mut log = RunLog::new(CountingIds::nth_run(1), "main".parse()?);
 /// let records = [log.started("Hello?"), log.replied(reply::text("Hi.")), log.finished("Hi.")];
 /// let told = [records[0].to_json()];
-/// Aftermath::of(&records).told(&told).assert_ended();
+/// Aftermath::of(&records).received(&told).assert_ended();
 /// # Ok::<(), neuraxis_core::InvalidId>(())
 /// ```
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl<'a> Aftermath<'a> {
     }
 
     /// Adds the records that a client received, as JSON.
-    pub const fn told(mut self, told: &'a [String]) -> Self {
+    pub const fn received(mut self, told: &'a [String]) -> Self {
         self.told = told;
         self
     }

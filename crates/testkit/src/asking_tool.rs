@@ -27,7 +27,7 @@ impl AskingTool {
 
     /// Returns the replies so far.
     #[must_use]
-    pub fn heard(&self) -> Vec<QuestionReply> {
+    pub fn replies(&self) -> Vec<QuestionReply> {
         lock(&self.heard).clone()
     }
 }
@@ -39,7 +39,7 @@ impl Tool for AskingTool {
     }
 
     async fn call(&self, _: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let reply = ctx.person.ask(&self.question).await;
+        let reply = ctx.questions.ask(&self.question).await;
         lock(&self.heard).push(reply.clone());
         match reply {
             QuestionReply::Answered(answer) => Ok(ToolOutput::new(answer)),

@@ -25,7 +25,7 @@ pub struct Block {
 /// The result of a command.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Ran {
+pub struct CommandOutput {
     /// The command, on one line.
     pub command: String,
     /// Its exit code; for a pipe, that of the last program that failed.
@@ -129,7 +129,7 @@ pub fn run_all(
     prelude: &str,
     commands: &[String],
     folder: &Path,
-) -> io::Result<Vec<Ran>> {
+) -> io::Result<Vec<CommandOutput>> {
     let place = |number: usize, what: &str| folder.join(format!("{number}.{what}"));
     let mut script = format!("{prelude}\nset -o pipefail\n");
     for (number, command) in commands.iter().enumerate() {
@@ -148,7 +148,7 @@ pub fn run_all(
             let told = String::from_utf8_lossy(&output.stderr).into_owned();
             io::Error::other(format!("the shell ended at {command}: {told}"))
         })?;
-        Ok(Ran {
+        Ok(CommandOutput {
             command: command.clone(),
             code,
             stdout: read(number, "out"),

@@ -159,14 +159,14 @@ fn serve(mut connection: &TcpStream, fault: Option<ModelFault>) -> io::Result<()
 }
 
 /// A request to the server.
-struct Asked {
+struct ReceivedRequest {
     /// Method, path and version.
     line: String,
     /// Null for a request without a body.
     body: Value,
 }
 
-fn read(connection: &TcpStream) -> io::Result<Asked> {
+fn read(connection: &TcpStream) -> io::Result<ReceivedRequest> {
     let mut reader = BufReader::new(connection);
     let mut head = String::new();
     while reader.read_line(&mut head)? > 2 {}
@@ -177,7 +177,7 @@ fn read(connection: &TcpStream) -> io::Result<Asked> {
     });
     let mut body = vec![0; length.unwrap_or_default()];
     reader.read_exact(&mut body)?;
-    Ok(Asked {
+    Ok(ReceivedRequest {
         line: head.lines().next().unwrap_or_default().to_owned(),
         body: serde_json::from_slice(&body).unwrap_or_default(),
     })

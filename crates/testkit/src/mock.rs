@@ -16,11 +16,11 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{
     Advisor, AfterCall, AfterModel, Approver, ApproverReply, BeforeCall, BeforeModel, CallContext,
-    ChainHead, Clock, HookTiming, HookedCall, HookedReply, HookedRequest, Ids, LlmClient,
-    LongOutput, ModelHook, ModelInfo, OutputHead, OutputPage, OutputPlace, Question, QuestionReply,
-    ReplyStream, RunFilter, RunLease, RunLog, RunOutputs, RunStart, RunSummary, SearchHit, Session,
-    SessionFilter, SessionIndex, Standing, StoreError, Tool, ToolContext, ToolError, ToolHook,
-    ToolRunner, TraceSink, TurnContext, UsageOf, WebSearch, WebSearchError, async_trait,
+    ChainHead, Clock, Continuation, HookTiming, HookedCall, HookedReply, HookedRequest, Ids,
+    LlmClient, LongOutput, ModelHook, ModelInfo, OutputHead, OutputPage, OutputPlace, Question,
+    QuestionReply, ReplyStream, RunFilter, RunLease, RunLog, RunOutputs, RunStart, RunSummary,
+    SearchHit, Session, SessionFilter, SessionIndex, StoreError, Tool, ToolContext, ToolError,
+    ToolHook, ToolRunner, TraceSink, TurnContext, UsageOf, WebSearch, WebSearchError, async_trait,
 };
 
 mock! {
@@ -92,7 +92,7 @@ mock! {
         async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError>;
         async fn prune(&self, before: Timestamp) -> Result<u64, StoreError>;
         async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError>;
-        async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError>;
+        async fn continuation(&self, id: &SessionId) -> Result<Continuation, StoreError>;
         async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError>;
         async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError>;
         async fn run(&self, run: RunId) -> Result<RunSummary, StoreError>;
@@ -138,7 +138,7 @@ mock! {
     #[async_trait]
     impl ModelHook for ModelHook {
         fn timing(&self) -> HookTiming;
-        fn lets_text_stream(&self) -> bool;
+        fn allows_text_streaming(&self) -> bool;
         async fn before(&self, request: &HookedRequest) -> BeforeModel;
         async fn after(&self, reply: &HookedReply) -> AfterModel;
     }

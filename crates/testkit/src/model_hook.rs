@@ -110,7 +110,7 @@ impl ModelHook for ScriptedModelHook {
         self.timing
     }
 
-    fn lets_text_stream(&self) -> bool {
+    fn allows_text_streaming(&self) -> bool {
         !self.holds_text
     }
 

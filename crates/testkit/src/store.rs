@@ -12,8 +12,8 @@ use neuraxis_core::{
     Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, LongOutput, OutputHead, OutputPage, OutputPlace, RunFilter, RunLease, RunLog,
-    RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, SessionStore, Standing,
+    ChainHead, Continuation, LongOutput, OutputHead, OutputPage, OutputPlace, RunFilter, RunLease,
+    RunLog, RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, SessionStore,
     StoreError, UsageOf, async_trait,
 };
 
@@ -42,7 +42,7 @@ pub enum StoreOperation {
     Sessions,
     DeleteSession,
     History,
-    Standing,
+    Continuation,
     BeginRun,
     AbandonRun,
     Commit,
@@ -269,8 +269,8 @@ impl<S: SessionStore> SessionIndex for FailingStore<S> {
             .await
     }
 
-    async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError> {
-        self.pass(StoreOperation::Standing, self.inner.standing(id))
+    async fn continuation(&self, id: &SessionId) -> Result<Continuation, StoreError> {
+        self.pass(StoreOperation::Continuation, self.inner.continuation(id))
             .await
     }
 

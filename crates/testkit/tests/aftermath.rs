@@ -70,7 +70,7 @@ fn a_whole_run_passes() {
     let told = [records[0].to_json()];
     let folder = tempfile::tempdir().unwrap();
     Aftermath::of(&records)
-        .told(&told)
+        .received(&told)
         .folder(folder.path())
         .canary("secret")
         .assert_ended();
@@ -81,7 +81,7 @@ fn a_whole_run_passes() {
 fn what_was_told_and_not_kept_is_found() {
     let records = whole();
     let told = [records[2].to_json()];
-    Aftermath::of(&records[..2]).told(&told).assert_whole();
+    Aftermath::of(&records[..2]).received(&told).assert_whole();
 }
 
 #[test]

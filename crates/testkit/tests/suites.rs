@@ -134,7 +134,7 @@ mod the_scripted_search {
 
     use neuraxis_ports::{WebSearch, WebSearchError};
     use neuraxis_testkit::ScriptedSearch;
-    use neuraxis_testkit::conformance::web_search::{Asked, SearchScene, Subject};
+    use neuraxis_testkit::conformance::web_search::{ReceivedQueries, SearchScene, Subject};
 
     fn subject() -> Subject {
         Subject::new(|scene| async move {
@@ -153,7 +153,7 @@ mod the_scripted_search {
         })
     }
 
-    fn made(search: ScriptedSearch) -> (Arc<dyn WebSearch>, Asked) {
+    fn made(search: ScriptedSearch) -> (Arc<dyn WebSearch>, ReceivedQueries) {
         let search = Arc::new(search);
         let asked = Arc::clone(&search);
         (search, Arc::new(move || asked.queries()))

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use neuraxis_core::{ProgressSteps, Question, SessionId};
-use neuraxis_ports::{Person, Progress, QuestionReply, ToolContext};
+use neuraxis_ports::{Progress, QuestionReply, QuestionSender, ToolContext};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use tokio::time::Instant;
 
@@ -24,7 +24,7 @@ pub(crate) struct Calls(Mutex<Vec<Call>>);
 struct Call {
     token: ProgressToken,
     progress: Progress,
-    person: Person,
+    person: QuestionSender,
     /// The session that made the call.
     session: Option<SessionId>,
     owner: Option<String>,
@@ -46,7 +46,7 @@ impl Calls {
         self.lock().push(Call {
             token: token.clone(),
             progress: ctx.progress.clone(),
-            person: ctx.person.clone(),
+            person: ctx.questions.clone(),
             session: ctx.turn.session_id.clone(),
             owner: ctx.owner().map(str::to_owned),
             reported: None,
@@ -91,7 +91,7 @@ impl Calls {
     ///
     /// # Cancel safety
     ///
-    /// Same as [`Person::ask`].
+    /// Same as [`QuestionSender::ask`].
     pub(crate) async fn ask(&self, question: &Question) -> Option<QuestionReply> {
         let mut asking = self.attribute_question()?;
         loop {
@@ -148,7 +148,7 @@ impl Drop for Open {
 struct AttributedQuestion<'a> {
     calls: &'a Calls,
     token: ProgressToken,
-    person: Person,
+    person: QuestionSender,
 }
 
 impl Drop for AttributedQuestion<'_> {
@@ -216,7 +216,7 @@ mod tests {
         let pairs = (0..questions).map(|_| oneshot::channel());
         let (answers, asked): (Vec<_>, VecDeque<_>) = pairs.unzip();
         let mut ctx = tool_context();
-        ctx.person = Person::behind(Arc::new(ByHand(Mutex::new(asked))));
+        ctx.questions = QuestionSender::to(Arc::new(ByHand(Mutex::new(asked))));
         let token = ProgressToken(NumberOrString::Number(number));
         (calls.open(token, &ctx), answers)
     }

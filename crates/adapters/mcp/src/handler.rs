@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use neuraxis_ports::{Person, QuestionReply};
+use neuraxis_ports::{QuestionReply, QuestionSender};
 use rmcp::ClientHandler;
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -86,7 +86,7 @@ pub(crate) enum QuestionRecipient<'a> {
     /// The user behind the calls in progress.
     CallsInProgress(&'a Calls),
     /// The user behind the call that the question is the result of.
-    User(&'a Person),
+    User(&'a QuestionSender),
 }
 
 /// Asks the user a server's question and returns the answer. Only forms are supported: the user is never sent to an

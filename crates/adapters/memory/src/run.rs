@@ -198,7 +198,7 @@ impl Run {
     ) -> Result<Ending, StoreError> {
         let ending = match records.last() {
             Some(last) if last.ends_the_run() => Ending::Ends,
-            _ => Ending::GoesOn,
+            _ => Ending::Continues,
         };
         if self.has_just_kept(records) {
             return Ok(ending);

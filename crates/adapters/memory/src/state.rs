@@ -11,8 +11,8 @@ use neuraxis_core::{
     ContentHash, Record, RunId, SessionId, SessionMetrics, Transcript, continued_history,
 };
 use neuraxis_ports::{
-    ChainHead, Ending, ExpectedHead, RunBounds, RunFilter, RunLease, RunStart, RunSummary, Session,
-    SessionCursor, SessionFilter, Standing, StatsFilter, StoreError, UsageOf,
+    ChainHead, Continuation, Ending, ExpectedHead, RunBounds, RunFilter, RunLease, RunStart,
+    RunSummary, Session, SessionCursor, SessionFilter, StatsFilter, StoreError, UsageOf,
 };
 
 use crate::run::Run;
@@ -166,10 +166,10 @@ impl State {
     }
 
     /// Returns what the next run of a session continues from.
-    pub(crate) fn standing(&mut self, id: &SessionId) -> Result<Standing, StoreError> {
+    pub(crate) fn continuation(&mut self, id: &SessionId) -> Result<Continuation, StoreError> {
         let history = self.history(id)?;
         let last_run = self.conversation(id)?.last_ended();
-        Ok(Standing::new(last_run, history, self.carried(id)?))
+        Ok(Continuation::new(last_run, history, self.carried(id)?))
     }
 
     /// Returns the history as a run found it, reread from the runs before it. This is rarely requested, so nothing is

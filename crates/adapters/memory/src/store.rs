@@ -11,8 +11,8 @@ use neuraxis_core::{
     Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, LongOutput, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter, RunLease,
-    RunLog, RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, Standing,
+    ChainHead, Continuation, LongOutput, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter,
+    RunLease, RunLog, RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex,
     StatsFilter, StoreError, UsageOf, async_trait,
 };
 
@@ -214,8 +214,8 @@ impl SessionIndex for MemoryStore {
         self.state().history(id)
     }
 
-    async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError> {
-        self.state().standing(id)
+    async fn continuation(&self, id: &SessionId) -> Result<Continuation, StoreError> {
+        self.state().continuation(id)
     }
 
     async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {

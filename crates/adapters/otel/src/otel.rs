@@ -252,7 +252,7 @@ impl TraceSink for Shared {
         self.follow(run, history, &[]);
     }
 
-    fn taken_up(&self, run: RunId, history: &Transcript, records: &[Arc<Record>]) {
+    fn resume(&self, run: RunId, history: &Transcript, records: &[Arc<Record>]) {
         self.follow(run, history, records);
     }
 
@@ -283,7 +283,7 @@ impl TraceSink for Shared {
         }
     }
 
-    fn kept(&self, records: &[Arc<Record>], took: Duration) {
+    fn stored(&self, records: &[Arc<Record>], took: Duration) {
         if let Some(metrics) = &self.metrics {
             metrics.committed(took);
         }

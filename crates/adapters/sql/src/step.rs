@@ -44,7 +44,7 @@ impl Step {
             hashes: Vec::with_capacity(records.len()),
             payloads: Vec::new(),
             bytes: 0,
-            ending: Ending::GoesOn,
+            ending: Ending::Continues,
             taken: Vec::new(),
             carries: false,
         };

@@ -9,9 +9,9 @@ use neuraxis_core::{
     Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, LongOutput, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter, RunLease,
-    RunLog, RunOutputs, RunSize, RunStart, RunSummary, SPAN_TARGET, Session, SessionFilter,
-    SessionIndex, Standing, StatsFilter, StoreError, UsageOf, async_trait, check_input,
+    ChainHead, Continuation, LongOutput, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter,
+    RunLease, RunLog, RunOutputs, RunSize, RunStart, RunSummary, SPAN_TARGET, Session,
+    SessionFilter, SessionIndex, StatsFilter, StoreError, UsageOf, async_trait, check_input,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -414,9 +414,9 @@ impl SessionIndex for SqlStore {
         found.map_err(|failure| self.store_error(failure))
     }
 
-    async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError> {
+    async fn continuation(&self, id: &SessionId) -> Result<Continuation, StoreError> {
         let mut link = self.link("standing").await?;
-        let found = read::history::standing(&mut link, &self.0.histories, id).await;
+        let found = read::history::continuation(&mut link, &self.0.histories, id).await;
         found.map_err(|failure| self.store_error(failure))
     }
 

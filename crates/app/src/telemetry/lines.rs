@@ -136,11 +136,11 @@ impl TraceSink for Lines {
         self.traces.begin(run, history);
     }
 
-    fn taken_up(&self, run: RunId, history: &Transcript, records: &[Arc<Record>]) {
+    fn resume(&self, run: RunId, history: &Transcript, records: &[Arc<Record>]) {
         for record in records {
             self.writer.note(record);
         }
-        self.traces.taken_up(run, history, records);
+        self.traces.resume(run, history, records);
     }
 
     fn record(&self, record: &Arc<Record>) {

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use neuraxis::core::{AgentName, PlanName};
-use neuraxis::engine::{AnswerSchema, Brought, Delivery, RequestError};
+use neuraxis::engine::{AnswerSchema, ClientInput, Delivery, RequestError};
 use neuraxis::{Channel, Mode, Role, UserRequest};
 use neuraxis_app::App;
 
@@ -270,11 +270,11 @@ impl Ask {
             .delivery(delivery);
         request.attachments = asked.question.piped.into_iter().chain(attached).collect();
         request.answer = asked.schema;
-        let mut brought = Brought::default();
-        brought.role = asked.role;
-        brought.instructions = asked.instructions;
-        if brought != Brought::default() {
-            request = request.bring(brought);
+        let mut client_input = ClientInput::default();
+        client_input.role = asked.role;
+        client_input.instructions = asked.instructions;
+        if client_input != ClientInput::default() {
+            request = request.with_client_input(client_input);
         }
         request.agent = self.agent.map(AgentName::new);
         request.plan = self.plan.map(PlanName::new);

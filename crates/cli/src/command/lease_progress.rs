@@ -6,7 +6,9 @@ use anyhow::anyhow;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::log::describe::counted;
 use neuraxis::core::{ApprovalDecision, PendingKind, RunId};
-use neuraxis::engine::{DecideError, Decided, HeldRun, ResumeError, Sessions, Taker, WaitedFor};
+use neuraxis::engine::{
+    DecideError, Decided, HeldRun, ResumeError, ResumedBy, Sessions, WaitedFor,
+};
 use neuraxis::ports::RunSummary;
 use neuraxis::{RunHandle, RunStatus};
 use neuraxis_app::App;
@@ -22,14 +24,14 @@ use crate::progress::{self, Progress};
 pub(in crate::command) async fn resume(
     app: &App,
     run: RunId,
-    by: Taker,
+    by: ResumedBy,
 ) -> Result<RunHandle, CommandError> {
     let mut progress = LeaseProgress::default();
     let pause = async |held: &HeldRun| progress.pause(held).await;
     let runs = app.orchestrator.runs();
     let records = app.orchestrator.sessions().records(run).await?;
     runs.check_policy(run, &records)?;
-    if by == Taker::Engine
+    if by == ResumedBy::Engine
         && let Some(resumed) = without_expired(app, run).await?
     {
         return Ok(resumed);
@@ -54,7 +56,7 @@ async fn without_expired(app: &App, run: RunId) -> Result<Option<RunHandle>, Com
     let denied = || ApprovalDecision::Deny { reason: None };
     let late = open.iter().map(|waiting| (waiting, denied())).collect();
     match approvals.decide_all_and_resume(late, None).await {
-        Ok(Decided::GoesOn(run)) => Ok(Some(run)),
+        Ok(Decided::Continues(run)) => Ok(Some(run)),
         // Another process was faster.
         Ok(Decided::LeftToHolder) | Err(DecideError::Resume(ResumeError::NotAsked(_))) => Ok(None),
         Err(DecideError::Resume(error)) => Err(error.into()),

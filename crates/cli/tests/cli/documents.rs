@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use neuraxis_testkit::documents::{Block, Ran, blocks, run_all};
+use neuraxis_testkit::documents::{Block, CommandOutput, blocks, run_all};
 
 use crate::machine::{Done, Machine};
 use crate::scripted::{Scripted, Turn};
@@ -147,7 +147,7 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0
 const PLACE: &str = r#"{"title":"Place","type":"object","required":["city"],"properties":{"city":{"type":"string"}}}"#;
 const EVALS: &str = "[[case]]\nname = \"it answers\"\nmessage = \"What time is it?\"\ncheck = [{ max_turns = 3 }]\n";
 
-fn run(document: &str, commands: &[String]) -> Vec<Ran> {
+fn run(document: &str, commands: &[String]) -> Vec<CommandOutput> {
     let model = Scripted::start(std::iter::repeat_n(
         Turn::Says(&[r#"{"city":"Delft"}"#]),
         200,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use neuraxis::core::{JsonText, ProgressSteps};
 use neuraxis::ports::{
-    Person, Progress, ProgressSink, QuestionReply, Secret, Tool, ToolContext, ToolSource,
+    Progress, ProgressSink, QuestionReply, QuestionSender, Secret, Tool, ToolContext, ToolSource,
 };
 use neuraxis_mcp::{McpServer, McpServerConfig, MemoryPins, StdioConfig, Transport};
 use neuraxis_testkit::{ScriptedApprover, tool_context};
@@ -64,7 +64,7 @@ impl ProgressSink for Heard {
 
 fn asked_of(approver: &Arc<ScriptedApprover>) -> ToolContext {
     let mut ctx = tool_context();
-    ctx.person = Person::behind(approver.clone());
+    ctx.questions = QuestionSender::to(approver.clone());
     ctx
 }
 

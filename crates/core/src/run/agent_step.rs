@@ -1,6 +1,7 @@
 //! One agent's part of a step: the agent, its spec, and the step that its handlers add to.
 //!
-//! `RunTree::agent_step` looks up an agent once; its handlers are methods of [`AgentStep`], in the file of what they handle.
+//! `RunTree::agent_step` looks up an agent once; its handlers are methods of [`AgentStep`], in the file of what they
+//! handle.
 
 use std::sync::Arc;
 

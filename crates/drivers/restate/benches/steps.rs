@@ -192,8 +192,8 @@ async fn runs(driver: &str, store: &str, at_once: usize, servers: &[Orchestrator
     };
     let (began, ours, all) = (
         Instant::now(),
-        processor_time(Whose::Ours),
-        processor_time(Whose::All),
+        processor_time(CpuScope::ThisProcess),
+        processor_time(CpuScope::AllProcesses),
     );
     let lanes = (0..at_once).map(|lane| {
         let orchestrator = servers[lane % servers.len()].clone();
@@ -207,8 +207,8 @@ async fn runs(driver: &str, store: &str, at_once: usize, servers: &[Orchestrator
     }
     let whole = began.elapsed();
     let (ours, all) = (
-        processor_time(Whose::Ours) - ours,
-        processor_time(Whose::All) - all,
+        processor_time(CpuScope::ThisProcess) - ours,
+        processor_time(CpuScope::AllProcesses) - all,
     );
     took.sort_unstable();
     // Percentiles of runs, each with the mean of its steps: the time of single steps is not measured.
@@ -230,16 +230,16 @@ async fn runs(driver: &str, store: &str, at_once: usize, servers: &[Orchestrator
 
 /// The processes whose time is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum CpuScope {
     /// This program.
-    Ours,
+    ThisProcess,
     /// This program and the processes that it started: Postgres and Restate. Processes that have already ended are not
     /// counted.
-    All,
+    AllProcesses,
 }
 
 /// Returns the processor time used so far, in seconds.
-fn processor_time(whose: Whose) -> f64 {
+fn processor_time(scope: CpuScope) -> f64 {
     let own = std::process::id();
     let mut processes = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -267,9 +267,9 @@ fn processor_time(whose: Whose) -> f64 {
         }
         true
     };
-    let counted = processes.iter().filter(|(id, _)| match whose {
-        Whose::Ours => **id == own,
-        Whose::All => is_ours(**id),
+    let counted = processes.iter().filter(|(id, _)| match scope {
+        CpuScope::ThisProcess => **id == own,
+        CpuScope::AllProcesses => is_ours(**id),
     });
     let ticks: u64 = counted.map(|(_, (_, ticks))| ticks).sum();
     f64::from(u32::try_from(ticks).unwrap()) / TICKS

@@ -16,41 +16,41 @@ use tokio_util::sync::CancellationToken;
 use crate::admin::Restate;
 
 /// How often Restate is queried, and how long a step must last before it is included: shorter steps end soon enough.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const QUERY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The maximum number of invocations in one query.
 const PAGE: usize = 200;
 
 /// The steps in progress in a worker, by the ids of their invocations.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct StepsUnderWay(Arc<Mutex<HashMap<String, UnderWay>>>);
+pub(crate) struct StepsInProgress(Arc<Mutex<HashMap<String, StepInProgress>>>);
 
 #[derive(Debug)]
-struct UnderWay {
+struct StepInProgress {
     since: Instant,
     /// How many cancellations of the invocation its run was notified of before the step.
-    heard: u64,
+    known_cancellations: u64,
     cancelled: CancellationToken,
 }
 
 /// A step in progress, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct WatchedStep {
-    steps: StepsUnderWay,
+    steps: StepsInProgress,
     invocation: String,
     cancelled: CancellationToken,
 }
 
-impl StepsUnderWay {
-    /// Registers a step that begins. `heard` is how often its invocation was cancelled before.
-    pub(crate) fn begin(&self, invocation: &str, heard: u64) -> WatchedStep {
+impl StepsInProgress {
+    /// Registers a step that begins. `known_cancellations` is how often its invocation was cancelled before.
+    pub(crate) fn begin(&self, invocation: &str, known_cancellations: u64) -> WatchedStep {
         let cancelled = CancellationToken::new();
-        let under_way = UnderWay {
+        let in_progress = StepInProgress {
             since: Instant::now(),
-            heard,
+            known_cancellations,
             cancelled: cancelled.clone(),
         };
-        self.lock().insert(invocation.to_owned(), under_way);
+        self.lock().insert(invocation.to_owned(), in_progress);
         WatchedStep {
             steps: self.clone(),
             invocation: invocation.to_owned(),
@@ -61,12 +61,12 @@ impl StepsUnderWay {
     /// Queries Restate forever.
     pub(crate) async fn watch(self, restate: Restate) -> Infallible {
         loop {
-            sleep(LOOK_EVERY).await;
-            for page in self.lasting().chunks(PAGE) {
+            sleep(QUERY_INTERVAL).await;
+            for page in self.long_steps().chunks(PAGE) {
                 match restate.cancelled(page).await {
                     Ok(cancelled) => {
                         for one in cancelled {
-                            self.note(&one.id, one.times);
+                            self.note_cancellations(&one.id, one.times);
                         }
                     }
                     // Without an answer, the cancellation is noticed when the step ends.
@@ -80,23 +80,25 @@ impl StepsUnderWay {
     }
 
     /// Returns the invocations with long steps that have not been notified yet.
-    fn lasting(&self) -> Vec<String> {
+    fn long_steps(&self) -> Vec<String> {
         let steps = self.lock();
-        let lasting = steps.iter().filter(|(_, step)| {
-            step.since.elapsed() >= LOOK_EVERY && !step.cancelled.is_cancelled()
+        let long_steps = steps.iter().filter(|(_, step)| {
+            step.since.elapsed() >= QUERY_INTERVAL && !step.cancelled.is_cancelled()
         });
-        lasting.map(|(invocation, _)| invocation.clone()).collect()
+        long_steps
+            .map(|(invocation, _)| invocation.clone())
+            .collect()
     }
 
-    fn note(&self, invocation: &str, times: u64) {
+    fn note_cancellations(&self, invocation: &str, times: u64) {
         if let Some(step) = self.lock().get(invocation)
-            && times > step.heard
+            && times > step.known_cancellations
         {
             step.cancelled.cancel();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, UnderWay>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, StepInProgress>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -120,18 +122,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_step_that_lasts_hears_of_a_cancellation_that_its_run_did_not_hear_of() {
-        let steps = StepsUnderWay::default();
+        let steps = StepsInProgress::default();
         let first = steps.begin("inv_1", 0);
         let second = steps.begin("inv_2", 1);
-        assert_eq!(steps.lasting(), Vec::<String>::new());
-        tokio::time::advance(LOOK_EVERY).await;
-        assert_eq!(steps.lasting().len(), 2);
+        assert_eq!(steps.long_steps(), Vec::<String>::new());
+        tokio::time::advance(QUERY_INTERVAL).await;
+        assert_eq!(steps.long_steps().len(), 2);
         for invocation in ["inv_1", "inv_2", "inv_3"] {
-            steps.note(invocation, 1);
+            steps.note_cancellations(invocation, 1);
         }
         first.cancelled().await;
         assert!(!second.cancelled.is_cancelled());
-        assert_eq!(steps.lasting(), ["inv_2"]);
+        assert_eq!(steps.long_steps(), ["inv_2"]);
         drop((first, second));
         assert!(steps.lock().is_empty());
     }

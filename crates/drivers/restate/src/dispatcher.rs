@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::admin::{at, said};
 use crate::config::{ConfigFault, RestateConfig, client};
-use crate::object::{OBJECT, Posted, Ticket};
+use crate::object::{OBJECT, Ticket, WakeRequest};
 
 /// The time limit for one request.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ pub struct RestateDispatcher {
 /// The ingress's answer to an accepted call.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Taken {
+struct SendResponse {
     invocation_id: String,
     status: Status,
 }
@@ -64,11 +64,11 @@ impl RunDispatcher for RestateDispatcher {
     async fn dispatch(&self, session: &SessionId, run: RunId) -> Result<(), DispatchError> {
         let drive = self.send(session, "drive").json(&Ticket { run });
         let drive = drive.header("idempotency-key", run.to_string());
-        let taken: Taken = answered(drive).await?.json().await.map_err(|error| {
+        let taken: SendResponse = answered(drive).await?.json().await.map_err(|error| {
             DispatchError::new("cannot parse the answer of Restate's ingress").caused_by(error)
         })?;
         if taken.status == Status::PreviouslyAccepted {
-            let posted = Posted {
+            let posted = WakeRequest {
                 invocation: taken.invocation_id,
                 run: Some(run),
             };

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::cancel_watch::StepsUnderWay;
+use crate::cancel_watch::StepsInProgress;
 use crate::refusals::Refusals;
 
 /// The name under which Restate knows sessions.
@@ -26,7 +26,7 @@ pub(crate) const OBJECT: &str = "NeuraxisSession";
 const POSTED: &str = "posted";
 
 /// The name of the step that resumes a run.
-const TAKE_UP: &str = "take up";
+const RESUME_STEP: &str = "take up";
 
 /// The error code with which Restate ends an awaited operation when its invocation is cancelled.
 const CANCELLED: u16 = 409;
@@ -42,7 +42,7 @@ pub(crate) struct Ticket {
 
 /// The invocation that must look into its run's inbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Posted {
+pub(crate) struct WakeRequest {
     pub(crate) invocation: String,
     /// Its run. Older builds leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,16 +68,16 @@ pub(crate) struct SessionRuns {
     runs: Runs,
     /// Cancelled when the worker must resume no more runs and leave those that it drives.
     stopping: CancellationToken,
-    under_way: StepsUnderWay,
+    steps_in_progress: StepsInProgress,
     refusals: Refusals,
 }
 
 /// A run while one attempt of its invocation drives it.
-type Held = Arc<Mutex<Option<SteppedRun>>>;
+type SharedRun = Arc<Mutex<Option<SteppedRun>>>;
 
 /// The run and invocation that a step belongs to.
 #[derive(Debug, Clone)]
-struct Place {
+struct StepContext {
     run: RunId,
     invocation: String,
     /// How many cancellations of the invocation its run was notified of so far.
@@ -104,15 +104,15 @@ impl SessionRuns {
     #[handler]
     async fn drive(&self, ctx: ObjectContext<'_>, ticket: Json<Ticket>) -> HandlerResult<()> {
         let run = ticket.into_inner().run;
-        let held = Held::default();
-        let mut name = TAKE_UP.to_owned();
-        let mut place = Place {
+        let held = SharedRun::default();
+        let mut name = RESUME_STEP.to_owned();
+        let mut context = StepContext {
             run,
             invocation: ctx.invocation_id().to_owned(),
             cancelled: 0,
         };
         loop {
-            let (worker, held, at) = (self.clone(), Arc::clone(&held), place.clone());
+            let (worker, held, at) = (self.clone(), Arc::clone(&held), context.clone());
             let step = ctx
                 .run(move || async move { Ok(Json::from(worker.step(&held, &at).await?)) })
                 .name(name)
@@ -126,12 +126,12 @@ impl SessionRuns {
                 Ok(Stepped::Ended) => return Ok(()),
                 Err(error) => Err(error),
             };
-            name = TAKE_UP.to_owned();
+            name = RESUME_STEP.to_owned();
             match waited {
                 Ok(()) => {}
                 // Cancelling an invocation means cancelling its run, which ends in its own way.
                 Err(error) if error.code() == CANCELLED => {
-                    place.cancelled += 1;
+                    context.cancelled += 1;
                     let worker = self.clone();
                     let cancel = move || async move { Ok(worker.cancel(run).await?) };
                     ctx.run(cancel).name("cancel").await?;
@@ -143,11 +143,15 @@ impl SessionRuns {
 
     /// Makes a run look into its inbox.
     #[handler]
-    async fn wake(&self, ctx: SharedObjectContext<'_>, posted: Json<Posted>) -> HandlerResult<()> {
+    async fn wake(
+        &self,
+        ctx: SharedObjectContext<'_>,
+        posted: Json<WakeRequest>,
+    ) -> HandlerResult<()> {
         let posted = posted.into_inner();
         // If this worker is driving the run, the run does not have to wait for its next look.
         if let Some(run) = posted.run {
-            self.runs.hear(run);
+            self.runs.check_inbox(run);
         }
         let invocation = ctx.invocation_handle(posted.invocation);
         invocation.signal(POSTED).resolve(());
@@ -162,45 +166,45 @@ impl SessionRuns {
         Self {
             runs,
             stopping,
-            under_way: StepsUnderWay::default(),
+            steps_in_progress: StepsInProgress::default(),
             refusals: Refusals::new(refused_for),
         }
     }
 
     /// Returns the steps in progress, updated as steps begin and end.
-    pub(crate) fn under_way(&self) -> StepsUnderWay {
-        self.under_way.clone()
+    pub(crate) fn steps_in_progress(&self) -> StepsInProgress {
+        self.steps_in_progress.clone()
     }
 
     /// Performs one step of a run. If this attempt does not hold the run yet, it is resumed first.
-    async fn step(&self, held: &Held, place: &Place) -> HandlerResult<Stepped> {
-        let run = place.run;
+    async fn step(&self, held: &SharedRun, context: &StepContext) -> HandlerResult<Stepped> {
+        let run = context.run;
         let mut held = held.lock().await;
         let mut stepped = match held.take() {
             Some(stepped) => stepped,
-            None => match self.until_stopping(self.runs.take_up(run)).await? {
+            None => match self.until_stopping(self.runs.resume_stepwise(run)).await? {
                 Ok(stepped) => {
                     self.refusals.forget(run);
                     stepped
                 }
-                Err(error) => return self.not_taken_up(run, error).await,
+                Err(error) => return self.on_resume_error(run, error).await,
             },
         };
-        let gone_on = self.go_on(&mut stepped, place);
-        let progress = match self.until_stopping(gone_on).await {
+        let advancing = self.advance(&mut stepped, context);
+        let progress = match self.until_stopping(advancing).await {
             Ok(progress) => progress,
             Err(stopping) => {
-                stepped.leave().await;
+                stepped.release().await;
                 return Err(stopping);
             }
         };
         match progress {
-            RunProgress::GoesOn { next } => {
+            RunProgress::Continues { next } => {
                 *held = Some(stepped);
                 Ok(Stepped::GoesOn { next })
             }
             RunProgress::Waits { posted: true } => Ok(Stepped::GoesOn {
-                next: vec![TAKE_UP.to_owned()],
+                next: vec![RESUME_STEP.to_owned()],
             }),
             RunProgress::Waits { posted: false } => Ok(Stepped::Waits),
             RunProgress::Ended => Ok(Stepped::Ended),
@@ -211,17 +215,19 @@ impl SessionRuns {
 
     /// Advances a run by one step. If its invocation is cancelled in the meantime, the run is notified and ends the
     /// work in progress.
-    async fn go_on(&self, stepped: &mut SteppedRun, place: &Place) -> RunProgress {
-        let watched = self.under_way.begin(&place.invocation, place.cancelled);
+    async fn advance(&self, stepped: &mut SteppedRun, context: &StepContext) -> RunProgress {
+        let watched = self
+            .steps_in_progress
+            .begin(&context.invocation, context.cancelled);
         let mut step = pin!(stepped.step());
         tokio::select! {
             biased;
             progress = &mut step => return progress,
             () = watched.cancelled() => {}
         }
-        if let Err(error) = self.cancel(place.run).await {
+        if let Err(error) = self.cancel(context.run).await {
             let error: Box<dyn Error> = error.into();
-            tracing::warn!(run = %place.run, error = %error, "cannot yet notify a run that its invocation was cancelled");
+            tracing::warn!(run = %context.run, error = %error, "cannot yet notify a run that its invocation was cancelled");
         }
         step.await
     }
@@ -241,7 +247,7 @@ impl SessionRuns {
 
     /// Returns what it means for the invocation that its run could not be resumed. Errors that may pass, or that
     /// another worker may not have, are retried.
-    async fn not_taken_up(&self, run: RunId, error: ResumeError) -> HandlerResult<Stepped> {
+    async fn on_resume_error(&self, run: RunId, error: ResumeError) -> HandlerResult<Stepped> {
         match error {
             ResumeError::Ended(_) | ResumeError::Closed { .. } => Ok(Stepped::Ended),
             ResumeError::Store(StoreError::NoSuchRun(_)) => Ok(Stepped::Ended),
@@ -252,7 +258,7 @@ impl SessionRuns {
             | ResumeError::ShuttingDown => Err(error.into()),
             ResumeError::Elsewhere { .. } | ResumeError::NoFolder(_) => {
                 let records = self.runs.summary(run).await?.records;
-                if !self.refusals.is_over(run, records) {
+                if !self.refusals.note(run, records) {
                     return Err(error.into());
                 }
                 self.give_up(run, &error.to_string()).await

@@ -14,14 +14,14 @@ const MANY: usize = 1_000;
 /// The runs that a worker refuses.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusals {
-    refused: Arc<Mutex<HashMap<RunId, Refused>>>,
+    refused: Arc<Mutex<HashMap<RunId, RefusedRun>>>,
     /// How long a run is refused before the refusal is final.
     patience: Duration,
 }
 
 /// A run that is refused.
 #[derive(Debug, Clone, Copy)]
-struct Refused {
+struct RefusedRun {
     since: Instant,
     /// How many records the run had. If it has more later, another worker was driving it.
     records: u64,
@@ -37,14 +37,14 @@ impl Refusals {
 
     /// Registers the refusal of a run with `records` records. Returns `true` if it has been refused for so long that no
     /// other worker will take it.
-    pub(crate) fn is_over(&self, run: RunId, records: u64) -> bool {
+    pub(crate) fn note(&self, run: RunId, records: u64) -> bool {
         let mut refused = self.lock();
         if refused.len() >= MANY {
             // Other workers have resumed or ended these in the meantime.
             let long = self.patience.saturating_mul(2);
             refused.retain(|_, it| it.since.elapsed() < long);
         }
-        let now = Refused {
+        let now = RefusedRun {
             since: Instant::now(),
             records,
         };
@@ -60,7 +60,7 @@ impl Refusals {
         self.lock().remove(&run);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Refused>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, RefusedRun>> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -75,34 +75,34 @@ mod tests {
     async fn a_run_is_refused_for_a_while_before_that_is_for_good() {
         let refusals = Refusals::new(Duration::from_secs(60));
         let [one, other] = [1, 2].map(|number| RunId(Uuid::from_u128(number)));
-        assert!(!refusals.is_over(one, 1));
+        assert!(!refusals.note(one, 1));
         tokio::time::advance(Duration::from_secs(59)).await;
-        assert!(!refusals.is_over(one, 1) && !refusals.is_over(other, 1));
+        assert!(!refusals.note(one, 1) && !refusals.note(other, 1));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(refusals.is_over(one, 1) && !refusals.is_over(other, 1));
+        assert!(refusals.note(one, 1) && !refusals.note(other, 1));
         refusals.forget(one);
-        assert!(!refusals.is_over(one, 1));
+        assert!(!refusals.note(one, 1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_run_that_another_worker_had_meanwhile_is_refused_anew() {
         let refusals = Refusals::new(Duration::from_secs(60));
         let run = RunId(Uuid::from_u128(1));
-        assert!(!refusals.is_over(run, 1));
+        assert!(!refusals.note(run, 1));
         tokio::time::advance(Duration::from_secs(600)).await;
-        assert!(!refusals.is_over(run, 9));
+        assert!(!refusals.note(run, 9));
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert!(refusals.is_over(run, 9));
+        assert!(refusals.note(run, 9));
     }
 
     #[tokio::test(start_paused = true)]
     async fn runs_of_which_nothing_is_heard_any_more_are_forgotten() {
         let refusals = Refusals::new(Duration::from_secs(60));
         for number in 0..MANY as u128 {
-            assert!(!refusals.is_over(RunId(Uuid::from_u128(number)), 1));
+            assert!(!refusals.note(RunId(Uuid::from_u128(number)), 1));
         }
         tokio::time::advance(Duration::from_secs(120)).await;
-        assert!(!refusals.is_over(RunId(Uuid::from_u128(MANY as u128)), 1));
+        assert!(!refusals.note(RunId(Uuid::from_u128(MANY as u128)), 1));
         assert_eq!(refusals.lock().len(), 1);
     }
 }

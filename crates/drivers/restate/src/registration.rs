@@ -23,11 +23,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const MAX_PAUSE: Duration = Duration::from_secs(15);
 
 /// How often a worker checks where new runs go.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How many checks in a row must find no worker at the younger address before runs are taken from it: its workers may
 /// be restarting.
-const LOOKS_IN_VAIN: u32 = 2;
+const MAX_FAILED_CHECKS: u32 = 2;
 
 /// A worker's registration with Restate.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ enum Finding {
 impl Registration {
     /// Registers the worker, retrying as often as necessary, then makes sure forever that new runs go to workers that
     /// are alive.
-    pub(crate) async fn keep(self) -> Infallible {
+    pub(crate) async fn maintain(self) -> Infallible {
         let mut pause = FIRST_PAUSE;
         loop {
             match self.begin().await {
@@ -69,10 +69,10 @@ impl Registration {
             sleep(pause).await;
             pause = (pause * 2).min(MAX_PAUSE);
         }
-        let mut in_vain = 0;
+        let mut failed_checks = 0;
         loop {
-            sleep(LOOK_EVERY).await;
-            match self.look(&mut in_vain).await {
+            sleep(CHECK_INTERVAL).await;
+            match self.check_once(&mut failed_checks).await {
                 Ok(()) => {}
                 Err(error) => {
                     let error: &(dyn Error + 'static) = &error;
@@ -104,7 +104,7 @@ impl Registration {
     }
 
     /// Checks once where new runs go, and takes them over if no worker receives them.
-    async fn look(&self, in_vain: &mut u32) -> Result<(), AdminError> {
+    async fn check_once(&self, failed_checks: &mut u32) -> Result<(), AdminError> {
         let is_due = match self.find().await? {
             // The worker that started last defines what is offered here. Otherwise builds that share an address would
             // keep reregistering in turn.
@@ -112,14 +112,14 @@ impl Registration {
             Finding::Due => true,
             Finding::Younger(by) => {
                 match self.restate.reaches(&by).await? {
-                    true => *in_vain = 0,
-                    false => *in_vain += 1,
+                    true => *failed_checks = 0,
+                    false => *failed_checks += 1,
                 }
-                *in_vain >= LOOKS_IN_VAIN
+                *failed_checks >= MAX_FAILED_CHECKS
             }
         };
         if is_due {
-            *in_vain = 0;
+            *failed_checks = 0;
             self.register().await?;
         }
         Ok(())

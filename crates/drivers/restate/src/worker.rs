@@ -23,7 +23,7 @@ use crate::registration::Registration;
 const OFFER: u32 = 3;
 
 /// How often a worker checks whether something was posted to the runs that it drives.
-const HEAR_EVERY: Duration = Duration::from_secs(1);
+const INBOX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A worker that listens for Restate.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Worker {
         let stopping = CancellationToken::new();
         let refused_for = Duration::from_millis(self.config.refuse_ms);
         let sessions = SessionRuns::new(self.runs.clone(), stopping.clone(), refused_for);
-        let watching = sessions.under_way().watch(self.restate.clone());
+        let watching = sessions.steps_in_progress().watch(self.restate.clone());
         let mut endpoint = Endpoint::builder();
         if let Some(key) = &self.config.identity_key {
             // The key was checked in `bind`, so it is valid.
@@ -123,9 +123,9 @@ impl Worker {
             .serve_with_cancel(self.listener, until);
         tokio::select! {
             () = serving => {}
-            never = registration.keep() => match never {},
+            never = registration.maintain() => match never {},
             never = watching => match never {},
-            () = self.runs.keep_hearing(HEAR_EVERY) => {}
+            () = self.runs.keep_checking_inboxes(INBOX_CHECK_INTERVAL) => {}
             () = self.runs.keep_live_exchange() => {}
         }
     }

@@ -17,7 +17,7 @@ use crate::event::Events;
 use crate::request::{Delivery, RequestError};
 use crate::run_handle::{CancelOnDrop, RunEnded, RunLink};
 use crate::text_stream::TextStream;
-use crate::tool_search::go_on_with;
+use crate::tool_search::carry_over_tools;
 
 /// A run in progress of an agent alone. Dropping it cancels the run.
 #[must_use = "when dropped, the run is cancelled"]
@@ -128,7 +128,7 @@ impl Agent {
         engine
             .fit(&mut spec, latest.unwrap_or_default(), asked)
             .await?;
-        go_on_with(&mut spec.root, &[], &history);
+        carry_over_tools(&mut spec.root, &[], &history);
         spec.trace = engine.trace_of(run_id, self.trace.clone());
         let scope = RunScope {
             run_id,
@@ -144,7 +144,7 @@ impl Agent {
         engine.announce(run_id, &history);
         let run = ReadyRun::new(engine, Arc::new(spec), history.clone());
         let begun = Driver::begin(Arc::clone(engine), scope, None, run);
-        let (driver, first, link) = begun.kept().await?;
+        let (driver, first, link) = begun.persist_first_step().await?;
         engine.tasks.spawn(driver.drive(first));
         let guard = CancelOnDrop(link);
         Ok(AgentRun { guard, history })

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::{Approvals, WaitingApproval, expiry_of, read_open};
 use crate::catalog::ToolCallError;
 use crate::run_handle::RunHandle;
-use crate::runs::{Answer, ResumeError, Taker};
+use crate::runs::{Answer, ResumeError, ResumedBy};
 
 /// How long, and how often, the log is checked for a decision that was left to the process that holds the run. That
 /// process picks it up immediately or at its next look into the inbox.
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub enum Decided {
     /// The run continues in this process.
-    GoesOn(RunHandle),
+    Continues(RunHandle),
     /// The decision is stored, and no other decision about the question was known by then. Another process holds the
     /// run, or held it when it died. If that process is alive, it continues the run.
     LeftToHolder,
@@ -49,7 +49,7 @@ pub enum DecideError {
     /// The decision was left to the process that held the run, but that process no longer holds it, and the run cannot
     /// be resumed here; or the run ended without reading the decision.
     #[error("the decision is stored, but the run does not continue")]
-    KeptOnly(#[source] ResumeError),
+    StoredOnly(#[source] ResumeError),
 }
 
 impl Approvals {
@@ -112,7 +112,8 @@ impl Approvals {
                 let call = call.clone();
                 ResumeError::Arguments { call, why }
             })?;
-        self.runs().check_folder(run_id, &records, Taker::Engine)?;
+        self.runs()
+            .check_folder(run_id, &records, ResumedBy::Engine)?;
         self.runs().check_policy(run_id, &records)?;
         let allows = matches!(decided.decision, ApprovalDecision::Approve { .. });
         let is_allowed = |asked: &ApprovalRequested| allows && asked.tool_call_id == *call;
@@ -217,7 +218,7 @@ impl Approvals {
             // again.
             Ok(handle) if handle.run_id() == run => match answered_before(&handle, &decided) {
                 Some(call) => Err(DecideError::Resume(ResumeError::NotAsked(call))),
-                None => Ok(Decided::GoesOn(handle)),
+                None => Ok(Decided::Continues(handle)),
             },
             // A different run continues in its place, which asked nothing.
             Ok(_) => Err(DecideError::Resume(ResumeError::Ended(run))),
@@ -263,7 +264,7 @@ impl Approvals {
         for (_, decided) in decided {
             let signed = self.sign(run, decided.clone());
             let input = InboxInput::ApprovalDecided(signed);
-            if self.runs().tell_unstored(run, &input) {
+            if self.runs().deliver_unstored(run, &input) {
                 is_first.push(true);
                 continue;
             }
@@ -280,17 +281,17 @@ impl Approvals {
             Ok(handle) if handle.run_id() == run => {
                 return match answered_before(&handle, decided) {
                     Some(call) => Err(DecideError::Resume(ResumeError::NotAsked(call))),
-                    None => Ok(Decided::GoesOn(handle)),
+                    None => Ok(Decided::Continues(handle)),
                 };
             }
-            Ok(_) => return Err(DecideError::KeptOnly(ResumeError::Ended(run))),
+            Ok(_) => return Err(DecideError::StoredOnly(ResumeError::Ended(run))),
             Err(
                 ResumeError::AtWork(_)
                 | ResumeError::Ended(_)
                 | ResumeError::NothingToDo
                 | ResumeError::Store(StoreError::SessionBusy { .. } | StoreError::Stale(_)),
             ) => {}
-            Err(error) => return Err(DecideError::KeptOnly(error)),
+            Err(error) => return Err(DecideError::StoredOnly(error)),
         }
         // The holder may already have had an answer that was not recorded yet, or may have ended the run.
         let until = Instant::now() + TAKEN_WITHIN;
@@ -298,7 +299,7 @@ impl Approvals {
             let counts = match self.answer_on_record(waiting, decided, until).await {
                 Ok(Some(counts)) => counts,
                 Ok(None) => is_first,
-                Err(error) => return Err(DecideError::KeptOnly(error)),
+                Err(error) => return Err(DecideError::StoredOnly(error)),
             };
             if !counts {
                 return Err(DecideError::Resume(not_asked(decided)));

@@ -58,7 +58,7 @@ impl Approver for DecideLater {
         ApproverReply::Later
     }
 
-    fn is_asked_anew(&self) -> bool {
+    fn asks_again_after_restart(&self) -> bool {
         false
     }
 }

@@ -11,7 +11,7 @@ use crate::driver::Driver;
 
 /// The subject of a question about an answer.
 #[derive(Deserialize)]
-struct Said {
+struct CheckedAnswer {
     text: String,
     finish_reason: FinishReason,
 }
@@ -44,7 +44,7 @@ impl Driver {
         }
         let spec = self.tree.agent_spec(question.agent);
         let schema = spec.answer_schema()?;
-        let said: Said = question.subject.decode().ok()?;
+        let said: CheckedAnswer = question.subject.decode().ok()?;
         let fault = answer::read(schema, &said.text).err()?;
         let shorter = match said.finish_reason {
             FinishReason::Length => " It was cut off at the limit on its length: be shorter.",

@@ -27,7 +27,7 @@ pub(crate) struct ReadyRun {
     /// The first effects to perform, and the records of that step.
     pub(crate) first: Step,
     /// Results that clients supplied, for hooks to inspect before the run receives them.
-    pub(crate) brought: Vec<Input>,
+    pub(crate) client_results: Vec<Input>,
     /// Its records so far.
     pub(crate) records: Vec<Arc<Record>>,
     /// How long it took to store the records of its first step, if they were stored when it was leased.
@@ -47,7 +47,7 @@ impl ReadyRun {
         Self {
             tree,
             first,
-            brought: Vec::new(),
+            client_results: Vec::new(),
             records: Vec::new(),
             kept: None,
             active: Duration::ZERO,
@@ -85,7 +85,7 @@ impl Driver {
         let ReadyRun {
             tree,
             mut first,
-            brought,
+            client_results,
             mut records,
             kept,
             active,
@@ -124,7 +124,7 @@ impl Driver {
             engine,
             inbox,
             end,
-            ready: brought.into(),
+            ready: client_results.into(),
             unwritten: std::mem::take(&mut first.records),
             posted: Vec::new(),
             running: Vec::with_capacity(1),
@@ -148,7 +148,9 @@ impl Driver {
 
 impl Beginning {
     /// Stores what the first step recorded. If that fails, the lease of a run that never began is released.
-    pub(crate) async fn kept(self) -> Result<(Box<Driver>, Step, RunLink), StoreError> {
+    pub(crate) async fn persist_first_step(
+        self,
+    ) -> Result<(Box<Driver>, Step, RunLink), StoreError> {
         let Self {
             mut driver,
             mut first,
@@ -168,7 +170,7 @@ impl Beginning {
         };
         if let Err(error) = written {
             if let Some(slot) = &driver.journal.slot {
-                slot.give_back_unless_recorded().await;
+                slot.abandon_unless_recorded().await;
             }
             return Err(error);
         }

@@ -38,7 +38,7 @@ pub(super) fn hopeful<'a>(
 pub(super) async fn dry_run(
     catalog: &ToolCatalog,
     calls: &[CallToVet],
-    brought: &[ToolCallId],
+    client_calls: &[ToolCallId],
     mut vetted: Vec<Vetting>,
 ) -> Vec<Vetting> {
     let places: Vec<usize> = hopeful(&vetted, calls).collect();
@@ -46,7 +46,7 @@ pub(super) async fn dry_run(
         let (Some(vetting), Some(call)) = (vetted.get_mut(place), calls.get(place)) else {
             continue;
         };
-        if brought.contains(&call.tool_call_id) {
+        if client_calls.contains(&call.tool_call_id) {
             continue;
         }
         let Ok(tool) = catalog.check(&call.name, &call.arguments) else {

@@ -82,10 +82,10 @@ impl Driver {
 
     /// Lets hooks inspect a client's result before it is accepted: `None` until they have. Any other input is returned
     /// unchanged.
-    pub(super) fn look_at_result(&mut self, input: Input) -> Option<Input> {
+    pub(super) fn inspect_result(&mut self, input: Input) -> Option<Input> {
         match input {
             Input::ToolFinished(finished) if self.engine.has_tool_hooks() => {
-                match self.brought(finished.effect_id) {
+                match self.hooked_client_call(finished.effect_id) {
                     Some((hooks, call)) => {
                         self.work.push(Box::pin(async move {
                             let outcome = after(&hooks, &call, finished.outcome).await;
@@ -105,7 +105,7 @@ impl Driver {
     }
 
     /// Describes the call whose result a client supplied, if hooks inspect that.
-    fn brought(&self, effect: EffectId) -> Option<(Vec<Arc<dyn ToolHook>>, HookedCall)> {
+    fn hooked_client_call(&self, effect: EffectId) -> Option<(Vec<Arc<dyn ToolHook>>, HookedCall)> {
         let pending = self.tree.pending();
         let is_it = |it: &&Pending| it.effect_id == effect && it.kind == PendingKind::ClientTool;
         let id = &pending.iter().find(is_it)?.tool_call_id;
@@ -132,7 +132,7 @@ impl Driver {
     fn hooked_tool(&self, agent: AgentId, name: &str) -> Option<&ToolSpec> {
         let mut offered = self.tree.tools(agent).iter();
         let offered = offered.find(|tool| tool.name.as_str() == name)?;
-        match self.is_brought(agent, name) {
+        match self.is_client_tool(agent, name) {
             true => Some(offered),
             false => Some(self.catalog.tool(&offered.name)?.spec()),
         }

@@ -179,18 +179,18 @@ impl Journal {
     /// Lets other processes resume the run: it waits, and is not driven meanwhile.
     pub(super) async fn release(&self) {
         if let Some(slot) = &self.slot {
-            self.note_left(slot.release().await);
+            self.log_release(slot.release().await);
         }
     }
 
     /// Lets other processes resume the run, whose log says nothing about what was in progress.
     pub(super) async fn expire(&self) {
         if let Some(slot) = &self.slot {
-            self.note_left(slot.expire().await);
+            self.log_release(slot.expire().await);
         }
     }
 
-    fn note_left(&self, left: Result<(), StoreError>) {
+    fn log_release(&self, left: Result<(), StoreError>) {
         if let Err(error) = left {
             tracing::warn!(run = %self.run_id, %error, "could not release the run's lease; it will expire");
         }

@@ -31,7 +31,7 @@ impl Loading {
     }
 
     /// Forgets a call that was answered.
-    pub(super) fn is_over(&mut self, call: EffectId) {
+    pub(super) fn forget(&mut self, call: EffectId) {
         self.since.retain(|(id, _)| *id != call);
     }
 }
@@ -47,7 +47,7 @@ pub(super) enum Wait {
     /// It begins to wait: the failure is recorded, and the next attempt follows once the model may be loaded.
     Begins,
     /// It continues to wait, and nothing is recorded.
-    GoesOn,
+    Continues,
     /// It has waited for as long as it may, or never waits.
     IsOver,
 }
@@ -71,7 +71,7 @@ impl Driver {
         match self.loading.since(call) {
             None if within.is_zero() => Wait::IsOver,
             None => Wait::Begins,
-            Some(since) if since.elapsed() + PAUSE <= within => Wait::GoesOn,
+            Some(since) if since.elapsed() + PAUSE <= within => Wait::Continues,
             Some(_) => Wait::IsOver,
         }
     }
@@ -103,7 +103,7 @@ impl Driver {
         self.loading.paused = self.loading.paused.saturating_sub(1);
         match self.no_longer_running(call.effect_id) {
             Some(_) => self.call_model(call, fallback, Duration::ZERO),
-            None => self.loading.is_over(call.effect_id),
+            None => self.loading.forget(call.effect_id),
         }
     }
 

@@ -74,7 +74,9 @@ impl Driver {
         let asked = Arc::new(AttemptUnderWay::new(ctx.clone(), served_by.clone()));
         self.attempts.push(Arc::clone(&asked));
         let hooks = self.attempt_hooks(&call, client.as_ref());
-        let may_stream = hooks.as_deref().is_none_or(AttemptHooks::let_text_stream);
+        let may_stream = hooks
+            .as_deref()
+            .is_none_or(AttemptHooks::allows_text_streaming);
         let reads_along = call.audience == Audience::Person
             && self.scope.delivery == Delivery::Streamed
             && may_stream;
@@ -110,7 +112,7 @@ impl Driver {
             };
             if let Some((feed, buffer)) = &live {
                 match &result {
-                    Ok(reply) if stands(call.purpose, reply) => {
+                    Ok(reply) if is_part_of_answer(call.purpose, reply) => {
                         show_what_counts(&call, reply, feed, buffer);
                     }
                     _ => {
@@ -225,11 +227,11 @@ impl Driver {
             Ok(_) => Wait::IsOver,
             Err(error) => self.wait_for_loading(effect_id, &served_by, &error.kind),
         };
-        if matches!(wait, Wait::GoesOn) {
+        if matches!(wait, Wait::Continues) {
             self.pause_for_loading(call, fallback);
             return None;
         }
-        self.loading.is_over(effect_id);
+        self.loading.forget(effect_id);
         let (engine, health) = (&self.engine, &self.engine.health);
         let clock = engine.clock.as_ref();
         let error = match result {
@@ -400,7 +402,7 @@ async fn streamed(
 }
 
 /// Returns whether what was shown of a reply is part of the answer.
-pub(crate) fn stands(purpose: Purpose, reply: &Reply) -> bool {
+pub(crate) fn is_part_of_answer(purpose: Purpose, reply: &Reply) -> bool {
     reply.turned_down().is_none() && (purpose != Purpose::LastAnswer || is_last_answer(reply))
 }
 

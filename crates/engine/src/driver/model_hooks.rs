@@ -183,8 +183,8 @@ pub(super) struct AttemptHooks {
 
 impl AttemptHooks {
     /// Returns whether text may be shown before hooks have inspected it.
-    pub(super) fn let_text_stream(&self) -> bool {
-        self.hooks.iter().all(|hook| hook.lets_text_stream())
+    pub(super) fn allows_text_streaming(&self) -> bool {
+        self.hooks.iter().all(|hook| hook.allows_text_streaming())
     }
 
     /// Makes an attempt, with hooks inspecting the request meanwhile and the reply afterwards.
@@ -197,7 +197,7 @@ impl AttemptHooks {
         let Some(request) = &self.alongside else {
             let (result, first_delta) = attempt.await;
             return match result {
-                Ok(reply) => (Ok(self.looked_at(reply).await), first_delta),
+                Ok(reply) => (Ok(self.inspect_reply(reply).await), first_delta),
                 failed => (failed, first_delta),
             };
         };
@@ -219,7 +219,7 @@ impl AttemptHooks {
             },
         };
         match result {
-            Ok(reply) => (Ok(self.looked_at(reply).await), first_delta),
+            Ok(reply) => (Ok(self.inspect_reply(reply).await), first_delta),
             failed => (failed, first_delta),
         }
     }
@@ -244,7 +244,7 @@ impl AttemptHooks {
     }
 
     /// Returns what is accepted of a reply.
-    async fn looked_at(&self, mut reply: Reply) -> Reply {
+    async fn inspect_reply(&self, mut reply: Reply) -> Reply {
         let counts = matches!(
             self.purpose,
             Purpose::Turn | Purpose::LastAnswer | Purpose::SelfCheck

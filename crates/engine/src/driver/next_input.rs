@@ -37,7 +37,7 @@ impl Driver {
             self.read_inbox().await;
         }
         if let Some(input) = self.ready.pop_front() {
-            return Ok(self.look_at_result(input));
+            return Ok(self.inspect_result(input));
         }
         self.hold_clock();
         let limit = wake_at.and_then(|wake_at| self.active.instant_of(wake_at));
@@ -57,7 +57,7 @@ impl Driver {
                 self.engine
                     .approval_key
                     .sign_input(self.scope.run_id, &mut input);
-                return Ok(self.look_at_result(*input));
+                return Ok(self.inspect_result(*input));
             }
             Happened::ShutDown => {
                 let id = InputId::new(format!("shutdown-{}", self.scope.run_id));
@@ -77,7 +77,7 @@ impl Driver {
         }
         if limit.is_some_and(|limit| Instant::now() >= limit) {
             let input = self.limit_is_due();
-            return Ok(self.look_at_result(input));
+            return Ok(self.inspect_result(input));
         }
         Ok(None)
     }

@@ -51,12 +51,12 @@ pub(super) struct Fallback {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Term {
     /// Permanently.
-    Lasting,
+    Permanent,
     /// Until it fails. Then the call's own role is asked again: its model was being loaded, it requested a wait, or its
     /// reply could not be read.
-    Meanwhile,
+    UntilFailure,
     /// No longer: it failed, and the call was given back. No other role takes it over any more.
-    Over,
+    GivenBack,
 }
 
 impl Fallback {
@@ -74,12 +74,12 @@ impl Fallback {
         context: u64,
     ) -> Box<Self> {
         // If no fallback is active, the role served because the call's own role is degraded.
-        let before = before.filter(|before| before.term != Term::Over);
+        let before = before.filter(|before| before.term != Term::GivenBack);
         Box::new(Self {
             role: downgraded.to.clone(),
             since: before.map_or_else(|| number.next(), |before| before.since),
             why: downgraded.reason.clone(),
-            term: before.map_or(Term::Lasting, |before| before.term),
+            term: before.map_or(Term::Permanent, |before| before.term),
             back_at: before.and_then(|before| before.back_at),
             said_context: Some(context),
         })
@@ -92,7 +92,7 @@ impl Fallback {
 
     /// Limits the fallback until it fails; the call's own role is not asked again before this much time has passed.
     pub(super) fn for_a_while(mut self: Box<Self>, wait: Option<Duration>) -> Box<Self> {
-        self.term = Term::Meanwhile;
+        self.term = Term::UntilFailure;
         self.back_at = wait.and_then(|wait| Instant::now().checked_add(wait));
         self
     }
@@ -105,10 +105,10 @@ impl Fallback {
 
     /// Gives the call back after the fallback's own attempts failed, if it had the call only until then.
     pub(super) fn given_back(mut self: Box<Self>, number: Attempt) -> Option<Box<Self>> {
-        if self.term != Term::Meanwhile {
+        if self.term != Term::UntilFailure {
             return None;
         }
-        self.term = Term::Over;
+        self.term = Term::GivenBack;
         self.since = number.next();
         Some(self)
     }
@@ -120,7 +120,7 @@ impl Driver {
         let engine = &self.engine;
         let (role, client) = engine.model(&call.role, self.scope.decision.as_deref())?;
         let mut probe = None;
-        let fallback = fallback.filter(|fallback| fallback.term != Term::Over);
+        let fallback = fallback.filter(|fallback| fallback.term != Term::GivenBack);
         let other = match (fallback, &self.scope.decision) {
             (Some(fallback), _) => Some((fallback.role.clone(), fallback.why.clone())),
             (None, Some(decision)) => {
@@ -191,7 +191,7 @@ impl Driver {
             ),
             role,
             since: number.next(),
-            term: Term::Lasting,
+            term: Term::Permanent,
             back_at: None,
             said_context: None,
         }))

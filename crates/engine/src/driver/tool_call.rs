@@ -11,7 +11,8 @@ use neuraxis_core::{
     ToolCallId, ToolFailure, ToolFinished, ToolKind, ToolOutcome, ToolOutput, ToolSpec,
 };
 use neuraxis_ports::{
-    Approver, HookedCall, Person, Progress, ProgressSink, StoreError, Tool, ToolContext, ToolHook,
+    Approver, HookedCall, Progress, ProgressSink, QuestionSender, StoreError, Tool, ToolContext,
+    ToolHook,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -31,7 +32,7 @@ const DELIVERED: &str = r#"{"delivered":true}"#;
 impl Driver {
     /// Returns whether a tool was supplied by the client with its request: the client runs it, and the catalog does not
     /// contain it.
-    pub(super) fn is_brought(&self, agent: AgentId, tool: &str) -> bool {
+    pub(super) fn is_client_tool(&self, agent: AgentId, tool: &str) -> bool {
         let of_client = |spec: &ToolSpec| spec.kind == ToolKind::Client;
         let mut offered = self.tree.tools(agent).iter();
         let offered = offered.find(|spec| spec.name.as_str() == tool && of_client(spec));
@@ -72,7 +73,7 @@ impl Driver {
         let reports = self.reports(&run);
         let mut ctx = self.tool_context(&run, Arc::clone(&reports));
         let asking = self.asking(&reports, &ctx.cancellation);
-        ctx.person = Person::behind(Arc::clone(&asking) as Arc<dyn Approver>);
+        ctx.questions = QuestionSender::to(Arc::clone(&asking) as Arc<dyn Approver>);
         let (effect_id, cancellation) = (run.effect_id, ctx.cancellation.clone());
         let given_up = cancellation.clone();
         let permits = Arc::clone(&self.engine.tool_permits);

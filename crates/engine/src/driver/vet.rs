@@ -89,9 +89,9 @@ impl Driver {
         let vetted = calls.concluded(vetted);
         if hopeful(&vetted, &calls.vet.calls).next().is_some() {
             let catalog = Arc::clone(&self.catalog);
-            let brought = self.brought_calls(&calls.vet);
+            let client_calls = self.client_calls(&calls.vet);
             self.work.push(Box::pin(async move {
-                let vetted = dry_run(&catalog, &calls.vet.calls, &brought, vetted).await;
+                let vetted = dry_run(&catalog, &calls.vet.calls, &client_calls, vetted).await;
                 Work::Answer(Box::new(calls.vetted(vetted, Vec::new())))
             }));
             return;
@@ -100,10 +100,10 @@ impl Driver {
     }
 
     /// Returns the calls of tools that the client supplied.
-    fn brought_calls(&self, vet: &Vet) -> Vec<ToolCallId> {
-        let of_client = |call: &&CallToVet| self.is_brought(vet.agent, &call.name);
-        let brought = vet.calls.iter().filter(of_client);
-        brought.map(|call| call.tool_call_id.clone()).collect()
+    fn client_calls(&self, vet: &Vet) -> Vec<ToolCallId> {
+        let of_client = |call: &&CallToVet| self.is_client_tool(vet.agent, &call.name);
+        let client_calls = vet.calls.iter().filter(of_client);
+        client_calls.map(|call| call.tool_call_id.clone()).collect()
     }
 
     /// Removes recorded approvals that were not given through an engine with this key. Returns the calls that they were
@@ -150,7 +150,7 @@ impl Driver {
         if let Some(found) = self.vet_delivery(call, turn.agent) {
             return found;
         }
-        if self.is_brought(turn.agent, &call.name) {
+        if self.is_client_tool(turn.agent, &call.name) {
             // The client runs it as it sees fit, and nothing happens here. Its result has not been inspected by anyone
             // here.
             return Vetting::run(ToolClass::ReadOnly).bringing_untrusted();
@@ -203,7 +203,7 @@ impl Driver {
                 .unwrap_or_default(),
             owner: self.scope.request.owner().map(str::to_owned),
         };
-        let brought = self.brought_calls(&calls.vet);
+        let client_calls = self.client_calls(&calls.vet);
         self.work.push(Box::pin(async move {
             let answered = AssertUnwindSafe(lookup.answer(&calls.vet.calls, vetted))
                 .catch_unwind()
@@ -215,7 +215,7 @@ impl Driver {
                 (calls.vet.calls.iter().map(deny).collect(), Vec::new())
             });
             let vetted = calls.concluded(vetted);
-            let vetted = dry_run(&lookup.catalog, &calls.vet.calls, &brought, vetted).await;
+            let vetted = dry_run(&lookup.catalog, &calls.vet.calls, &client_calls, vetted).await;
             Work::Answer(Box::new(calls.vetted(vetted, granted)))
         }));
     }

@@ -25,7 +25,7 @@ impl Engine {
     /// Passes the records of a step to the trace sinks, with the time it took to store them, if they were stored.
     pub(crate) fn show_sinks(&self, records: &[Arc<Record>], kept: Option<Duration>) {
         if let Some(took) = kept {
-            self.tell_sinks(|sink| sink.kept(records, took));
+            self.tell_sinks(|sink| sink.stored(records, took));
         }
         for record in records {
             self.tell_sinks(|sink| sink.record(record));
@@ -34,22 +34,18 @@ impl Engine {
 
     /// Returns the trace that a new run belongs to: the one that came with its request, or a new one if any sink
     /// exports traces.
-    pub(crate) fn trace_of(
-        &self,
-        run: RunId,
-        brought: Option<TraceContext>,
-    ) -> Option<TraceContext> {
+    pub(crate) fn trace_of(&self, run: RunId, given: Option<TraceContext>) -> Option<TraceContext> {
         let own = TraceContext::of_run(run);
-        let trace_id = brought.as_ref().map_or(own.trace_id, |it| it.trace_id);
+        let trace_id = given.as_ref().map_or(own.trace_id, |it| it.trace_id);
         let decided = self.sinks.iter().filter_map(|sink| {
-            let asked = |sink: &dyn TraceSink| sink.samples(trace_id, brought.as_ref());
+            let asked = |sink: &dyn TraceSink| sink.samples(trace_id, given.as_ref());
             unhindered(sink.as_ref(), asked).flatten()
         });
         match decided.reduce(|one, other| one || other) {
-            None => brought,
+            None => given,
             Some(sampled) => Some(TraceContext {
                 sampled,
-                ..brought.unwrap_or(own)
+                ..given.unwrap_or(own)
             }),
         }
     }

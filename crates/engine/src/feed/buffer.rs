@@ -171,12 +171,12 @@ impl CallBuffer {
     }
 
     /// Returns the valid text of a model: what was shown since the last retraction.
-    pub(super) fn said(&self) -> String {
-        self.standing(&LiveText::Text)
+    pub(super) fn valid_text(&self) -> String {
+        self.valid_text_of(&LiveText::Text)
     }
 
     /// Returns the valid text of one kind.
-    pub(super) fn standing(&self, wanted: &LiveText) -> String {
+    pub(super) fn valid_text_of(&self, wanted: &LiveText) -> String {
         let items = &self.lock().items;
         let voided = items.iter().rposition(Item::is_retraction);
         let standing = items.iter().skip(voided.map_or(0, |place| place + 1));

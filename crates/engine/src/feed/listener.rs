@@ -14,7 +14,7 @@ use neuraxis_core::{
 use smallvec::SmallVec;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::driver::stands;
+use crate::driver::is_part_of_answer;
 use crate::event::Event;
 use crate::feed::Feed;
 use crate::feed::buffer::{CallBuffer, Position};
@@ -212,7 +212,7 @@ fn whole_text(
     after: Seq,
 ) -> impl Iterator<Item = LiveEvent> + use<> {
     // Only calls that are streamed to a reader have a buffer.
-    let is_shown = call.first_delta.is_some() && stands(call.purpose, &call.reply);
+    let is_shown = call.first_delta.is_some() && is_part_of_answer(call.purpose, &call.reply);
     let content_index = record.content_index.filter(|_| is_shown);
     let thoughts = call.reply.parts.iter().filter_map(|part| match part {
         ReplyPart::Reasoning(thought) => Some(thought.text.as_str()),

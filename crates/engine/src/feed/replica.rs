@@ -12,7 +12,7 @@ use neuraxis_core::{AgentId, Attempt, EffectId, LiveBody, LlmCall, Record, Recor
 
 use super::buffer::{CallBuffer, LiveCall, LiveText};
 use super::closed_call;
-use crate::driver::stands;
+use crate::driver::is_part_of_answer;
 use crate::live::Piece;
 
 /// The maximum number of calls of a run that are assembled at a time.
@@ -215,7 +215,7 @@ impl ReplicatedCall {
 
     /// Completes the reasoning and the text from the record.
     fn settle(&mut self, reply: &LlmCall) {
-        if !stands(reply.purpose, &reply.reply) {
+        if !is_part_of_answer(reply.purpose, &reply.reply) {
             return self.void();
         }
         let shown = self.buffer.last_attempt();
@@ -223,8 +223,8 @@ impl ReplicatedCall {
             self.void();
         }
         let (thoughts, text) = (reply.reply.reasoning(), reply.reply.text());
-        let said = self.buffer.standing(&LiveText::Text);
-        let thought = self.buffer.standing(&LiveText::Reasoning);
+        let said = self.buffer.valid_text_of(&LiveText::Text);
+        let thought = self.buffer.valid_text_of(&LiveText::Reasoning);
         let more = thoughts.strip_prefix(thought.as_str());
         let Some((more, rest)) = more.zip(text.strip_prefix(said.as_str())) else {
             self.void();
@@ -240,7 +240,7 @@ impl ReplicatedCall {
         let Some(attempt) = self.buffer.last_attempt() else {
             return;
         };
-        let said = self.buffer.said();
+        let said = self.buffer.valid_text();
         match text.strip_prefix(said.as_str()) {
             Some(rest) => self.add(attempt, LiveText::Text, rest),
             None => {

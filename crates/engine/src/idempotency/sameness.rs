@@ -25,7 +25,7 @@ pub enum RequestPart {
     /// The agent that answers.
     Agent,
     /// What the client supplies in addition to its message.
-    Brought,
+    ClientInput,
 }
 
 impl RequestPart {
@@ -39,7 +39,7 @@ impl RequestPart {
             Self::Channel => "channel",
             Self::Answer => "answer schema",
             Self::Agent => "agent",
-            Self::Brought => "what the client brings",
+            Self::ClientInput => "what the client brings",
         }
     }
 }
@@ -70,7 +70,7 @@ impl fmt::Display for Differences {
 
 /// The request as it is stored with its key: enough to distinguish it from another request, but none of its text.
 #[derive(Debug, Serialize, Deserialize)]
-struct Asked {
+struct StoredRequest {
     message: ContentHash,
     /// `None` if nothing is attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,8 +85,8 @@ struct Asked {
     brought: Option<ContentHash>,
 }
 
-impl Asked {
-    fn by(request: &UserRequest) -> Self {
+impl StoredRequest {
+    fn of(request: &UserRequest) -> Self {
         Self {
             message: ContentHash::of(request.message.as_bytes()),
             attachments: hash_of(&request.attachments),
@@ -94,7 +94,7 @@ impl Asked {
             channel: request.channel.clone(),
             answer: request.answer.as_ref().map(|answer| answer.schema().hash()),
             agent: request.agent.clone(),
-            brought: request.brought.as_ref().and_then(|it| it.hash()),
+            brought: request.client_input.as_ref().and_then(|it| it.hash()),
         }
     }
 }
@@ -109,8 +109,8 @@ fn hash_of(attachments: &[Part]) -> Option<ContentHash> {
 pub(super) fn keyed(request: &UserRequest, key: &IdempotencyKey) -> KeyedRequest {
     let key = ContentHash::of(key.as_str().as_bytes());
     // Hashes and names can always be written as JSON.
-    let asked =
-        JsonText::encode(&Asked::by(request)).unwrap_or_else(|_| JsonText::from_text("null"));
+    let asked = JsonText::encode(&StoredRequest::of(request))
+        .unwrap_or_else(|_| JsonText::from_text("null"));
     KeyedRequest::new(key, asked)
 }
 
@@ -124,8 +124,8 @@ pub(super) fn check(request: &UserRequest, run: &RunSummary) -> Result<(), Reque
         let run = run.run_id;
         StoreError::Damaged(format!("the request of run {run} cannot be read"))
     };
-    let first: Asked = first.map_err(unreadable)?;
-    let now = Asked::by(request);
+    let first: StoredRequest = first.map_err(unreadable)?;
+    let now = StoredRequest::of(request);
     let parts = [
         (RequestPart::Message, first.message == now.message),
         (
@@ -136,7 +136,7 @@ pub(super) fn check(request: &UserRequest, run: &RunSummary) -> Result<(), Reque
         (RequestPart::Channel, first.channel == now.channel),
         (RequestPart::Answer, first.answer == now.answer),
         (RequestPart::Agent, first.agent == now.agent),
-        (RequestPart::Brought, first.brought == now.brought),
+        (RequestPart::ClientInput, first.brought == now.brought),
     ];
     let differ: Vec<_> = parts
         .into_iter()

@@ -54,7 +54,7 @@ impl LiveExchange {
 
 impl LiveFollower {
     /// Requests everything that calls in progress have shown, since something is missing.
-    fn ask_anew(&mut self) {
+    fn request_resync(&mut self) {
         if self.asked.elapsed() < ASK_EVERY {
             return;
         }
@@ -90,7 +90,7 @@ pub(crate) struct RemoteLive {
 
 /// The result of processing pieces.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct Processed {
     /// The buffers that show more now.
     pub(crate) shown: Vec<Arc<CallBuffer>>,
     /// Whether records must be read first.
@@ -125,41 +125,41 @@ impl RemoteLive {
 
     /// Processes pieces, given the last record that was read. The buffer of a call is created when its first piece
     /// arrives.
-    pub(crate) fn hear(
+    pub(crate) fn process(
         &mut self,
         pieces: Vec<Arc<Piece>>,
         last: Seq,
         open: impl Fn(LiveCall) -> Arc<CallBuffer>,
-    ) -> Heard {
-        let mut heard = Heard::default();
+    ) -> Processed {
+        let mut processed = Processed::default();
         let mut misses_something = false;
         for piece in pieces {
             match self.replica.take(&piece, last, &open) {
-                Taken::Shown(buffer) => heard.shown.push(buffer),
+                Taken::Shown(buffer) => processed.shown.push(buffer),
                 Taken::Known => {}
                 Taken::Gap => misses_something = true,
                 Taken::Early if self.early.len() < MAX_EARLY => {
-                    heard.needs_records = true;
+                    processed.needs_records = true;
                     self.early.push(piece);
                 }
                 // If a piece does not fit, the missing part is noticed later.
-                Taken::Early => heard.needs_records = true,
+                Taken::Early => processed.needs_records = true,
             }
         }
         if let Some(follower) = self.follower.as_mut().filter(|_| misses_something) {
-            follower.ask_anew();
+            follower.request_resync();
         }
-        heard
+        processed
     }
 
-    /// Like [`hear`](Self::hear), for pieces that arrived too early, once more records have been read.
-    pub(crate) fn hear_early(
+    /// Like [`process`](Self::process), for pieces that arrived too early, once more records have been read.
+    pub(crate) fn process_early(
         &mut self,
         last: Seq,
         open: impl Fn(LiveCall) -> Arc<CallBuffer>,
-    ) -> Heard {
+    ) -> Processed {
         let early = std::mem::take(&mut self.early);
-        self.hear(early, last, open)
+        self.process(early, last, open)
     }
 
     /// Makes what calls show agree with a record, before the record is delivered. Returns the buffers that changed.

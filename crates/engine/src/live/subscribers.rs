@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::LAPSES_AFTER;
 use super::message::{Batch, Piece};
 use crate::feed::{CallBuffer, Feed, Position};
-use crate::runs::{ActiveRuns, Reached};
+use crate::runs::{ActiveRuns, Reachability};
 
 /// The maximum number of subscribers, over all processes and runs. Any others follow record by record.
 const MAX_SUBSCRIBERS: usize = 4_096;
@@ -130,7 +130,7 @@ impl Subscribers {
 impl Subscriber {
     /// Adds what the run has shown and this subscriber was not sent yet.
     fn add(&mut self, active: &ActiveRuns, batch: &mut Batch, most: usize) {
-        let Reached::Here(handle) = active.reach(self.run) else {
+        let Reachability::Here(handle) = active.reach(self.run) else {
             // The run may begin here, or be resumed, and then nothing of it has been sent.
             self.calls.clear();
             return;

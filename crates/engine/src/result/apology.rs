@@ -26,10 +26,10 @@ pub(super) fn for_failure(why: &str, records: &[Arc<Record>]) -> Option<String> 
     (error.to_string() == why).then(|| match error.kind {
         LlmErrorKind::ContextOverflow { .. } => match room(records) {
             Some(room) => format!("{} {room}", sentence(error)),
-            None => told(error, &about_conversation(records)),
+            None => explain(error, &about_conversation(records)),
         },
         LlmErrorKind::BadRequest => match about_media(records) {
-            Some(advice) => told(error, &advice),
+            Some(advice) => explain(error, &advice),
             None => sentence(error),
         },
         _ => sentence(error),
@@ -202,10 +202,10 @@ pub(super) fn ended_in_cut_calls(records: &[Arc<Record>]) -> bool {
 }
 
 fn sentence(error: &LlmError) -> String {
-    told(error, &advice(error))
+    explain(error, &advice(error))
 }
 
-fn told(error: &LlmError, advice: &str) -> String {
+fn explain(error: &LlmError, advice: &str) -> String {
     format!("I could not finish this: {}; {advice}.", error.kind)
 }
 
@@ -338,8 +338,8 @@ mod tests {
     #[test]
     fn every_class_of_error_says_what_happened_and_what_to_do_without_the_provider_s_words() {
         for (kind, expected) in said() {
-            let told = sentence(&LlmError::new(kind, "org-7 said: visit evil.example"));
-            assert_eq!(told, format!("I could not finish this: {expected}."));
+            let text = sentence(&LlmError::new(kind, "org-7 said: visit evil.example"));
+            assert_eq!(text, format!("I could not finish this: {expected}."));
         }
     }
 

@@ -15,7 +15,7 @@ use tokio::sync::futures::Notified;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Runs;
-use super::slot::Reached;
+use super::slot::Reachability;
 use crate::event::{Event, Events};
 use crate::feed::{CallBuffer, LiveCall, Position, closed_call};
 use crate::live::{Piece, RemoteLive};
@@ -55,13 +55,13 @@ impl Runs {
             live: None,
             remote: None,
             shown: HashMap::new(),
-            look_at: Instant::now(),
+            next_read: Instant::now(),
             rests: false,
             is_over: false,
         };
         // Reports a run that does not exist immediately.
-        if let Reached::No = self.reach(run) {
-            attached.look().await?;
+        if let Reachability::Absent = self.reach(run) {
+            attached.read_new_records().await?;
         }
         let events = stream::unfold(attached, |mut attached| async move {
             let event = attached.next().await?;
@@ -86,7 +86,7 @@ struct Attached {
     /// For each call that no record has closed, the event that retracts what was shown of it.
     shown: HashMap<EffectId, LiveEvent>,
     /// When the store is asked next.
-    look_at: Instant,
+    next_read: Instant,
     /// Whether the run was waiting at the last look, with nothing in its inbox.
     rests: bool,
     is_over: bool,
@@ -127,24 +127,24 @@ impl Attached {
             }
             let parts = Arc::clone(&self.runs.parts);
             // From here on no notification is missed.
-            let moved = parts.active.moved();
-            if let Reached::Here(handle) = self.runs.reach(self.run) {
+            let changed = parts.active.changed();
+            if let Reachability::Here(handle) = self.runs.reach(self.run) {
                 self.live = Some(handle.events());
                 self.remote = None;
                 self.take_back();
                 continue;
             }
-            if self.look_at <= Instant::now() {
-                self.look_or_complain().await;
+            if self.next_read <= Instant::now() {
+                self.read_or_log().await;
             }
             if self.ready.is_empty() && !self.is_over {
-                self.wait(moved).await;
+                self.wait(changed).await;
             }
         }
     }
 
-    async fn look_or_complain(&mut self) {
-        match self.look().await {
+    async fn read_or_log(&mut self) {
+        match self.read_new_records().await {
             Ok(()) => {}
             Err(error) if error.is_retryable() => {
                 tracing::debug!(run = %self.run, %error, "could not read a followed run");
@@ -155,9 +155,9 @@ impl Attached {
             }
         }
         // If there was something new, there may be more.
-        self.look_at = Instant::now();
+        self.next_read = Instant::now();
         if self.ready.is_empty() {
-            self.look_at += match self.rests {
+            self.next_read += match self.rests {
                 true => LOOK_EVERY_AT_REST,
                 false => LOOK_EVERY,
             };
@@ -165,7 +165,7 @@ impl Attached {
     }
 
     /// Reads what was stored since the last returned record.
-    async fn look(&mut self) -> Result<(), StoreError> {
+    async fn read_new_records(&mut self) -> Result<(), StoreError> {
         let records = self.runs.parts.store.records(self.run, self.last).await?;
         let mut before = self.last;
         for record in records {
@@ -178,7 +178,7 @@ impl Attached {
             before = seq;
         }
         if let Some(remote) = &mut self.remote {
-            let early = remote.live.hear_early(before, opened);
+            let early = remote.live.process_early(before, opened);
             let shown = remote.read(&early.shown, before);
             self.ready.extend(shown.into_iter().map(Event::Live));
         }
@@ -239,7 +239,7 @@ impl Attached {
 
     /// Waits until the store should be asked again, or a live event arrives. For a run that waits for an answer, also
     /// until any run, which may be this one, begins or stops here.
-    async fn wait(&mut self, moved: Notified<'_>) {
+    async fn wait(&mut self, changed: Notified<'_>) {
         let parts = &self.runs.parts;
         let (run, last) = (self.run, self.last);
         let rests = self.rests;
@@ -249,13 +249,13 @@ impl Attached {
         });
         tokio::select! {
             () = parts.engine.shutdown.cancelled() => self.move_on(),
-            () = sleep_until(self.look_at) => {}
-            () = moved, if rests => self.look_at = self.look_at.min(Instant::now() + LOOK_EVERY),
+            () = sleep_until(self.next_read) => {}
+            () = changed, if rests => self.next_read = self.next_read.min(Instant::now() + LOOK_EVERY),
             pieces = remote.live.next() => {
-                let (shown, needs_records) = remote.hear(pieces, last);
+                let (shown, needs_records) = remote.process(pieces, last);
                 self.ready.extend(shown.into_iter().map(Event::Live));
                 if needs_records {
-                    self.look_at = Instant::now();
+                    self.next_read = Instant::now();
                 }
             }
         }
@@ -271,7 +271,7 @@ impl Attached {
 
     /// Continues at the engine that replaced this one, which has stopped.
     fn move_on(&mut self) {
-        let Some(parts) = self.runs.parts.successor.at_work() else {
+        let Some(parts) = self.runs.parts.successor.running() else {
             self.is_over = true;
             return;
         };
@@ -283,9 +283,9 @@ impl Attached {
 
 impl Remote {
     /// Processes pieces. Returns the events to show, and whether records must be read first.
-    fn hear(&mut self, pieces: Vec<Arc<Piece>>, last: Seq) -> (Vec<LiveEvent>, bool) {
-        let heard = self.live.hear(pieces, last, opened);
-        (self.read(&heard.shown, last), heard.needs_records)
+    fn process(&mut self, pieces: Vec<Arc<Piece>>, last: Seq) -> (Vec<LiveEvent>, bool) {
+        let processed = self.live.process(pieces, last, opened);
+        (self.read(&processed.shown, last), processed.needs_records)
     }
 
     /// Returns the events to show before a record.

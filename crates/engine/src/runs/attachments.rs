@@ -42,16 +42,16 @@ impl UserRequest {
 
     /// Checks the attachments as far as is possible without knowing the model.
     pub(crate) fn check_attachments(&self) -> Result<(), RequestError> {
-        let brought = self.brought.iter().flat_map(|it| &it.conversation);
-        let before = brought.filter_map(|message| match message.as_ref() {
-            Message::User { parts } => Some((parts, Texts::Said)),
+        let messages = self.client_input.iter().flat_map(|it| &it.conversation);
+        let before = messages.filter_map(|message| match message.as_ref() {
+            Message::User { parts } => Some((parts, Texts::InMessage)),
             _ => None,
         });
         for (parts, texts) in std::iter::once((&self.attachments, Texts::Attached)).chain(before) {
             media::check_parts(parts, texts).map_err(|(number, source)| {
                 let part = number.checked_sub(1).and_then(|at| parts.get(at));
                 let part = match part {
-                    Some(Part::Media(part)) if texts == Texts::Said => part.to_string(),
+                    Some(Part::Media(part)) if texts == Texts::InMessage => part.to_string(),
                     part => named(number, part),
                 };
                 RequestError::Attachment { part, source }
@@ -63,8 +63,8 @@ impl UserRequest {
     /// Returns the attached media, numbered from 1, followed by the media of a client's own conversation, which have no
     /// numbers.
     fn media(&self) -> impl Iterator<Item = (Option<usize>, &MediaPart)> {
-        let brought = self.brought.iter().flat_map(|it| &it.conversation);
-        let before = brought.flat_map(|message| match message.as_ref() {
+        let messages = self.client_input.iter().flat_map(|it| &it.conversation);
+        let before = messages.flat_map(|message| match message.as_ref() {
             Message::User { parts } => parts.as_slice(),
             _ => &[],
         });
@@ -78,8 +78,8 @@ impl UserRequest {
 
     /// Returns the media that no model has answered yet.
     fn unanswered_media(&self) -> impl Iterator<Item = &MediaPart> {
-        let brought = self.brought.iter();
-        let latest = brought.flat_map(|it| it.conversation.iter().rev());
+        let client_input = self.client_input.iter();
+        let latest = client_input.flat_map(|it| it.conversation.iter().rev());
         let given = latest.take_while(|message| !matches!(***message, Message::Assistant(_)));
         let parts = given.flat_map(|message| match message.as_ref() {
             Message::User { parts } => parts.as_slice(),
@@ -130,14 +130,14 @@ impl Engine {
         };
         let roles = if is_enough { of_all } else { of_unanswered };
         if roles.is_empty() {
-            return Err(self.not_taken(request, &[Role::REASONING]));
+            return Err(self.unsupported_error(request, &[Role::REASONING]));
         }
         Ok(Some(roles))
     }
 
     /// Returns the error for a request with an attachment that none of the models that may serve it accepts; the first
     /// role with such a model stands for all.
-    pub(crate) fn not_taken(&self, request: &UserRequest, roles: &[Role]) -> RequestError {
+    pub(crate) fn unsupported_error(&self, request: &UserRequest, roles: &[Role]) -> RequestError {
         let models = roles.iter().filter_map(|role| self.model(role, None));
         let mut refusals = models.filter_map(|(_, model)| refusal(request, model.info()));
         refusals.next().unwrap_or_else(|| RequestError::Attachment {
@@ -148,7 +148,11 @@ impl Engine {
 
     /// Returns the error for a request that names a role whose own model does not accept the attachments; `None` if it
     /// accepts all of them, or the role has no model.
-    pub(crate) fn not_taken_by(&self, request: &UserRequest, role: &Role) -> Option<RequestError> {
+    pub(crate) fn unsupported_error_of_role(
+        &self,
+        request: &UserRequest,
+        role: &Role,
+    ) -> Option<RequestError> {
         refusal(request, self.models.get(role)?.info())
     }
 
@@ -166,11 +170,11 @@ impl Engine {
         let parts: Vec<&MediaPart> = media::latest(messages).collect();
         let roles: Vec<&Role> = agent.turn_roles().collect();
         for part in parts {
-            let checked = media::check_parts(&[Part::Media(part.clone())], Texts::Said);
+            let checked = media::check_parts(&[Part::Media(part.clone())], Texts::InMessage);
             let mut fits = checked.map_err(|(_, source)| source);
             for role in &roles {
                 if fits.is_ok() {
-                    fits = self.takes(role, part).await;
+                    fits = self.accepts(role, part).await;
                 }
             }
             fits.map_err(|source| RequestError::Attachment {
@@ -182,13 +186,15 @@ impl Engine {
     }
 
     /// Checks that the model that serves a role accepts an image or a file.
-    async fn takes(&self, role: &Role, part: &MediaPart) -> Result<(), AttachmentError> {
+    async fn accepts(&self, role: &Role, part: &MediaPart) -> Result<(), AttachmentError> {
         let takes = self.media_of(role, &[part]).await;
         match self.model(role, None) {
-            Some((_, model)) if takes.refuses(&part.media_type) => Err(AttachmentError::NotTaken {
-                model: model.info().model,
-                takes,
-            }),
+            Some((_, model)) if takes.refuses(&part.media_type) => {
+                Err(AttachmentError::Unsupported {
+                    model: model.info().model,
+                    takes,
+                })
+            }
             _ => Ok(()),
         }
     }
@@ -218,7 +224,7 @@ fn refusal(request: &UserRequest, info: ModelInfo) -> Option<RequestError> {
     };
     Some(RequestError::Attachment {
         part,
-        source: AttachmentError::NotTaken {
+        source: AttachmentError::Unsupported {
             model: info.model,
             takes: info.media,
         },

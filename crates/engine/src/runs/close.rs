@@ -22,7 +22,7 @@ use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 
 /// Why a run ended whose caller had gone away, or was told that its request was refused.
-const UNHEARD: &str = "no caller learned that it had started";
+const ORPHANED: &str = "no caller learned that it had started";
 
 /// Recorded instead of the given reason when text is kept out of the log.
 const REASON_WITHHELD: &str = "the data policy keeps the reason out of the log";
@@ -37,7 +37,7 @@ pub(crate) enum Unresumable {
     /// Its log does not contain governance's decision, so nothing would govern it.
     Undecided,
     /// It was resumed this many times in a row without progress.
-    InVain(u32),
+    NoProgress(u32),
 }
 
 /// Leaves out content of the records, since the closing record contains this text.
@@ -52,7 +52,7 @@ impl fmt::Display for Unresumable {
             Self::Undecided => {
                 f.write_str("its log contains no policy decision, so nothing would govern it")
             }
-            Self::InVain(times) => write!(
+            Self::NoProgress(times) => write!(
                 f,
                 "it was resumed {times} times without progress: each time its process died, it crashed, or its records could not be stored"
             ),
@@ -124,8 +124,8 @@ impl Runs {
     }
 
     /// Ends a run whose caller never learned of it, unless it has ended or was deleted with its session.
-    pub(super) async fn end_unheard(&self, claim: Claim) -> Result<(), ResumeError> {
-        match self.close_claimed(claim, UNHEARD).await {
+    pub(super) async fn end_orphan(&self, claim: Claim) -> Result<(), ResumeError> {
+        match self.close_claimed(claim, ORPHANED).await {
             Err(ResumeError::Ended(_) | ResumeError::Store(StoreError::NoSuchRun(_))) => Ok(()),
             closed => closed,
         }
@@ -141,7 +141,7 @@ impl Runs {
         let (run_id, reason) = (claim.run(), why.to_string());
         let records = self.end_as_interrupted(claim, records, &reason).await?;
         if matches!(why, Unresumable::Log(RestoreError::OtherVersion { .. })) {
-            match self.go_on_from(&records).await {
+            match self.continue_closed(&records).await {
                 Ok(Some(handle)) => return Ok(handle),
                 Ok(None) => {}
                 Err(error) => {
@@ -188,7 +188,7 @@ impl Runs {
         let took = began.elapsed();
         let engine = &self.parts.engine;
         // The history before this run is not needed: no model is asked any more.
-        engine.tell_sinks(|sink| sink.taken_up(run_id, &Transcript::default(), &records));
+        engine.tell_sinks(|sink| sink.resume(run_id, &Transcript::default(), &records));
         engine.show_sinks(&closing, Some(took));
         engine.tell_sinks(|sink| sink.end(run_id));
         if let Some(dispatcher) = &self.parts.dispatcher {
@@ -201,7 +201,10 @@ impl Runs {
 
     /// Starts a run that continues where a closed one stopped. `None` if there is nothing more to answer, or if the log
     /// does not contain the text.
-    async fn go_on_from(&self, records: &[Arc<Record>]) -> Result<Option<RunHandle>, RequestError> {
+    async fn continue_closed(
+        &self,
+        records: &[Arc<Record>],
+    ) -> Result<Option<RunHandle>, RequestError> {
         let view = RunView::of(records);
         let (Some(spec), Some(session), Some(decision)) =
             (view.spec(), view.session(), view.decision())

@@ -33,24 +33,24 @@ const MANY: usize = 10_000;
 /// The runs that this process is dispatching, and those that it dispatched because no process drove them.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatches {
-    recent: Mutex<HashMap<RunId, Again>>,
-    under_way: Mutex<HashMap<RunId, Asked>>,
+    recent: Mutex<HashMap<RunId, LastDispatch>>,
+    under_way: Mutex<HashMap<RunId, Redispatch>>,
 }
 
 /// When a run was last dispatched because no process drove it, and how often.
 #[derive(Debug, Clone, Copy)]
-struct Again {
+struct LastDispatch {
     last: Instant,
     times: usize,
 }
 
 /// Whether another dispatch was requested for a run that is being dispatched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum Redispatch {
     /// Not since its task began or started over.
-    Before,
+    NotRequested,
     /// Yes; what was posted may have come too late for the attempt in progress.
-    Meanwhile,
+    Requested,
 }
 
 impl Runs {
@@ -89,9 +89,9 @@ impl Dispatch {
     /// Begins dispatching, unless a task is already at it; then that task dispatches the run once more.
     fn begin(dispatches: &Arc<Dispatches>, run: RunId) -> Option<Self> {
         match dispatches.under_way().entry(run) {
-            Entry::Vacant(place) => place.insert(Asked::Before),
+            Entry::Vacant(place) => place.insert(Redispatch::NotRequested),
             Entry::Occupied(mut asked) => {
-                asked.insert(Asked::Meanwhile);
+                asked.insert(Redispatch::Requested);
                 return None;
             }
         };
@@ -105,8 +105,8 @@ impl Dispatch {
     /// Returns whether another dispatch was requested since the last call. If not, the next request starts a new task.
     fn is_asked_for_again(&mut self) -> bool {
         let mut under_way = self.dispatches.under_way();
-        let asked = under_way.insert(self.run, Asked::Before);
-        let is_asked = asked == Some(Asked::Meanwhile);
+        let asked = under_way.insert(self.run, Redispatch::NotRequested);
+        let is_asked = asked == Some(Redispatch::Requested);
         if !is_asked {
             under_way.remove(&self.run);
             self.is_over = true;
@@ -163,7 +163,7 @@ impl Dispatches {
             return None;
         }
         let times = before.map_or(0, |before| before.times);
-        let again = Again {
+        let again = LastDispatch {
             last: Instant::now(),
             times: times.saturating_add(1),
         };
@@ -171,7 +171,7 @@ impl Dispatches {
         Some(times)
     }
 
-    fn under_way(&self) -> MutexGuard<'_, HashMap<RunId, Asked>> {
+    fn under_way(&self) -> MutexGuard<'_, HashMap<RunId, Redispatch>> {
         self.under_way
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -17,7 +17,7 @@ use super::Runs;
 use super::attach::LOOK_EVERY;
 use super::restored::{client_finished, recorded_trace};
 use super::resume::{Answer, ResumeError};
-use super::slot::{Claim, Unheard, note_unended};
+use super::slot::{Claim, OrphanPolicy, note_unended};
 use crate::driver::{Driver, INBOX_SIZE};
 use crate::feed::{CallBuffer, Feed, LiveCall};
 use crate::live::{Piece, RemoteLive};
@@ -36,7 +36,7 @@ impl Runs {
         dispatcher: &Arc<dyn RunDispatcher>,
         driver: Box<Driver>,
         handle: RunHandle,
-        unheard: Unheard,
+        orphan_policy: OrphanPolicy,
     ) -> RunHandle {
         let RunHandle {
             link,
@@ -49,9 +49,9 @@ impl Runs {
         let (runs, dispatcher) = (self.clone(), Arc::clone(dispatcher));
         let session = session_id.clone();
         self.parts.engine.tasks.spawn(async move {
-            driver.leave().await;
-            if told.is_closed() && unheard == Unheard::Ended {
-                return runs.end_left(run_id).await;
+            driver.release().await;
+            if told.is_closed() && orphan_policy == OrphanPolicy::End {
+                return runs.claim_and_end_orphan(run_id).await;
             }
             runs.dispatch_soon(&dispatcher, session, run_id);
             // If the caller is gone, there is nothing to notify.
@@ -69,16 +69,16 @@ impl Runs {
 
     /// Ends a run that is not waited for and that no other process knows of, unless this process is already continuing
     /// it.
-    async fn end_left(&self, run_id: RunId) {
+    async fn claim_and_end_orphan(&self, run_id: RunId) {
         if let Some(claim) = Claim::take(&self.parts, run_id)
-            && let Err(error) = self.end_unheard(claim).await
+            && let Err(error) = self.end_orphan(claim).await
         {
             note_unended(run_id, &error);
         }
     }
 
     /// Stores answers for a run that other processes drive, and has it continue.
-    pub(super) async fn tell_elsewhere(
+    pub(super) async fn post_answers(
         &self,
         run_id: RunId,
         session: SessionId,
@@ -161,7 +161,7 @@ impl Followed {
         let mut pause = LOOK_SOON;
         loop {
             let before = self.last;
-            match self.look().await {
+            match self.read_new_records().await {
                 Ok(Some(end)) => {
                     if self.post_what_was_sent().await {
                         continue;
@@ -204,7 +204,7 @@ impl Followed {
                     return Wait::Over;
                 }
                 pieces = self.live.next() => {
-                    if self.hear(pieces) {
+                    if self.process(pieces) {
                         return Wait::Over;
                     }
                 }
@@ -214,16 +214,16 @@ impl Followed {
     }
 
     /// Shows pieces that arrived. Returns whether records must be read first.
-    fn hear(&mut self, pieces: Vec<Arc<Piece>>) -> bool {
-        let heard = self.live.hear(pieces, self.last, opened_in(&self.feed));
-        if !heard.shown.is_empty() {
+    fn process(&mut self, pieces: Vec<Arc<Piece>>) -> bool {
+        let processed = self.live.process(pieces, self.last, opened_in(&self.feed));
+        if !processed.shown.is_empty() {
             self.feed.grown();
         }
-        heard.needs_records
+        processed.needs_records
     }
 
     /// Shows new records. Returns what the run left if it has ended, or waits for an answer from outside.
-    async fn look(&mut self) -> Result<Option<Arc<RunEnd>>, StoreError> {
+    async fn read_new_records(&mut self) -> Result<Option<Arc<RunEnd>>, StoreError> {
         let store = &self.runs.parts.store;
         // Read before the records, so that none of the records it refers to is missed.
         let run = store.run(self.run_id).await?;
@@ -237,7 +237,7 @@ impl Followed {
                 self.live.settle(record);
             }
             self.feed.publish(&mut records);
-            self.live.hear_early(self.last, opened_in(&self.feed));
+            self.live.process_early(self.last, opened_in(&self.feed));
             self.feed.grown();
         }
         let is_left = run.leased_until.is_none() && !run.has_mail;

@@ -14,11 +14,11 @@ use neuraxis_ports::{RequestContext, StoreError};
 use super::Runs;
 use super::restored::restored_context;
 use crate::answer::AnswerSchema;
-use crate::brought::Brought;
+use crate::client_input::ClientInput;
 use crate::error_kind::words_of_store;
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
-use crate::tool_search::go_on_with;
+use crate::tool_search::carry_over_tools;
 
 /// How a fork continues.
 #[derive(Debug, Clone)]
@@ -40,8 +40,8 @@ pub struct ForkOptions {
     pub attachments: Vec<Part>,
     /// The plan that limits it, instead of the default plan; same as [`UserRequest::plan`].
     pub plan: Option<PlanName>,
-    /// Instructions for the answering agent in addition to its own; same as [`Brought::instructions`]. If `None`, the
-    /// additional instructions of the run, as far as they can be told apart from its agent's own.
+    /// Instructions for the answering agent in addition to its own; same as [`ClientInput::instructions`]. If `None`,
+    /// the additional instructions of the run, as far as they can be told apart from its agent's own.
     pub instructions: Option<String>,
     /// The trace to join; a new one if `None`.
     pub trace: Option<TraceContext>,
@@ -175,10 +175,10 @@ impl Runs {
         let of_run = || view.decision().and_then(|decision| decision.agent.clone());
         request.agent = options.agent.or_else(of_run);
         request.plan = options.plan;
-        let mut brought = self.brought_to(&view);
-        brought.instructions = options.instructions.or(brought.instructions);
-        brought.role = options.role;
-        request = request.bring(brought);
+        let mut client_input = self.client_input_of(&view);
+        client_input.instructions = options.instructions.or(client_input.instructions);
+        client_input.role = options.role;
+        request = request.with_client_input(client_input);
         request.trace = options.trace;
         let mut decision = self.decide_branch(&request, seed.len()).await?;
         note_taint(&mut decision, &taint_until(&records, turn));
@@ -196,7 +196,7 @@ impl Runs {
         engine.fit(&mut spec, &messages, &request.message).await?;
         let shared = records.iter().filter(|record| record.turn <= turn);
         let earlier = offered_tools(shared.map(Arc::as_ref));
-        go_on_with(&mut spec.root, &earlier, &seed);
+        carry_over_tools(&mut spec.root, &earlier, &seed);
         let session = request.session_id.clone();
         self.add_session(&request, seed).await?;
         match self.launch(Arc::new(spec), &request, None).await {
@@ -212,11 +212,11 @@ impl Runs {
 
     /// Returns what a client supplied to a run and what also applies to a run that continues from it: the agent's
     /// additional instructions, and the tools for whose results the run waits.
-    fn brought_to(&self, run: &RunView) -> Brought {
-        let mut brought = Brought::default();
+    fn client_input_of(&self, run: &RunView) -> ClientInput {
+        let mut client_input = ClientInput::default();
         let engine = &self.parts.engine;
         let (Some(spec), Some(decision)) = (run.spec(), run.decision()) else {
-            return brought;
+            return client_input;
         };
         if let Some(told) = &spec.root.system_prompt
             && let Some(agent) = engine.policy.agent_of(decision)
@@ -231,7 +231,7 @@ impl Runs {
                     .and_then(|it| it.strip_prefix("\n\n")),
                 None => Some(&**told),
             };
-            brought.instructions = besides.map(str::to_owned);
+            client_input.instructions = besides.map(str::to_owned);
         }
         if spec.client_tools == ClientTools::Wait {
             let catalog = engine.catalog();
@@ -241,9 +241,9 @@ impl Runs {
             };
             let of_client = spec.root.tools.iter();
             let of_client = of_client.filter(|tool| tool.kind == ToolKind::Client && !is_own(tool));
-            brought.tools = of_client.cloned().collect();
+            client_input.tools = of_client.cloned().collect();
         }
-        brought
+        client_input
     }
 
     /// Returns the context of a fork, whose session has the same owner.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use neuraxis_core::RunId;
 
-use super::slot::Reached;
+use super::slot::Reachability;
 use crate::orchestrator::Parts;
 
 /// The engines before this one, each for as long as it is in use, for example by a run in progress.
@@ -24,25 +24,25 @@ impl FormerEngines {
 
     /// Returns whether a run is in progress in one of them, or was stopped there and is yet to be released. A run in
     /// progress then checks its inbox, since the caller may have posted to it.
-    pub(crate) fn have(&self, run: RunId) -> bool {
+    pub(crate) fn holds_and_notifies(&self, run: RunId) -> bool {
         let mut engines = self.0.iter().filter_map(Weak::upgrade);
-        let kept_by = engines.find(|engine| engine.active.keeps(run));
-        if let Some(engine) = &kept_by {
-            engine.active.hear(run);
+        let holder = engines.find(|engine| engine.active.holds(run));
+        if let Some(engine) = &holder {
+            engine.active.check_inbox(run);
         }
-        kept_by.is_some()
+        holder.is_some()
     }
 
     /// Returns how a run that is in progress in one of them can be reached.
-    pub(super) fn reach(&self, run: RunId) -> Reached {
+    pub(super) fn reach(&self, run: RunId) -> Reachability {
         let engines = self.0.iter().filter_map(Weak::upgrade);
         let mut reached = engines.map(|engine| engine.active.reach(run));
-        let found = reached.find(|reached| !matches!(reached, Reached::No));
-        found.unwrap_or(Reached::No)
+        let found = reached.find(|reached| !matches!(reached, Reachability::Absent));
+        found.unwrap_or(Reachability::Absent)
     }
 
     /// Tells all of them which engine replaces them.
-    pub(crate) fn give_way_to(&self, engine: &Arc<Parts>) {
+    pub(crate) fn announce_successor(&self, engine: &Arc<Parts>) {
         for former in self.0.iter().filter_map(Weak::upgrade) {
             let mut engines = former.successor.lock();
             engines.retain(|engine| engine.strong_count() > 0);
@@ -58,7 +58,7 @@ pub(crate) struct Successor(Mutex<Vec<Weak<Parts>>>);
 
 impl Successor {
     /// Returns the newest engine that exists and has not stopped.
-    pub(super) fn at_work(&self) -> Option<Arc<Parts>> {
+    pub(super) fn running(&self) -> Option<Arc<Parts>> {
         let engines = self.lock();
         let mut engines = engines.iter().rev().filter_map(Weak::upgrade);
         engines.find(|engine| !engine.engine.shutdown.is_cancelled())

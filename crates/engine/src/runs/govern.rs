@@ -92,12 +92,12 @@ impl Runs {
         let engine = &self.parts.engine;
         decided.map_err(|error| match &error {
             RequestError::Policy(Refusal::NoRole { allowed, .. }) => {
-                engine.not_taken(request, allowed)
+                engine.unsupported_error(request, allowed)
             }
             // The requested role's own model may be the one that does not accept the attachments.
-            RequestError::Policy(Refusal::RoleNotAllowed { asked, .. }) => {
-                engine.not_taken_by(request, asked).unwrap_or(error)
-            }
+            RequestError::Policy(Refusal::RoleNotAllowed { asked, .. }) => engine
+                .unsupported_error_of_role(request, asked)
+                .unwrap_or(error),
             _ => error,
         })
     }
@@ -174,7 +174,7 @@ impl Runs {
     ) -> Result<Decision, RequestError> {
         let engine = &self.parts.engine;
         let tools = engine.catalog();
-        let said = request.said();
+        let said = request.user_text();
         let mut asked = Request::new(&request.mode, &request.channel, &said)
             .with_tools(tools.all_specs())
             .with_spent(facts.session, facts.day)
@@ -202,7 +202,7 @@ impl Runs {
     ) -> Result<RequestFacts<'static>, StoreError> {
         let policy = &self.parts.engine.policy;
         let mut facts = RequestFacts::default();
-        if policy.may_ask_back(&request.channel, &request.said()) {
+        if policy.may_ask_back(&request.channel, &request.user_text()) {
             facts.history = Some(match session {
                 Some(session) => self.parts.store.history(&session.id).await?.len(),
                 None => 0,
@@ -289,7 +289,7 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// [`RequestError::TooLarge`], [`RequestError::Brought`] and [`RequestError::Attachment`].
+    /// [`RequestError::TooLarge`], [`RequestError::ClientInput`] and [`RequestError::Attachment`].
     pub(crate) async fn asked_spec(
         &self,
         request: &UserRequest,
@@ -299,7 +299,7 @@ impl Runs {
         let mut spec = self.run_spec(run_id, request, decision).await?;
         let latest = request.join(&mut spec)?;
         let engine = &self.parts.engine;
-        engine.fit(&mut spec, &latest, &request.said()).await?;
+        engine.fit(&mut spec, &latest, &request.user_text()).await?;
         Ok(Arc::new(spec))
     }
 
@@ -317,7 +317,7 @@ impl Runs {
         let engine = &self.parts.engine;
         let name = engine.policy.agent_of(&decision);
         let name = name.unwrap_or(&AgentName::MAIN_THREAD);
-        let said = request.said();
+        let said = request.user_text();
         let context = InstructionContext {
             agent: name,
             session_id: Some(&request.session_id),

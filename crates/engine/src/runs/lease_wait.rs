@@ -9,7 +9,7 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{RunId, Seq};
 use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 
-use super::{ResumeError, Runs, Taker};
+use super::{ResumeError, ResumedBy, Runs};
 use crate::run_handle::RunHandle;
 
 /// How often to check whether a run is free.
@@ -70,7 +70,7 @@ impl LeaseWait {
         mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
     ) -> Result<(), E> {
         loop {
-            let summary = look(store, run).await?;
+            let summary = read_summary(store, run).await?;
             if summary.ended_at.is_some() {
                 return Err(ResumeError::Ended(run).into());
             }
@@ -80,7 +80,7 @@ impl LeaseWait {
                 return Err(ResumeError::Alive(run).into());
             }
             pause(&HeldRun::of(&summary, WaitedFor::Lease)).await?;
-            if look(store, run).await?.leased_until.is_none() {
+            if read_summary(store, run).await?.leased_until.is_none() {
                 return Ok(());
             }
         }
@@ -97,7 +97,7 @@ impl HeldRun {
     }
 }
 
-async fn look(store: &dyn SessionStore, run: RunId) -> Result<RunSummary, ResumeError> {
+async fn read_summary(store: &dyn SessionStore, run: RunId) -> Result<RunSummary, ResumeError> {
     Ok(store.run(run).await?)
 }
 
@@ -117,7 +117,7 @@ impl Runs {
     pub async fn resume_when_free<E: From<ResumeError>>(
         &self,
         run: RunId,
-        taker: Taker,
+        resumed_by: ResumedBy,
         mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
     ) -> Result<RunHandle, E> {
         let store = self.parts.store.as_ref();
@@ -130,7 +130,7 @@ impl Runs {
         }
         let mut wait = LeaseWait::default();
         loop {
-            match self.resume_as(run, Vec::new(), taker).await {
+            match self.resume_as(run, Vec::new(), resumed_by).await {
                 Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {
                     wait.until_free(store, run, &mut pause).await?;
                 }
@@ -185,12 +185,12 @@ impl Runs {
         self.cancel(run, reason).await?;
         let store = self.parts.store.as_ref();
         loop {
-            let summary = look(store, run).await?;
+            let summary = read_summary(store, run).await?;
             if summary.ended_at.is_some() {
                 return Ok(());
             }
             if summary.leased_until.is_none() {
-                match self.resume_by_person(run).await {
+                match self.resume_by_user(run).await {
                     // The run receives the cancellation when it is resumed, here or by a faster process.
                     Ok(_) | Err(ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
                     Err(ResumeError::Store(

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::Runs;
 use super::attach::LOOK_EVERY;
 use super::resume::ResumeError;
-use super::slot::Reached;
+use super::slot::Reachability;
 use crate::result::{self, OrchestratorResult};
 
 impl Runs {
@@ -31,9 +31,9 @@ impl Runs {
         loop {
             let found = match self.parts.active.reach(run) {
                 // The run was left without an end: it may continue in any process.
-                Reached::Here(handle) => handle.result().await.ok(),
-                Reached::Soon => None,
-                Reached::No => match self.stored_result(run).await {
+                Reachability::Here(handle) => handle.result().await.ok(),
+                Reachability::Starting => None,
+                Reachability::Absent => match self.stored_result(run).await {
                     Err(error) if error.is_retryable() => None,
                     found => found?,
                 },
@@ -55,7 +55,7 @@ impl Runs {
     ///
     /// Dropping the future has no effect on the run.
     pub async fn summary(&self, run: RunId) -> Result<RunSummary, StoreError> {
-        self.seen(run).await
+        self.visible_run(run).await
     }
 
     /// Returns the result of a run that no process drives, if it has one.

@@ -107,14 +107,14 @@ impl Runs {
     }
 
     /// Returns whether a run belongs to the context's owner; `true` for every run if the context names none.
-    pub(crate) fn is_seen(&self, run: &RunSummary) -> bool {
+    pub(crate) fn is_visible(&self, run: &RunSummary) -> bool {
         may_enter(&self.context, run.owner.as_deref())
     }
 
     /// Returns the summary of a run. A run of another owner than the context's is reported as nonexistent.
-    pub(super) async fn seen(&self, run: RunId) -> Result<RunSummary, StoreError> {
+    pub(super) async fn visible_run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         let found = self.parts.store.run(run).await?;
-        match self.is_seen(&found) {
+        match self.is_visible(&found) {
             true => Ok(found),
             false => Err(StoreError::NoSuchRun(run)),
         }
@@ -125,7 +125,7 @@ impl Runs {
         if enters_any(&self.context) {
             return Ok(());
         }
-        self.seen(run).await.map(drop)
+        self.visible_run(run).await.map(drop)
     }
 
     /// Refuses a run of another owner than the context's.
@@ -134,7 +134,7 @@ impl Runs {
             return Ok(());
         }
         let found = self.parts.store.run(run).await?;
-        match self.is_seen(&found) {
+        match self.is_visible(&found) {
             true => Ok(()),
             false => Err(ResumeError::OtherOwner {
                 session: found.session,

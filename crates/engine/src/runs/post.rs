@@ -13,7 +13,7 @@ use neuraxis_ports::StoreError;
 use super::Runs;
 use super::restored::client_finished;
 use super::resume::ResumeError;
-use super::slot::Reached;
+use super::slot::Reachability;
 
 impl Runs {
     /// Posts an input to a run's inbox, from any process, and lets the run continue if no process drives it. Once this
@@ -36,7 +36,7 @@ impl Runs {
         }
         self.check_owner_of(run_id).await?;
         self.check_kept_whole(run_id, &input).await?;
-        if self.tell_unstored(run_id, &input) {
+        if self.deliver_unstored(run_id, &input) {
             return Ok(());
         }
         let entry = InboxEntry::new(input);
@@ -47,7 +47,7 @@ impl Runs {
         let is_heard =
             kept.is_ok() || is_refused && matches!(entry.input, InboxInput::Cancelled(_));
         if is_heard
-            && let Reached::Here(handle) = self.parts.active.reach(run_id)
+            && let Reachability::Here(handle) = self.parts.active.reach(run_id)
             && handle.link.send(entry.input.input()).is_ok()
         {
             return Ok(());
@@ -93,8 +93,8 @@ impl Runs {
     /// Delivers an input that may not be stored directly to a run in progress here; returns `false` if it must go
     /// through the store. No other process could continue such a run, so if this process dies the input is lost either
     /// way.
-    pub(crate) fn tell_unstored(&self, run: RunId, input: &InboxInput) -> bool {
-        let Reached::Here(handle) = self.parts.active.reach(run) else {
+    pub(crate) fn deliver_unstored(&self, run: RunId, input: &InboxInput) -> bool {
+        let Reachability::Here(handle) = self.parts.active.reach(run) else {
             return false;
         };
         let origin = handle.link.feed.origin();
@@ -170,7 +170,7 @@ impl Runs {
     /// # Cancel safety
     ///
     /// Same as [`post`](Self::post).
-    pub async fn bring(
+    pub async fn supply_result(
         &self,
         run_id: RunId,
         call: &ToolCallId,

@@ -20,15 +20,15 @@ use crate::request::UserRequest;
 use crate::run_handle::RunHandle;
 
 /// How often in a row a run may be resumed without progress. The next time it is ended.
-pub(crate) const MAX_TIMES_IN_VAIN: u32 = 2;
+pub(crate) const MAX_FUTILE_RESUMES: u32 = 2;
 
 /// Who resumes a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taker {
+pub enum ResumedBy {
     /// The engine, automatically or because something was posted, as with [`resume`](Runs::resume).
     Engine,
-    /// A user who was shown the run's open calls, as with [`resume_by_person`](Runs::resume_by_person).
-    Person,
+    /// A user who was shown the run's open calls, as with [`resume_by_user`](Runs::resume_by_user).
+    User,
 }
 
 /// A call of a run that has no result yet, and what would happen to it here and now.
@@ -63,22 +63,22 @@ impl Runs {
     /// # Cancel safety
     ///
     /// Same as [`resume`](Self::resume).
-    pub async fn resume_by_person(&self, run_id: RunId) -> Result<RunHandle, ResumeError> {
-        self.resume_as(run_id, Vec::new(), Taker::Person).await
+    pub async fn resume_by_user(&self, run_id: RunId) -> Result<RunHandle, ResumeError> {
+        self.resume_as(run_id, Vec::new(), ResumedBy::User).await
     }
 
-    /// Returns whether only a user can let a run continue, with [`resume_by_person`](Self::resume_by_person).
+    /// Returns whether only a user can let a run continue, with [`resume_by_user`](Self::resume_by_user).
     ///
     /// # Errors
     ///
     /// A [`ResumeError`] if the store cannot tell.
-    pub async fn is_left_to_a_person(&self, run_id: RunId) -> Result<bool, ResumeError> {
-        let seen = self.seen(run_id).await?;
+    pub async fn needs_user_to_resume(&self, run_id: RunId) -> Result<bool, ResumeError> {
+        let seen = self.visible_run(run_id).await?;
         if seen.imported && !seen.status.is_ended() {
             return Ok(true);
         }
         let records = self.parts.store.records(run_id, Seq(0)).await?;
-        let found = self.check_folder(run_id, &records, Taker::Engine);
+        let found = self.check_folder(run_id, &records, ResumedBy::Engine);
         Ok(matches!(found, Err(ResumeError::NoFolder(_))))
     }
 
@@ -188,7 +188,7 @@ impl Runs {
         &self,
         run: RunId,
         records: &[Arc<Record>],
-        taker: Taker,
+        resumed_by: ResumedBy,
     ) -> Result<(), ResumeError> {
         let view = RunView::of(records.get(..1).unwrap_or_default());
         let Some(spec) = view.spec() else {
@@ -199,7 +199,7 @@ impl Runs {
                 let folder = Arc::clone(folder);
                 Err(ResumeError::Elsewhere { run, folder })
             }
-            (None, Some(_)) if taker == Taker::Engine && self.offers_files(spec) => {
+            (None, Some(_)) if resumed_by == ResumedBy::Engine && self.offers_files(spec) => {
                 Err(ResumeError::NoFolder(run))
             }
             _ => Ok(()),

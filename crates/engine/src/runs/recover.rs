@@ -35,7 +35,7 @@ pub fn is_session_of_eval(session: &SessionId) -> bool {
 /// The outcome for the runs that a process left behind.
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct Recovered {
+pub struct RecoveryReport {
     /// The runs that continue.
     pub resumed: Vec<RunHandle>,
     /// The runs that cannot continue, and why.
@@ -70,7 +70,7 @@ impl Runs {
     /// Returns those that continue, and those that cannot, with the reason. A session that was reserved for a run that
     /// never began is freed, and an [eval](is_session_of_eval) run that was in progress is ended: its models may be
     /// different here. The approver is asked again about calls that wait for approval, if it [wants to
-    /// be](neuraxis_ports::Approver::is_asked_anew).
+    /// be](neuraxis_ports::Approver::asks_again_after_restart).
     ///
     /// A run is found once its lease has expired: runs of a process that died a moment ago are found later, by
     /// [`keep_recovering`](Self::keep_recovering). Two kinds of runs are also left to `keep_recovering`, and are in
@@ -86,7 +86,7 @@ impl Runs {
     /// # Cancel safety
     ///
     /// If the future is dropped, some runs may have been resumed.
-    pub async fn recover(&self) -> Result<Recovered, ResumeError> {
+    pub async fn recover(&self) -> Result<RecoveryReport, ResumeError> {
         // Questions that expired meanwhile are reported first, so they are not asked again.
         let untold = match self.approvals().sweep().await {
             Ok(swept) => swept.left,
@@ -98,7 +98,7 @@ impl Runs {
             }
         };
         let (store, approver) = (&self.parts.store, &self.parts.engine.approver);
-        let left = match approver.is_asked_anew() {
+        let left = match approver.asks_again_after_restart() {
             true => store.unfinished().await?,
             false => store.due().await?,
         };
@@ -134,8 +134,8 @@ impl Runs {
         }
     }
 
-    async fn recover_each(&self, runs: Vec<RunSummary>) -> Result<Recovered, ResumeError> {
-        let mut recovered = Recovered::default();
+    async fn recover_each(&self, runs: Vec<RunSummary>) -> Result<RecoveryReport, ResumeError> {
+        let mut recovered = RecoveryReport::default();
         let lost = &self.parts.lost;
         for run in runs.iter().filter(|run| !lost.rests(run.run_id)) {
             match self.recover_run(run).await {
@@ -260,7 +260,7 @@ impl LeftRuns {
     }
 
     /// Logs the outcome, once for each run that cannot continue.
-    fn report(&mut self, recovered: &Recovered) {
+    fn report(&mut self, recovered: &RecoveryReport) {
         for run in &recovered.resumed {
             tracing::info!(run = %run.run_id(), "resumed an interrupted run");
         }

@@ -101,12 +101,13 @@ impl RestoredRun {
         let mut tree = self.tree;
         let stamp = Stamp::new(engine.clock.now(), self.active);
         // Hooks inspect a client's results while the run is driven.
-        let is_looked_at =
+        let needs_inspection =
             |input: &Input| engine.has_tool_hooks() && matches!(input, Input::ToolFinished(_));
-        let (mut brought, inputs): (Vec<_>, _) = self.inputs.into_iter().partition(is_looked_at);
-        let (posted_to_look_at, posted): (Vec<_>, Vec<_>) =
-            self.posted.into_iter().partition(is_looked_at);
-        brought.extend(posted_to_look_at);
+        let (mut client_results, inputs): (Vec<_>, _) =
+            self.inputs.into_iter().partition(needs_inspection);
+        let (posted_results, posted): (Vec<_>, Vec<_>) =
+            self.posted.into_iter().partition(needs_inspection);
+        client_results.extend(posted_results);
         let mut first = advance_all(&mut tree, stamp, inputs)?;
         for input in posted {
             // It was accepted at the time of the last record but may come too late now: the driver settles it.
@@ -119,11 +120,11 @@ impl RestoredRun {
             _ => true,
         });
         first.effects.splice(..0, self.unbegun);
-        engine.tell_sinks(|sink| sink.taken_up(tree.run_id(), history, &records));
+        engine.tell_sinks(|sink| sink.resume(tree.run_id(), history, &records));
         Ok(ReadyRun {
             tree,
             first,
-            brought,
+            client_results,
             records,
             kept: None,
             active: self.active,

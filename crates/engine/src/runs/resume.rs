@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 
 use super::Runs;
 use super::close::Unresumable;
-use super::recheck::{InForce, MAX_TIMES_IN_VAIN, Taker};
+use super::recheck::{InForce, MAX_FUTILE_RESUMES, ResumedBy};
 use super::restored::{RestoredRun, recorded_trace, restored_context};
 use super::slot::{Claim, RunSlot};
 use crate::catalog::ToolCallError;
@@ -204,7 +204,7 @@ pub(super) enum Prepared {
     /// It can be driven here.
     Ready(Box<PreparedRun>),
     /// It continues elsewhere, or another run continues from it.
-    GoesOn(RunHandle),
+    Continues(RunHandle),
 }
 
 impl Runs {
@@ -213,7 +213,7 @@ impl Runs {
     /// tool and the policy as they are here and now; the stricter of these and the records applies. A call in doubt is
     /// repeated only if both of its classes allow that.
     ///
-    /// An imported run is left to [`resume_by_person`](Self::resume_by_person). A run whose log holds no decision is
+    /// An imported run is left to [`resume_by_user`](Self::resume_by_user). A run whose log holds no decision is
     /// ended, and so is one that was resumed twice in a row without progress.
     ///
     /// # Errors
@@ -233,20 +233,20 @@ impl Runs {
         run_id: RunId,
         answers: Vec<Answer>,
     ) -> Result<RunHandle, ResumeError> {
-        self.resume_as(run_id, answers, Taker::Engine).await
+        self.resume_as(run_id, answers, ResumedBy::Engine).await
     }
 
     pub(super) async fn resume_as(
         &self,
         run_id: RunId,
         answers: Vec<Answer>,
-        taker: Taker,
+        resumed_by: ResumedBy,
     ) -> Result<RunHandle, ResumeError> {
         // Panics before the run is leased: outside of a runtime nothing could drive it.
         let _ = Handle::current();
-        match self.prepare(run_id, answers, taker).await? {
+        match self.prepare(run_id, answers, resumed_by).await? {
             Prepared::Ready(run) => Ok(self.set_to_work(run.slot, run.scope, run.ready).await?),
-            Prepared::GoesOn(handle) => Ok(handle),
+            Prepared::Continues(handle) => Ok(handle),
         }
     }
 
@@ -255,14 +255,14 @@ impl Runs {
         &self,
         run_id: RunId,
         mut answers: Vec<Answer>,
-        taker: Taker,
+        resumed_by: ResumedBy,
     ) -> Result<Prepared, ResumeError> {
         if self.parts.engine.is_shutting_down() {
             return Err(ResumeError::ShuttingDown);
         }
-        self.parts.active.until_put_aside(run_id).await;
+        self.parts.active.until_parked(run_id).await;
         let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
-        let (summary, context) = self.may_take_up(run_id, taker).await?;
+        let (summary, context) = self.check_resumable(run_id, resumed_by).await?;
         for answer in &mut answers {
             if let Answer::Approval(decided) = answer {
                 self.parts.engine.approval_key.sign(run_id, decided);
@@ -272,7 +272,7 @@ impl Runs {
             Err(StoreError::Damaged(why)) => (Vec::new(), Err(Unresumable::Damaged(why))),
             records => {
                 let records = records?;
-                let found = self.resumable(&summary, context, &records, &answers, taker);
+                let found = self.resumable(&summary, context, &records, &answers, resumed_by);
                 let found = found.await?;
                 (records, found)
             }
@@ -281,13 +281,13 @@ impl Runs {
             Ok(run) => run,
             Err(why) => {
                 let next = self.close_unresumable(claim, records, why).await;
-                return next.map(Prepared::GoesOn);
+                return next.map(Prepared::Continues);
             }
         };
         if self.parts.dispatcher.is_some() {
             drop(claim);
-            let told = self.tell_elsewhere(run_id, run.session, records, &answers);
-            return told.await.map(Prepared::GoesOn);
+            let told = self.post_answers(run_id, run.session, records, &answers);
+            return told.await.map(Prepared::Continues);
         }
         let leased = self.lease_restored(claim, run, records, &answers).await?;
         Ok(Prepared::Ready(Box::new(leased)))
@@ -300,7 +300,7 @@ impl Runs {
         context: RequestContext,
         records: &[Arc<Record>],
         answers: &[Answer],
-        taker: Taker,
+        resumed_by: ResumedBy,
     ) -> Result<Result<Resumable, Unresumable>, ResumeError> {
         let (run_id, released) = (summary.run_id, summary.released);
         if records.last().is_some_and(|last| last.ends_the_run()) {
@@ -309,7 +309,7 @@ impl Runs {
         if records.is_empty() {
             return Err(RestoreError::NoStart.into());
         }
-        self.check_folder(run_id, records, taker)?;
+        self.check_folder(run_id, records, resumed_by)?;
         let view = RunView::of(records);
         let session = view.session().ok_or(RestoreError::NoStart)?;
         let (Some(decision), Some(spec)) = (view.decision(), view.spec()) else {
@@ -328,11 +328,11 @@ impl Runs {
             // A run that was released each time was stopped in an orderly way, and a run that was lost by this process,
             // which is still alive, did not crash it: nothing is wrong with either.
             Ok(run)
-                if run.tree.futile_resumes() >= MAX_TIMES_IN_VAIN
+                if run.tree.futile_resumes() >= MAX_FUTILE_RESUMES
                     && !released
                     && !self.parts.lost.contains(run_id) =>
             {
-                return Ok(Err(Unresumable::InVain(run.tree.futile_resumes())));
+                return Ok(Err(Unresumable::NoProgress(run.tree.futile_resumes())));
             }
             _ => {}
         }
@@ -348,15 +348,15 @@ impl Runs {
     }
 
     /// Checks that the caller may resume a run, and returns its summary and the context for it.
-    async fn may_take_up(
+    async fn check_resumable(
         &self,
         run_id: RunId,
-        taker: Taker,
+        resumed_by: ResumedBy,
     ) -> Result<(RunSummary, RequestContext), ResumeError> {
         let summary = self.parts.store.run(run_id).await?;
         // For a run that has ended, that is the error to report.
         let is_over = summary.status.is_ended();
-        if summary.imported && !is_over && taker == Taker::Engine {
+        if summary.imported && !is_over && resumed_by == ResumedBy::Engine {
             return Err(ResumeError::Imported(run_id));
         }
         let session = &summary.session;
@@ -428,8 +428,14 @@ impl Runs {
         };
         let answers: Vec<Answer> = answers.iter().filter(is_first).cloned().collect();
         let limits = run.in_force.limits.as_deref();
-        let brought = (answers.as_slice(), posted.as_slice());
-        let restored = RestoredRun::read(&run.history, &records, brought, limits, run.released)?;
+        let answers_and_posted = (answers.as_slice(), posted.as_slice());
+        let restored = RestoredRun::read(
+            &run.history,
+            &records,
+            answers_and_posted,
+            limits,
+            run.released,
+        )?;
         self.check_servers(&records, |asked| {
             let call = &asked.tool_call_id;
             answers.iter().any(|answer| answer.allows(call))

@@ -23,7 +23,7 @@ use crate::orchestrator::Parts;
 use crate::run_handle::RunHandle;
 use crate::runs::{ResumeError, Runs, is_first_step};
 use crate::store_retry::{retried, retried_after};
-pub(crate) use claim::{Claim, Unheard};
+pub(crate) use claim::{Claim, OrphanPolicy};
 use lease::{HeldLease, Moment};
 
 /// The runs in progress in this process.
@@ -33,7 +33,7 @@ pub(crate) struct ActiveRuns {
     /// The runs that were stopped and whose leases have not been released yet.
     stopped: Mutex<HashSet<RunId>>,
     /// Notified when a run becomes reachable or is gone.
-    moved: Notify,
+    changed: Notify,
 }
 
 /// The state of a run in progress: empty until it has begun.
@@ -57,25 +57,25 @@ pub(crate) struct StoppedRun {
 
 /// Whether a run can be reached in this process.
 #[derive(Debug)]
-pub(crate) enum Reached {
+pub(crate) enum Reachability {
     /// It is in progress, and this handle reaches it.
     Here(RunHandle),
     /// It is just being started or resumed.
-    Soon,
+    Starting,
     /// It is not in progress in this process.
-    No,
+    Absent,
 }
 
 impl ActiveRuns {
     /// Returns whether and how a run can be reached here.
-    pub(crate) fn reach(&self, run: RunId) -> Reached {
+    pub(crate) fn reach(&self, run: RunId) -> Reachability {
         match self.lock().get(&run) {
             Some(ActiveRun {
                 handle: Some(handle),
                 ..
-            }) => Reached::Here(RunHandle::clone(handle)),
-            Some(_) => Reached::Soon,
-            None => Reached::No,
+            }) => Reachability::Here(RunHandle::clone(handle)),
+            Some(_) => Reachability::Starting,
+            None => Reachability::Absent,
         }
     }
 
@@ -85,12 +85,12 @@ impl ActiveRuns {
     }
 
     /// Returns whether a run is in progress here, or was stopped and still has its lease.
-    pub(crate) fn keeps(&self, run: RunId) -> bool {
+    pub(crate) fn holds(&self, run: RunId) -> bool {
         self.contains(run) || self.stopped().contains(&run)
     }
 
     /// Makes a run check its inbox soon, if it is in progress here.
-    pub(crate) fn hear(&self, run: RunId) {
+    pub(crate) fn check_inbox(&self, run: RunId) {
         if let Some(active) = self.lock().get(&run) {
             active.posted.notify_one();
         }
@@ -107,18 +107,18 @@ impl ActiveRuns {
     }
 
     /// Completes once a run becomes reachable, or is gone, after this call.
-    pub(crate) fn moved(&self) -> Notified<'_> {
-        self.moved.notified()
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
     }
 
     /// Waits while a run is being parked, or its end is being stored: it accepts nothing any more, and cannot be
     /// resumed yet.
-    pub(crate) async fn until_put_aside(&self, run: RunId) {
+    pub(crate) async fn until_parked(&self, run: RunId) {
         loop {
             // From here on no notification is missed.
-            let moved = self.moved();
+            let changed = self.changed();
             match self.reach(run) {
-                Reached::Here(handle) if handle.link.inbox.is_closed() => moved.await,
+                Reachability::Here(handle) if handle.link.inbox.is_closed() => changed.await,
                 _ => return,
             }
         }
@@ -132,7 +132,7 @@ impl ActiveRuns {
     }
 
     /// Stops the tasks of all runs, and waits until none of them does anything more. Each stays in `stopped` until
-    /// [`note_left`](Self::note_left).
+    /// [`note_released`](Self::note_released).
     pub(crate) async fn stop(&self) -> Vec<StoppedRun> {
         let mut stopped = Vec::new();
         for (run, active) in self.lock().iter() {
@@ -156,16 +156,16 @@ impl ActiveRuns {
     async fn until_gone(&self, run: RunId) {
         loop {
             // From here on no notification is missed.
-            let moved = self.moved();
+            let changed = self.changed();
             if !self.contains(run) {
                 return;
             }
-            moved.await;
+            changed.await;
         }
     }
 
     /// Notes that nothing more will be done here about the lease of a stopped run.
-    pub(crate) fn note_left(&self, run: RunId) {
+    pub(crate) fn note_released(&self, run: RunId) {
         self.stopped().remove(&run);
     }
 
@@ -188,7 +188,7 @@ pub(crate) struct RunSlot {
     /// Whether anything is on record of the run.
     is_recorded: AtomicBool,
     /// What happens to the run if it is on record but no caller here learned of it.
-    unheard: Unheard,
+    orphan_policy: OrphanPolicy,
     /// Notified when another process has posted to the run.
     posted: Arc<Notify>,
     /// Its place here, until this is dropped.
@@ -212,8 +212,8 @@ impl RunSlot {
     }
 
     /// Returns what happens to the run if no caller learns that it began.
-    pub(crate) const fn unheard(&self) -> Unheard {
-        self.unheard
+    pub(crate) const fn orphan_policy(&self) -> OrphanPolicy {
+        self.orphan_policy
     }
 
     /// Returns the service that the run belongs to.
@@ -236,7 +236,7 @@ impl RunSlot {
     pub(crate) fn show(&self, handle: RunHandle) {
         let active = &self.parts.active;
         active.lock().entry(self.run()).or_default().handle = Some(Box::new(handle));
-        active.moved.notify_waiters();
+        active.changed.notify_waiters();
     }
 
     /// Releases the lease of a run that never began, and waits for it: when this returns the session is free. If it
@@ -253,7 +253,7 @@ impl RunSlot {
     }
 
     /// Releases the lease if nothing is on record of the run.
-    pub(crate) async fn give_back_unless_recorded(&self) {
+    pub(crate) async fn abandon_unless_recorded(&self) {
         if !self.is_recorded.load(Ordering::Relaxed) {
             let _ = self.abandon().await;
         }
@@ -275,7 +275,7 @@ impl RunSlot {
             }
             first => first?,
         }
-        self.lease.is_renewed(asked);
+        self.lease.note_renewed(asked);
         self.note_recorded();
         Ok(())
     }
@@ -336,15 +336,15 @@ impl RunSlot {
 
     async fn ask_for_more_time(&self) -> Result<(), StoreError> {
         let asked = self.moment();
-        self.lease.is_tried(asked);
+        self.lease.note_tried(asked);
         self.store().renew(&self.lease.lease).await?;
-        self.lease.is_renewed(asked);
+        self.lease.note_renewed(asked);
         Ok(())
     }
 
     /// Returns what was posted to the run and not taken yet, the oldest first.
     pub(crate) async fn inbox(&self) -> Result<Vec<InboxEntry>, StoreError> {
-        self.lease.is_looked_at(Instant::now());
+        self.lease.note_inbox_read(Instant::now());
         self.store().inbox(&self.lease.lease).await
     }
 
@@ -401,12 +401,12 @@ impl Drop for RunSlot {
         let Some(claim) = self.claim.take() else {
             return;
         };
-        let (lease, unheard) = (self.lease.lease.clone(), self.unheard);
+        let (lease, orphan_policy) = (self.lease.lease.clone(), self.orphan_policy);
         after_drop(&self.parts.engine.tasks, async move {
             let abandoned = claim.parts.store.abandon_run(&lease).await;
             match abandoned {
                 Err(StoreError::Stale(_)) => {
-                    if let Err(error) = leave_unheard(claim, &lease, unheard).await {
+                    if let Err(error) = settle_orphan(claim, &lease, orphan_policy).await {
                         note_unended(lease.run, &error);
                     }
                 }
@@ -426,17 +426,17 @@ pub(super) fn after_drop(tasks: &TaskTracker, work: impl Future<Output = ()> + S
 }
 
 /// Ends a run that is on record and that no task here drives, or lets other processes resume it immediately.
-async fn leave_unheard(
+async fn settle_orphan(
     claim: Claim,
     lease: &RunLease,
-    unheard: Unheard,
+    orphan_policy: OrphanPolicy,
 ) -> Result<(), ResumeError> {
-    match unheard {
-        Unheard::Ended => {
+    match orphan_policy {
+        OrphanPolicy::End => {
             let runs = Runs::new(&claim.parts);
-            runs.end_unheard(claim).await
+            runs.end_orphan(claim).await
         }
-        Unheard::Left => match claim.parts.store.release(lease).await {
+        OrphanPolicy::Leave => match claim.parts.store.release(lease).await {
             // Another process has it already, or it was released before and only the response was lost.
             Err(StoreError::Stale(_) | StoreError::NoSuchRun(_)) => Ok(()),
             released => Ok(released?),

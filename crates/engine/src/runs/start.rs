@@ -11,18 +11,18 @@ use neuraxis_core::{
     DataPolicy, Message, RunSpec, Seq, SessionId, Step, Taint, TraceContext, Transcript,
     offered_tools,
 };
-use neuraxis_ports::{KeyedRequest, RunStart, Session, Standing, StoreError};
+use neuraxis_ports::{Continuation, KeyedRequest, RunStart, Session, StoreError};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::Runs;
 use super::govern::Governed;
 use super::slot::{Claim, RunSlot};
-use crate::brought::Brought;
+use crate::client_input::ClientInput;
 use crate::driver::{Driver, ReadyRun, RunScope};
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
-use crate::tool_search::go_on_with;
+use crate::tool_search::carry_over_tools;
 
 /// How often a session is looked up that comes and goes while a request waits, before an error is returned.
 const LOOKS: usize = 3;
@@ -52,7 +52,7 @@ impl Runs {
 
     async fn start_asked(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
         self.parts.engine.check_open()?;
-        request.check_brought()?;
+        request.check_client_input()?;
         request.check_attachments()?;
         if let Some(key) = request.idempotency_key.clone() {
             // Boxed because most requests have no key.
@@ -119,14 +119,14 @@ impl Runs {
         keyed: Option<KeyedRequest>,
     ) -> Result<Option<RunHandle>, RequestError> {
         let session = &request.session_id;
-        let standing = self.parts.store.standing(session).await?;
-        let Some(last) = standing.last_run else {
+        let continuation = self.parts.store.continuation(session).await?;
+        let Some(last) = continuation.last_run else {
             return self.launch(spec, request, keyed).await.map(Some);
         };
         let mut start = RunStart::after(session.clone(), spec.run_id, last);
         start.request = keyed;
         let history = self
-            .go_on(standing, Arc::make_mut(&mut spec), request)
+            .continue_session(continuation, Arc::make_mut(&mut spec), request)
             .await?;
         self.launch_at_once(start, spec, history, request).await
     }
@@ -143,8 +143,8 @@ impl Runs {
         let slot = self.claim(&spec)?.lease_for(start).await?;
         let engine = &self.parts.engine;
         let found = async {
-            let standing = self.parts.store.standing(&request.session_id).await?;
-            let history = self.go_on(standing, Arc::make_mut(&mut spec), request);
+            let continuation = self.parts.store.continuation(&request.session_id).await?;
+            let history = self.continue_session(continuation, Arc::make_mut(&mut spec), request);
             let history = history.await?;
             // Check again: the store was asked since.
             engine.check_open()?;
@@ -174,8 +174,13 @@ impl Runs {
         request: &UserRequest,
         keyed: Option<KeyedRequest>,
     ) -> Result<Option<RunHandle>, RequestError> {
-        let brought = request.brought.as_deref().map(Brought::taint);
-        carry(Carried::default(), Arc::make_mut(&mut spec), false, brought);
+        let client_taint = request.client_input.as_deref().map(ClientInput::taint);
+        carry(
+            Carried::default(),
+            Arc::make_mut(&mut spec),
+            false,
+            client_taint,
+        );
         let mut start = RunStart::in_new_session(session, spec.run_id);
         start.request = keyed;
         let history = Transcript::default();
@@ -220,16 +225,21 @@ impl Runs {
         Claim::take(&self.parts, spec.run_id).ok_or(RequestError::ShuttingDown)
     }
 
-    /// Lets a new run continue from its session's standing, and returns the messages that it continues from.
-    async fn go_on(
+    /// Makes a new run continue where its session's last run ended, and returns the messages that it continues from.
+    async fn continue_session(
         &self,
-        standing: Standing,
+        continuation: Continuation,
         spec: &mut RunSpec,
         request: &UserRequest,
     ) -> Result<Transcript, StoreError> {
-        let history = standing.history;
-        let brought = request.brought.as_deref().map(Brought::taint);
-        carry(standing.carried, spec, !history.is_empty(), brought);
+        let history = continuation.history;
+        let client_taint = request.client_input.as_deref().map(ClientInput::taint);
+        carry(
+            continuation.carried,
+            spec,
+            !history.is_empty(),
+            client_taint,
+        );
         self.carry_tools(&request.session_id, spec, &history)
             .await?;
         Ok(history)
@@ -244,7 +254,7 @@ impl Runs {
     ) -> impl Future<Output = Result<RunHandle, StoreError>> + Send {
         self.parts.known.note(slot.session());
         let is_whole = run.policy == DataPolicy::ALL;
-        let unheard = slot.unheard();
+        let orphan_policy = slot.orphan_policy();
         // The values of a run's context, such as its place in a limit on runs in progress, must be kept until the run
         // ends, whichever process drives it.
         let handed_over = self.parts.dispatcher.as_ref();
@@ -259,7 +269,9 @@ impl Runs {
                 && is_whole
             {
                 let runs = self.with_context(context);
-                return Ok(runs.hand_over(dispatcher, driver, handle, unheard).await);
+                return Ok(runs
+                    .hand_over(dispatcher, driver, handle, orphan_policy)
+                    .await);
             }
             driver.show(&handle);
             let task = self.parts.engine.tasks.spawn(driver.drive(first));
@@ -286,7 +298,7 @@ impl Runs {
         let trace = trace.unwrap_or_else(|| TraceContext::of_run(scope.run_id));
         let begun = Driver::begin(engine, scope, Some(slot), run);
         async move {
-            let (driver, first, link) = begun.kept().await?;
+            let (driver, first, link) = begun.persist_first_step().await?;
             let handle = RunHandle {
                 link,
                 session_id,
@@ -321,7 +333,7 @@ impl Runs {
             }
             None => Vec::new(),
         };
-        go_on_with(&mut spec.root, &earlier, history);
+        carry_over_tools(&mut spec.root, &earlier, history);
         Ok(())
     }
 }
@@ -340,10 +352,10 @@ fn scope_of(spec: &RunSpec, request: &UserRequest) -> RunScope {
 
 /// Lets a run begin with the untrusted content that its session holds, and with the current plan. What the session
 /// carries must be read once the session is leased: until then another run may add to it.
-fn carry(carried: Carried, spec: &mut RunSpec, has_history: bool, brought: Option<Taint>) {
+fn carry(carried: Carried, spec: &mut RunSpec, has_history: bool, client_taint: Option<Taint>) {
     let mut taint = carried.taint;
-    if let Some(brought) = brought {
-        taint.merge(&brought);
+    if let Some(client_taint) = client_taint {
+        taint.merge(&client_taint);
     }
     // A history that began with the plan would have no place for the agent's own instructions.
     let plan = carried.plan.filter(|_| has_history);

@@ -28,7 +28,7 @@ impl Runs {
             Some(_) => (Vec::new(), None),
             None => {
                 let history = self.parts.store.history_before(run_id).await?;
-                let (pending, turns, usage) = standing(&view, history, &records);
+                let (pending, turns, usage) = progress(&view, history, &records);
                 (pending, Some((turns, usage)))
             }
         };
@@ -62,7 +62,7 @@ impl Runs {
 }
 
 /// Returns what a run waits for, the turns that counted so far, and its usage.
-fn standing(
+fn progress(
     view: &RunView,
     history: Transcript,
     records: &[Arc<Record>],

@@ -27,8 +27,8 @@ impl Runs {
         engine.tasks.wait().await;
         let mut left = Vec::new();
         for stopped in stopped {
-            let is_left = self.leave(&stopped).await;
-            self.parts.active.note_left(stopped.run);
+            let is_left = self.release_stopped(&stopped).await;
+            self.parts.active.note_released(stopped.run);
             if is_left {
                 left.push(stopped.run);
             }
@@ -37,7 +37,7 @@ impl Runs {
     }
 
     /// Releases the lease of a run that is no longer driven; returns `false` if the run has ended after all.
-    async fn leave(&self, stopped: &StoppedRun) -> bool {
+    async fn release_stopped(&self, stopped: &StoppedRun) -> bool {
         let run = stopped.run;
         let left = async {
             // Another task here is about to find that the run was left.

@@ -105,12 +105,12 @@ impl Runs {
     ) -> Result<Option<String>, StoreError> {
         match &self.parts.verified {
             // Boxed because most engines do not verify.
-            Some(verified) => Box::pin(self.look(verified, session)).await,
+            Some(verified) => Box::pin(self.check_alteration(verified, session)).await,
             None => Ok(None),
         }
     }
 
-    async fn look(
+    async fn check_alteration(
         &self,
         verified: &VerifiedSessions,
         session: &SessionId,

@@ -130,7 +130,7 @@ pub enum ArchiveFault {
     Changed,
     /// A record is unaltered, but this version would write it differently.
     #[error("its record contains something that this version does not know")]
-    Foreign,
+    NotRoundTrippable,
     /// A record is unaltered, but this version cannot read it.
     #[error("its record contains something that this version does not know: {0}")]
     UnknownRecord(serde_json::Error),
@@ -145,7 +145,7 @@ impl ArchiveFault {
     #[must_use]
     pub fn may_be_newer(&self) -> bool {
         match self {
-            Self::Foreign | Self::UnknownRecord(_) => true,
+            Self::NotRoundTrippable | Self::UnknownRecord(_) => true,
             Self::OtherFormat { found, ours } => found > ours,
             Self::Unknown(error) => error.is_data(),
             _ => false,

@@ -29,7 +29,7 @@ pub enum UnfinishedRuns {
 /// A session of an archive that was imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Imported {
+pub struct ImportedSession {
     /// The session.
     pub session: ArchivedSession,
     /// Whether an identical session existed before.
@@ -62,10 +62,10 @@ pub enum ImportError {
     },
     /// The store could not be checked for the sessions. Nothing was stored.
     #[error(transparent)]
-    Look(StoreError),
+    Check(StoreError),
     /// The archive cannot be read a second time.
     #[error("cannot read the file again")]
-    Again(#[source] io::Error),
+    Reread(#[source] io::Error),
     /// The store refuses a session. Runs that were stored before remain.
     #[error("session {session} cannot be stored")]
     Store {
@@ -81,7 +81,7 @@ pub enum ImportError {
 
 /// What a store already has of the sessions of an archive.
 #[derive(Debug, Default)]
-struct There {
+struct Existing {
     /// The sessions that are identical in the store.
     same: BTreeSet<SessionId>,
     /// The sessions of which the store may have the beginning, each with the head of its chain there.
@@ -105,14 +105,14 @@ impl Sessions {
         archive: &mut (impl Read + Seek),
         unfinished: UnfinishedRuns,
         mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
-    ) -> Result<Vec<Imported>, E> {
-        let (sessions, there) = self.check(archive, unfinished).await?;
+    ) -> Result<Vec<ImportedSession>, E> {
+        let (sessions, existing) = self.check(archive, unfinished).await?;
         let mut pause = async |held: &HeldRun| pause(held).await.map_err(Paused::Caller);
         let mut wait = LeaseWait::default();
         loop {
             let reader = again(archive)?;
-            let is_wanted = |id: &SessionId| !there.same.contains(id);
-            match keep(self.store.as_ref(), reader, is_wanted).await {
+            let is_wanted = |id: &SessionId| !existing.same.contains(id);
+            match store_sessions(self.store.as_ref(), reader, is_wanted).await {
                 Err(ImportError::Store {
                     source: StoreError::SessionBusy { run, .. },
                     ..
@@ -125,7 +125,7 @@ impl Sessions {
         }
         let mut imported = Vec::with_capacity(sessions.len());
         for session in sessions {
-            let was_there = there.same.contains(&session.id);
+            let was_there = existing.same.contains(&session.id);
             if !was_there {
                 let verified = self.store.verify(&session.id, Some(session.head.hash));
                 verified.await.map_err(|source| ImportError::Store {
@@ -133,7 +133,7 @@ impl Sessions {
                     source,
                 })?;
             }
-            imported.push(Imported { session, was_there });
+            imported.push(ImportedSession { session, was_there });
         }
         Ok(imported)
     }
@@ -143,12 +143,12 @@ impl Sessions {
         &self,
         archive: &mut (impl Read + Seek),
         unfinished: UnfinishedRuns,
-    ) -> Result<(Vec<ArchivedSession>, There), ImportError> {
+    ) -> Result<(Vec<ArchivedSession>, Existing), ImportError> {
         let sessions = check_archive(again(archive)?)?;
         if sessions.is_empty() {
             return Err(ImportError::Empty);
         }
-        let mut there = There::default();
+        let mut existing = Existing::default();
         let mut seen = BTreeSet::new();
         for session in &sessions {
             let id = &session.id;
@@ -158,25 +158,25 @@ impl Sessions {
             match self.store.verify(id, None).await {
                 Err(StoreError::NoSuchSession(_)) => {}
                 Ok(head) if head == session.head => {
-                    there.same.insert(id.clone());
+                    existing.same.insert(id.clone());
                     continue;
                 }
                 Ok(head) if head.records < session.head.records => {
-                    there.parts.insert(id.clone(), head);
+                    existing.parts.insert(id.clone(), head);
                 }
                 Ok(_) | Err(StoreError::Damaged(_)) => {
                     return Err(ImportError::Conflict(id.clone()));
                 }
-                Err(error) => return Err(ImportError::Look(error)),
+                Err(error) => return Err(ImportError::Check(error)),
             }
             if let (Some(run), UnfinishedRuns::Refused) = (session.unfinished, unfinished) {
                 let session = id.clone();
                 return Err(ImportError::Unfinished { run, session });
             }
         }
-        match part_of_another(again(archive)?, there.parts.clone()) {
+        match part_of_another(again(archive)?, existing.parts.clone()) {
             Some(other) => Err(ImportError::Conflict(other)),
-            None => Ok((sessions, there)),
+            None => Ok((sessions, existing)),
         }
     }
 }
@@ -204,7 +204,7 @@ impl<E: From<ImportError>> Paused<E> {
 
 /// Reads an archive from the beginning.
 fn again<R: Read + Seek>(archive: &mut R) -> Result<ArchiveReader<BufReader<&mut R>>, ImportError> {
-    archive.rewind().map_err(ImportError::Again)?;
+    archive.rewind().map_err(ImportError::Reread)?;
     Ok(ArchiveReader::new(BufReader::new(archive)))
 }
 
@@ -231,7 +231,7 @@ fn part_of_another<R: BufRead>(
 
 /// Stores the sessions of an archive, except those that `is_wanted` rejects. A faulty line is found only when it is
 /// reached; everything before it is stored by then.
-pub(super) async fn keep<R: BufRead>(
+pub(super) async fn store_sessions<R: BufRead>(
     store: &dyn SessionStore,
     mut archive: ArchiveReader<R>,
     is_wanted: impl Fn(&SessionId) -> bool,

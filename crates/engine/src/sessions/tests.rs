@@ -9,7 +9,7 @@ use neuraxis_ports::{RunBounds, RunLog as _, Session, SessionIndex as _, StoreEr
 use neuraxis_testkit::{CountingIds, FailingStore, Fault, RunLog, StoreOperation};
 
 use super::archive::RecordLine;
-use super::import::keep;
+use super::import::store_sessions;
 use super::*;
 
 async fn archive() -> String {
@@ -38,7 +38,7 @@ async fn talk(store: &MemoryStore, number: u64, answer: &str) {
 }
 
 async fn imported(store: &MemoryStore, archive: &str) -> Result<(), ImportError> {
-    keep(store, ArchiveReader::new(archive.as_bytes()), |_| true).await
+    store_sessions(store, ArchiveReader::new(archive.as_bytes()), |_| true).await
 }
 
 async fn archived(store: &Arc<MemoryStore>) -> String {

@@ -107,7 +107,7 @@ fn a_conversation_goes_on_with_the_tools_that_it_had_and_those_that_it_called() 
     let history: Transcript = [said].into_iter().collect();
     // One of the best is already known: the list stays unchanged.
     let mut agent = narrowed(7, "close the ticket");
-    go_on_with(
+    carry_over_tools(
         &mut agent,
         &names(&["find_tools", "chat__post", "tickets__close"]),
         &history,
@@ -118,7 +118,7 @@ fn a_conversation_goes_on_with_the_tools_that_it_had_and_those_that_it_called() 
     );
     // None of them is known: they are added at the end.
     let mut agent = narrowed(7, "archive the channel");
-    go_on_with(&mut agent, &names(&["tickets__create"]), &history);
+    carry_over_tools(&mut agent, &names(&["tickets__create"]), &history);
     assert_eq!(
         first(&agent)[3..],
         [

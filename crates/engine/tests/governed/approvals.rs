@@ -9,8 +9,8 @@ use neuraxis_core::{
     ToolFailure, ToolSpec,
 };
 use neuraxis_engine::{
-    Agent, Brought, BroughtError, DecideError, Decided, FoundApprovals, RequestError, ResumeError,
-    UserRequest, WaitingApproval,
+    Agent, ClientInput, ClientInputError, DecideError, Decided, FoundApprovals, RequestError,
+    ResumeError, UserRequest, WaitingApproval,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog, StoreError};
@@ -270,7 +270,7 @@ async fn an_answer_to_what_was_answered_since_it_was_read_is_not_said_to_count()
     let open = approvals.list().await.unwrap();
     let decide = |decision| approvals.decide_and_resume(&open[0], decision, None);
     let approved = decide(ApprovalDecision::APPROVE).await.unwrap();
-    let Decided::GoesOn(run) = approved else {
+    let Decided::Continues(run) = approved else {
         unreachable!("nobody else has the run");
     };
     // The other call still waits, so the run is released.
@@ -279,7 +279,7 @@ async fn an_answer_to_what_was_answered_since_it_was_read_is_not_said_to_count()
     assert!(is_answered_before(&denied), "{denied:?}");
     world.settled().await;
     let again = decide(ApprovalDecision::APPROVE).await;
-    assert!(matches!(again, Ok(Decided::GoesOn(_))), "{again:?}");
+    assert!(matches!(again, Ok(Decided::Continues(_))), "{again:?}");
     world.settled().await;
     world.decide(&open[1], ApprovalDecision::APPROVE).await;
     assert_eq!(world.tools.put.count(), 2);
@@ -392,7 +392,10 @@ async fn an_answer_to_a_run_that_ends_elsewhere_meanwhile_is_not_said_to_be_left
     });
     let approved = approved.await;
     assert!(
-        matches!(approved, Err(DecideError::KeptOnly(ResumeError::Ended(_)))),
+        matches!(
+            approved,
+            Err(DecideError::StoredOnly(ResumeError::Ended(_)))
+        ),
         "{approved:?}"
     );
 }
@@ -418,23 +421,25 @@ async fn a_run_whose_log_is_not_whole_waits_for_nobody_and_says_why() {
             "Tells the weather.",
         )]
     };
-    let asks = |session: &str, brought| {
+    let asks = |session: &str, client_input| {
         let request = UserRequest::new(session.parse().unwrap(), "Cold?");
         let request = request
             .mode(Mode::MODERATE)
             .channel(Channel::new("code_task"));
-        world.orchestrator.handle(request.bring(brought))
+        world
+            .orchestrator
+            .handle(request.with_client_input(client_input))
     };
-    let waits = asks("waits", Brought::default().tools(weather())).await;
-    let withheld = BroughtError::Withheld("reasoning");
+    let waits = asks("waits", ClientInput::default().tools(weather())).await;
+    let withheld = ClientInputError::Withheld("reasoning");
     assert!(
-        matches!(&waits, Err(RequestError::Brought(error)) if *error == withheld),
+        matches!(&waits, Err(RequestError::ClientInput(error)) if *error == withheld),
         "{waits:?}"
     );
     // The advice that a server's client can follow comes first: clients cannot choose how a run ends.
     let advice = withheld.to_string();
     assert!(advice.contains("; supply no tools, or "), "{advice}");
-    let handed_over = Brought::default().tools(weather()).hand_over();
+    let handed_over = ClientInput::default().tools(weather()).hand_over();
     assert!(asks("handed-over", handed_over).await.is_ok());
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use neuraxis_core::{ApprovalDecision, JsonText, Mode, ToolFailure, ToolOutput, ToolSpec};
-use neuraxis_engine::{DecideError, HeldRun, ResumeError, Taker, UserRequest};
+use neuraxis_engine::{DecideError, HeldRun, ResumeError, ResumedBy, UserRequest};
 use neuraxis_ports::{
     Approver as _, Field, FieldKind, Question, QuestionReply, Tool, ToolContext, ToolError,
     ToolSource, async_trait,
@@ -108,7 +108,7 @@ impl Tool for Asking {
     async fn call(&self, _: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
         let kind = FieldKind::Boolean;
         let question = Question::new("shop", "Wrap it?").field(Field::new("wrap", kind));
-        match ctx.person.ask(&question).await {
+        match ctx.questions.ask(&question).await {
             QuestionReply::Answered(answer) => Ok(ToolOutput::new(answer)),
             _ => Err(ToolError::permanent("nobody wants it")),
         }
@@ -169,7 +169,7 @@ async fn nobody_is_asked_again_while_the_server_is_away_and_to_deny_needs_none()
     shop.sells([]);
     let pause = async |_: &HeldRun| Ok::<_, ResumeError>(());
     let runs = world.orchestrator.runs();
-    let again = runs.resume_when_free(waiting[0].run_id, Taker::Engine, pause);
+    let again = runs.resume_when_free(waiting[0].run_id, ResumedBy::Engine, pause);
     let again = again.await;
     assert!(
         matches!(again, Err(ResumeError::ServerAway { .. })),

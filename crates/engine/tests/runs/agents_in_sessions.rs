@@ -289,7 +289,7 @@ async fn a_run_of_an_agent_that_waits_for_a_person_goes_on_in_another_engine() {
     let approve = neuraxis_core::ApprovalDecision::APPROVE;
     let approvals = second.approvals();
     let decided = approvals.decide_and_resume(&waiting[0], approve, None);
-    let Decided::GoesOn(handle) = decided.await.unwrap() else {
+    let Decided::Continues(handle) = decided.await.unwrap() else {
         panic!("nobody else has the run")
     };
     assert_eq!(handle.result().await.unwrap().reply, "done");

@@ -75,7 +75,7 @@ async fn cancelled_after(records: usize) -> usize {
         .map(|call| call.context.effect_id)
         .collect();
     Aftermath::of(&kept)
-        .told(&told)
+        .received(&told)
         .effects(&begun)
         .assert_ended();
     assert_eq!(told.len(), kept.len());

@@ -133,11 +133,11 @@ async fn a_second_result_that_comes_before_the_run_heard_of_the_first_is_refused
     };
     let runs = orchestrator.runs();
     store.fail_next(StoreOperation::BeginRun, Fault::Refuse(busy));
-    let bring = |value| runs.bring(run.run_id, &call, done(value), Duration::ZERO);
-    bring("1").await.unwrap();
-    let second = bring("2").await;
+    let supply = |value| runs.supply_result(run.run_id, &call, done(value), Duration::ZERO);
+    supply("1").await.unwrap();
+    let second = supply("2").await;
     assert!(matches!(second, Err(ResumeError::NotWaiting(of)) if of == call));
-    bring("1").await.unwrap();
+    supply("1").await.unwrap();
 }
 
 #[tokio::test]
@@ -203,7 +203,7 @@ async fn a_run_that_does_something_else_meanwhile_takes_the_result_through_its_h
             RecordBody::ToolCall(call) if &*call.name == "pick" => Some(call.tool_call_id.clone()),
             _ => None,
         });
-    let wrong = handle.bring(&ToolCallId::from_text("x"), done("1"), Duration::ZERO);
+    let wrong = handle.supply_result(&ToolCallId::from_text("x"), done("1"), Duration::ZERO);
     assert!(matches!(wrong, Err(AnswerError::NotWaiting(_))));
     let at_work = orchestrator
         .runs()
@@ -214,7 +214,7 @@ async fn a_run_that_does_something_else_meanwhile_takes_the_result_through_its_h
         "{at_work:?}"
     );
     handle
-        .bring(&call.unwrap(), done("\"red\""), Duration::from_secs(1))
+        .supply_result(&call.unwrap(), done("\"red\""), Duration::from_secs(1))
         .unwrap();
     let result = handle.result().await.unwrap();
     assert_eq!(

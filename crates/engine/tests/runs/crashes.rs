@@ -51,7 +51,7 @@ impl World {
         })
     }
 
-    fn taken_up(&self, run: RunId) -> OrchestratorResult {
+    fn resume(&self, run: RunId) -> OrchestratorResult {
         process().block_on(async {
             let handle = self
                 .orchestrator()
@@ -102,7 +102,7 @@ fn a_finished_call_is_not_made_again_and_a_read_only_one_in_doubt_is() {
         ],
     );
     let run = world.dies_after(request("go"), seconds(5));
-    let result = world.taken_up(run);
+    let result = world.resume(run);
     assert_eq!(
         (result.status, result.reply.as_str()),
         (RunStatus::Done, "ok")
@@ -126,7 +126,7 @@ fn an_irreversible_call_in_doubt_is_told_as_unknown_and_never_made_again() {
     let world = World::new(model, vec![pay]);
     let run = world.dies_after(request("go"), seconds(5));
     assert_eq!(world.tools[0].count(), 1);
-    let result = world.taken_up(run);
+    let result = world.resume(run);
     assert_eq!(result.status, RunStatus::Done);
     assert_eq!(world.tools[0].count(), 1, "paid twice");
     let told = &world.results(run)[0];
@@ -141,7 +141,7 @@ fn a_model_call_in_the_air_is_made_anew_as_the_next_attempt() {
         .then(reply::text("here"));
     let world = World::new(model, Vec::new());
     let run = world.dies_after(request("go"), seconds(5));
-    let result = world.taken_up(run);
+    let result = world.resume(run);
     assert_eq!(result.reply, "here");
     let calls = world.model.calls();
     assert_eq!(
@@ -172,7 +172,7 @@ fn a_run_may_die_again_and_again_and_time_goes_on_from_where_it_stopped() {
         tokio::time::sleep(seconds(100)).await;
     });
     world.model.push(reply::text("at last"));
-    let result = world.taken_up(run);
+    let result = world.resume(run);
     assert_eq!(
         (result.status, result.reply.as_str()),
         (RunStatus::Done, "at last")
@@ -235,7 +235,7 @@ fn an_open_question_to_an_approver_is_asked_again() {
         tokio::time::sleep(seconds(5)).await;
         handle.run_id()
     });
-    let result = world.taken_up(run);
+    let result = world.resume(run);
     assert_eq!((result.reply.as_str(), world.tools[0].count()), ("paid", 1));
     world.records(run);
 }
@@ -254,7 +254,7 @@ fn the_session_of_a_dead_run_stays_its_own_until_it_was_taken_up() {
             Err(neuraxis_engine::RequestError::Busy { .. })
         ));
     });
-    world.taken_up(run);
+    world.resume(run);
     world.model.push(reply::text("two"));
     process().block_on(async {
         let orchestrator = world.orchestrator();
@@ -292,9 +292,9 @@ fn a_process_that_lost_its_run_to_another_can_write_no_more() {
 
 #[test]
 fn a_request_may_be_given_up_outside_of_the_runtime_in_which_its_run_was_beginning() {
-    use StoreOperation::{BeginRun, Standing};
+    use StoreOperation::{BeginRun, Continuation};
     // Before and after the session is leased.
-    for operation in [BeginRun, Standing] {
+    for operation in [BeginRun, Continuation] {
         let store = failing_store();
         let model = ScriptedModel::always(reply::text("ok"));
         let orchestrator = builder(model).store(store.clone()).build().unwrap();
@@ -302,8 +302,8 @@ fn a_request_may_be_given_up_outside_of_the_runtime_in_which_its_run_was_beginni
         let runs = orchestrator.runs();
         let made = runs.new_session(Some(session()));
         process.block_on(made).unwrap();
-        if operation == Standing {
-            store.fail_next(Standing, Fault::AnswerLate(Duration::ZERO));
+        if operation == Continuation {
+            store.fail_next(Continuation, Fault::AnswerLate(Duration::ZERO));
         }
         store.fail_next(operation, Fault::Hang);
         let mut asking = Box::pin(orchestrator.handle(request("first")));

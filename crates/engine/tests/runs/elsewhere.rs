@@ -99,11 +99,11 @@ impl Fleet {
     /// Drives the next dispatched run as far as possible. Returns the number of steps, and the run's state.
     async fn work(&mut self) -> (usize, RunProgress) {
         let run = self.dispatched.recv().await.unwrap();
-        let mut stepped = self.worker.runs().take_up(run).await.unwrap();
+        let mut stepped = self.worker.runs().resume_stepwise(run).await.unwrap();
         for steps in 1.. {
             let before = self.store.records(run, Seq(0)).await.unwrap().len();
             match stepped.step().await {
-                RunProgress::GoesOn { .. } => {
+                RunProgress::Continues { .. } => {
                     let after = self.store.records(run, Seq(0)).await.unwrap().len();
                     assert!(after > before, "a step of which nothing is on record");
                 }
@@ -243,8 +243,8 @@ async fn a_run_hears_within_a_second_or_two_of_what_another_process_posts_to_it(
     let model = ScriptedModel::new().then(reply::calls([("note", "{}")]));
     let hanging = ScriptedTool::always(spec("note").idempotent(), Act::hanging());
     let mut fleet = Fleet::new(model, vec![hanging]);
-    let hearing = fleet.worker.runs();
-    tokio::spawn(async move { hearing.keep_hearing(Duration::from_secs(1)).await });
+    let checking = fleet.worker.runs();
+    tokio::spawn(async move { checking.keep_checking_inboxes(Duration::from_secs(1)).await });
     let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
     let run = handle.run_id();
     let server = fleet.server.runs();
@@ -307,7 +307,7 @@ async fn a_request_made_again_knows_what_is_on_record_of_its_run_elsewhere() {
     let asked = request("go").idempotency_key("booking-17".parse().unwrap());
     let (first, _) = fleet.server.stream(asked.clone()).await.unwrap();
     let run = fleet.dispatched.recv().await.unwrap();
-    let mut stepped = fleet.worker.runs().take_up(run).await.unwrap();
+    let mut stepped = fleet.worker.runs().resume_stepwise(run).await.unwrap();
     let (again, _) = fleet.server.stream(asked).await.unwrap();
     let known = again.records().len();
     assert!(again.is_repeat() && known > 0);
@@ -381,23 +381,23 @@ async fn a_worker_that_leaves_a_run_lets_the_next_one_have_it_at_once_and_the_cl
     let (handle, _) = fleet.server.stream(request("go")).await.unwrap();
     let run = fleet.dispatched.recv().await.unwrap();
     let runs = fleet.worker.runs();
-    let mut first = runs.take_up(run).await.unwrap();
+    let mut first = runs.resume_stepwise(run).await.unwrap();
     assert_eq!(
         first.step().await,
-        RunProgress::GoesOn {
+        RunProgress::Continues {
             next: vec!["pay".to_owned()]
         }
     );
     assert!(matches!(
-        runs.take_up(run).await,
+        runs.resume_stepwise(run).await,
         Err(ResumeError::AtWork(_))
     ));
     // The call starts, and never ends.
     let begun = tokio::time::timeout(Duration::from_secs(1), first.step()).await;
     assert!(begun.is_err());
-    first.leave().await;
+    first.release().await;
 
-    let mut next = runs.take_up(run).await.unwrap();
+    let mut next = runs.resume_stepwise(run).await.unwrap();
     while next.step().await != RunProgress::Ended {}
     assert_eq!(next.step().await, RunProgress::Ended);
     let result = handle.result().await.unwrap();
@@ -417,11 +417,11 @@ async fn one_that_a_worker_leaves_in_its_first_model_call_is_not_taken_for_one_t
     let _events = fleet.server.stream(request("go")).await.unwrap();
     let run = fleet.dispatched.recv().await.unwrap();
     let runs = fleet.worker.runs();
-    let mut first = runs.take_up(run).await.unwrap();
+    let mut first = runs.resume_stepwise(run).await.unwrap();
     let begun = tokio::time::timeout(Duration::from_secs(1), first.step()).await;
     assert!(begun.is_err());
-    first.leave().await;
-    let mut next = runs.take_up(run).await.unwrap();
+    first.release().await;
+    let mut next = runs.resume_stepwise(run).await.unwrap();
     while next.step().await != RunProgress::Ended {}
     let records = fleet.store.records(run, Seq(0)).await.unwrap();
     assert!(records.iter().any(|it| it.body.kind() == "resumed"));
@@ -443,10 +443,10 @@ async fn what_a_client_runs_is_brought_to_a_run_elsewhere() {
     let runs = fleet.server.runs();
     let missing = ToolCallId::from_text("none");
     let wrong = runs
-        .bring(handle.run_id(), &missing, outcome.clone(), Duration::ZERO)
+        .supply_result(handle.run_id(), &missing, outcome.clone(), Duration::ZERO)
         .await;
     assert!(matches!(wrong, Err(ResumeError::NotWaiting(_))));
-    runs.bring(handle.run_id(), &call, outcome, Duration::ZERO)
+    runs.supply_result(handle.run_id(), &call, outcome, Duration::ZERO)
         .await
         .unwrap();
     assert_eq!(fleet.work().await.1, RunProgress::Ended);
@@ -484,7 +484,7 @@ async fn runs_that_came_before_one_that_nobody_takes_are_dispatched_with_it_the_
         }
         tokio::time::advance(Duration::from_secs(60)).await;
     }
-    let ended = fleet.worker.runs().take_up(first).await;
+    let ended = fleet.worker.runs().resume_stepwise(first).await;
     assert!(matches!(ended, Err(ResumeError::Ended(_))), "{ended:?}");
 }
 

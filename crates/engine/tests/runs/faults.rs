@@ -309,12 +309,12 @@ fn ask_in(session: &SessionId, text: &str) -> UserRequest {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_could_not_begin_leaves_its_session_free() {
-    use StoreOperation::{BeginRun, Commit, Standing};
+    use StoreOperation::{BeginRun, Commit, Continuation};
     for (place, faulty) in [
-        (0, vec![Standing]),
+        (0, vec![Continuation]),
         (0, vec![BeginRun]),
-        (1, vec![Standing]),
-        (1, vec![Standing, Standing]),
+        (1, vec![Continuation]),
+        (1, vec![Continuation, Continuation]),
         (1, vec![BeginRun]),
         (1, vec![Commit]),
     ] {
@@ -351,9 +351,12 @@ async fn a_request_given_up_before_its_run_began_leaves_its_session_free() {
         let orchestrator = builder(model).store(store.clone()).build().unwrap();
         let sessions = with_and_without_a_run(&orchestrator, &store).await;
         for _ in 1..looks {
-            store.fail_next(StoreOperation::Standing, Fault::AnswerLate(Duration::ZERO));
+            store.fail_next(
+                StoreOperation::Continuation,
+                Fault::AnswerLate(Duration::ZERO),
+            );
         }
-        store.fail_next(StoreOperation::Standing, Fault::Hang);
+        store.fail_next(StoreOperation::Continuation, Fault::Hang);
         let asking = orchestrator.handle(ask_in(&sessions[place], "first"));
         let asking = tokio::time::timeout(Duration::from_secs(1), asking);
         assert!(asking.await.is_err());

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use neuraxis_core::{ApprovalDecision, JsonText, RunId, RunStatus, Seq, ToolOutcome, ToolOutput};
 use neuraxis_engine::{
-    Answer, Brought, HeldRun, Orchestrator, OrchestratorBuilder, ResumeError, UserRequest, UuidV7,
+    Answer, ClientInput, HeldRun, Orchestrator, OrchestratorBuilder, ResumeError, UserRequest,
+    UuidV7,
 };
 use neuraxis_ports::{ApproverReply, RunLog as _, SessionIndex as _};
 use neuraxis_testkit::{
@@ -116,11 +117,7 @@ fn a_run_whose_tools_work_on_files_nobody_knows_where_is_taken_up_by_a_person_al
     });
     assert_eq!(world.tool.count(), 1);
     process().block_on(async {
-        let handle = world
-            .in_folder(Some("/b"))
-            .runs()
-            .resume_by_person(run)
-            .await;
+        let handle = world.in_folder(Some("/b")).runs().resume_by_user(run).await;
         let result = handle.unwrap().result().await.unwrap();
         assert_eq!(result.status, RunStatus::Done);
     });
@@ -139,8 +136,10 @@ async fn a_run_goes_on_with_the_result_of_its_clients_tool_that_took_the_place_o
         .tool(Arc::new(here))
         .build()
         .unwrap();
-    let own = Brought::default().tools([spec("put").schema(WRITES).build()]);
-    let waiting = hear(&orchestrator, request("go").bring(own)).await.result;
+    let own = ClientInput::default().tools([spec("put").schema(WRITES).build()]);
+    let waiting = hear(&orchestrator, request("go").with_client_input(own))
+        .await
+        .result;
     assert_eq!(waiting.status, RunStatus::Waiting, "{waiting:?}");
     let answer = Answer::ToolResult {
         call: waiting.pending[0].tool_call_id.clone(),

@@ -7,7 +7,7 @@ use neuraxis_core::{
     FinishReason, ForkPoint, ModelRequest, RecordBody, Role, RunId, RunStatus, Seq, SessionId,
     ToolKind, ToolSpec, Transcript, Turn,
 };
-use neuraxis_engine::{Brought, ForkError, ForkOptions, Orchestrator, RequestError};
+use neuraxis_engine::{ClientInput, ForkError, ForkOptions, Orchestrator, RequestError};
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::{
     CountingIds, Fault, ScriptedModel, ScriptedTool, StoreOperation, assert_paired, reply, spec,
@@ -211,8 +211,8 @@ async fn a_fork_is_told_what_the_client_told_the_run_and_has_its_tools() {
     for own in ["channels.chat.system_prompt = 'Be kind.'", ""] {
         let orchestrator = builder(model.clone()).policy(policy(own)).build().unwrap();
         let weather = ToolSpec::new("weather".parse().unwrap(), "Tells the weather.");
-        let brought = Brought::default().instructions("Never promise refunds.");
-        let asked = request("Hi.").bring(brought.tools([weather]));
+        let client_input = ClientInput::default().instructions("Never promise refunds.");
+        let asked = request("Hi.").with_client_input(client_input.tools([weather]));
         let run = hear(&orchestrator, asked).await.result.run_id;
         let options = ForkOptions::new(other()).message("And now?");
         let fork = orchestrator.runs().fork(run, Turn(1), options).await;

@@ -9,7 +9,7 @@ use neuraxis_core::{
     PromptReason, RecordBody, Role, RunStatus,
 };
 use neuraxis_engine::{
-    Brought, Orchestrator, OrchestratorBuilder, RetryPolicy, StepType, UserRequest,
+    ClientInput, Orchestrator, OrchestratorBuilder, RetryPolicy, StepType, UserRequest,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionIndex as _;
@@ -304,7 +304,7 @@ async fn a_role_that_the_request_names_checks_its_own_draft_and_takes_over_from_
         .model(Role::CODING, coder.clone())
         .build()
         .unwrap();
-    let named = request("What is it?").bring(Brought::default().role(Role::CODING));
+    let named = request("What is it?").with_client_input(ClientInput::default().role(Role::CODING));
     let heard = hear(&orchestrator, named).await;
     heard.assert_valid(RunStatus::Done);
     assert_eq!(heard.result.reply, "It is 42.");

@@ -108,7 +108,7 @@ async fn a_result_that_comes_too_late_does_not_stay_in_the_inbox() {
         JsonText::from_text("\"blue\""),
     ));
     handle
-        .bring(&call.tool_call_id, blue, Duration::ZERO)
+        .supply_result(&call.tool_call_id, blue, Duration::ZERO)
         .unwrap();
     tokio::time::sleep(seconds(1)).await;
     store.post(run, &entry).await.unwrap();
@@ -302,7 +302,7 @@ async fn a_model_that_hangs_until_the_time_is_up_is_blamed_where_something_is_po
         .unwrap();
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
     tokio::time::sleep(Duration::from_millis(4_500)).await;
-    orchestrator.runs().hear(handle.run_id());
+    orchestrator.runs().check_inbox(handle.run_id());
     // The run finds both at the same time.
     tokio::time::advance(seconds(1)).await;
     let result = handle.result().await.unwrap();
@@ -345,7 +345,7 @@ fn red() -> ToolOutcome {
 async fn what_a_handle_takes_while_its_run_is_put_aside_lets_it_go_on() {
     let (store, _orchestrator, handle) = waits_for_its_client(StoreOperation::Inbox).await;
     let call = call_to_pick(&handle);
-    handle.bring(&call, red(), Duration::ZERO).unwrap();
+    handle.supply_result(&call, red(), Duration::ZERO).unwrap();
     tokio::time::sleep(seconds(2)).await;
     let run = store.run(handle.run_id()).await.unwrap();
     assert_eq!(run.status, RunStatus::Done);
@@ -355,7 +355,7 @@ async fn what_a_handle_takes_while_its_run_is_put_aside_lets_it_go_on() {
 async fn a_run_that_is_being_put_aside_is_taken_up_once_it_is() {
     let (store, orchestrator, handle) = waits_for_its_client(StoreOperation::Release).await;
     let (run, call) = (handle.run_id(), call_to_pick(&handle));
-    let refused = handle.bring(&call, red(), Duration::ZERO);
+    let refused = handle.supply_result(&call, red(), Duration::ZERO);
     assert!(refused.is_err(), "nobody takes it here any more");
     let entry = picked(&store, run, "\"red\"").await;
     orchestrator.runs().post(run, entry.input).await.unwrap();

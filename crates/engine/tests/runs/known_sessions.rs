@@ -36,34 +36,34 @@ async fn ask(
 
 #[tokio::test]
 async fn nothing_is_read_for_the_first_request_of_a_session() {
-    use StoreOperation::{BeginRun, Session, Standing};
+    use StoreOperation::{BeginRun, Continuation, Session};
     let store = failing_store();
     let here = process(&store, "");
     let (reply, asked) = ask(&here, &store, request("hello")).await;
     assert_eq!((reply.unwrap().as_str(), asked), ("fine", vec![BeginRun]));
     let (reply, asked) = ask(&here, &store, request("and again")).await;
     assert_eq!(reply.unwrap(), "fine");
-    assert_eq!(asked, [Session, Standing, BeginRun], "it is known");
+    assert_eq!(asked, [Session, Continuation, BeginRun], "it is known");
     // Another process has to look once.
     let there = process(&store, "");
     let (reply, asked) = ask(&there, &store, request("hello there")).await;
     assert_eq!(reply.unwrap(), "fine");
-    assert_eq!(asked, [BeginRun, Session, Standing, BeginRun]);
+    assert_eq!(asked, [BeginRun, Session, Continuation, BeginRun]);
     let (reply, asked) = ask(&there, &store, request("once more")).await;
     assert_eq!(reply.unwrap(), "fine");
-    assert_eq!(asked, [Session, Standing, BeginRun]);
+    assert_eq!(asked, [Session, Continuation, BeginRun]);
     assert_eq!(store.runs(&session()).await.unwrap().len(), 4);
 }
 
 #[tokio::test]
 async fn a_session_made_without_a_run_is_known() {
-    use StoreOperation::{BeginRun, Session, Standing};
+    use StoreOperation::{BeginRun, Continuation, Session};
     let store = failing_store();
     let here = process(&store, "");
     here.runs().new_session(Some(session())).await.unwrap();
     let (reply, asked) = ask(&here, &store, request("hello")).await;
     assert_eq!(reply.unwrap(), "fine");
-    assert_eq!(asked, [Session, Standing, BeginRun]);
+    assert_eq!(asked, [Session, Continuation, BeginRun]);
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn a_session_that_was_deleted_begins_anew() {
 /// Another process may create the session between the lookup and the beginning of a run.
 #[tokio::test]
 async fn a_session_that_is_made_meanwhile_is_gone_into_or_told() {
-    use StoreOperation::{BeginRun, Session, Standing};
+    use StoreOperation::{BeginRun, Continuation, Session};
     let store = failing_store();
     let here = process(&store, "");
     here.handle(request("hello")).await.unwrap();
@@ -92,7 +92,7 @@ async fn a_session_that_is_made_meanwhile_is_gone_into_or_told() {
     look_too_early();
     let (reply, asked) = ask(&here, &store, request("and again")).await;
     assert_eq!(reply.unwrap(), "fine");
-    assert_eq!(asked, [Session, BeginRun, Session, Standing, BeginRun]);
+    assert_eq!(asked, [Session, BeginRun, Session, Continuation, BeginRun]);
     for _ in 0..3 {
         look_too_early();
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use neuraxis_core::RunStatus;
 use neuraxis_engine::{Orchestrator, UuidV7};
 use neuraxis_ports::{SessionIndex as _, StoreError};
-use neuraxis_testkit::StoreOperation::{BeginRun, Commit, Session, Standing};
+use neuraxis_testkit::StoreOperation::{BeginRun, Commit, Continuation, Session};
 use neuraxis_testkit::{Fault, ScriptedModel, StoreOperation, reply};
 
 use crate::support::{Store, builder, failing_store, request, session};
@@ -46,7 +46,7 @@ async fn a_later_run_is_two_commits() {
     let here = process(&store);
     here.handle(request("hello")).await.unwrap();
     let asked = asked_by(&here, &store, "and again").await;
-    assert_eq!(asked, [Session, Standing, BeginRun, Commit]);
+    assert_eq!(asked, [Session, Continuation, BeginRun, Commit]);
     assert_eq!(said(&store).await, ["hello", "fine", "and again", "fine"]);
 }
 
@@ -59,7 +59,7 @@ async fn a_run_that_comes_in_between_is_gone_on_from() {
     let (here, there) = (process_with(&store, model.clone()), process(&store));
     here.handle(request("hello")).await.unwrap();
     let late = Fault::AnswerLate(Duration::from_secs(1));
-    store.fail_next(Standing, late);
+    store.fail_next(Continuation, late);
     let asking = tokio::spawn({
         let here = here.clone();
         async move { here.handle(request("slow")).await }
@@ -87,8 +87,8 @@ async fn a_session_that_goes_on_again_and_again_is_leased_first() {
         store.fail_next(BeginRun, Fault::Refuse(changed));
     }
     let asked = asked_by(&here, &store, "and again").await;
-    let look = [Session, Standing, BeginRun];
-    let leased = [Session, BeginRun, Standing, Commit, Commit];
+    let look = [Session, Continuation, BeginRun];
+    let leased = [Session, BeginRun, Continuation, Commit, Commit];
     assert_eq!(asked, [&look[..], &look, &leased].concat());
 }
 
@@ -101,7 +101,7 @@ async fn a_later_run_begins_once_whatever_is_lost() {
     here.handle(request("hello")).await.unwrap();
     store.fail_next(BeginRun, Fault::LoseAnswer(away()));
     let asked = asked_by(&here, &store, "and again").await;
-    assert_eq!(asked, [Session, Standing, BeginRun, BeginRun, Commit]);
+    assert_eq!(asked, [Session, Continuation, BeginRun, BeginRun, Commit]);
 
     store.fail_next(BeginRun, Fault::LoseAnswer(away()));
     for _ in 0..100 {

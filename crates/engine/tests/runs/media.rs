@@ -9,7 +9,7 @@ use neuraxis_core::{
     ToolOutput, Transcript, Turn,
 };
 use neuraxis_engine::{
-    Brought, ForkOptions, Orchestrator, RequestError, RequestPart, attachment, replay,
+    ClientInput, ForkOptions, Orchestrator, RequestError, RequestPart, attachment, replay,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{CallContext, LlmClient, ModelInfo, SessionIndex as _, async_trait};
@@ -109,8 +109,10 @@ async fn a_role_that_is_asked_for_and_whose_model_does_not_take_it_is_named_with
     const TOLD: &str =
         "attachment 1 (image/png, 16 bytes) cannot be sent: test/router accepts only text";
     let (orchestrator, _, _) = that_prefers_a_blind_model();
-    let by_router = Brought::default().role(Role::ROUTER);
-    let asked = request("What is it?").attach(picture()).bring(by_router);
+    let by_router = ClientInput::default().role(Role::ROUTER);
+    let asked = request("What is it?")
+        .attach(picture())
+        .with_client_input(by_router);
     let error = orchestrator.stream(asked).await.unwrap_err();
     assert_eq!(error.to_string(), TOLD);
 
@@ -132,22 +134,23 @@ async fn what_a_model_has_answered_of_a_conversation_that_is_brought_keeps_no_ot
     let asked = || Message::User {
         parts: parts.clone(),
     };
-    let answered = |brought: Brought| {
+    let answered = |client_input: ClientInput| {
         let said = [asked(), Message::assistant("A cat.")];
-        request("And now?").bring(brought.conversation(said))
+        request("And now?").with_client_input(client_input.conversation(said))
     };
     let (orchestrator, _, _) = that_prefers_a_blind_model();
-    let heard = hear(&orchestrator, answered(Brought::default())).await;
+    let heard = hear(&orchestrator, answered(ClientInput::default())).await;
     assert_eq!(heard.result.reply, "seer", "who takes it all is preferred");
-    let mut by_router = answered(Brought::default().role(Role::ROUTER));
+    let mut by_router = answered(ClientInput::default().role(Role::ROUTER));
     by_router.session_id = "other".parse().unwrap();
     let heard = hear(&orchestrator, by_router).await;
     assert_eq!(heard.result.reply, "router");
 
     let blind = builder(named("reader", MediaTypes::NONE)).build().unwrap();
-    let heard = hear(&blind, answered(Brought::default())).await;
+    let heard = hear(&blind, answered(ClientInput::default())).await;
     assert_eq!(heard.result.reply, "reader");
-    let unanswered = request("And now?").bring(Brought::default().conversation([asked()]));
+    let unanswered =
+        request("And now?").with_client_input(ClientInput::default().conversation([asked()]));
     let error = blind.stream(unanswered).await.unwrap_err();
     assert_eq!(
         error.to_string(),

@@ -10,7 +10,7 @@ use neuraxis_core::{
     Transcript,
 };
 use neuraxis_engine::{
-    Agent, AnswerSchema, Brought, Event, Orchestrator, OrchestratorBuilder, UserRequest, UuidV7,
+    Agent, AnswerSchema, ClientInput, Event, Orchestrator, OrchestratorBuilder, UserRequest, UuidV7,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
@@ -560,7 +560,7 @@ async fn what_a_client_brings_is_looked_at_as_any_result_whether_or_not_the_run_
         let (builder, asked) = match with_request {
             true => (
                 builder,
-                request("go").bring(Brought::default().tools([pick])),
+                request("go").with_client_input(ClientInput::default().tools([pick])),
             ),
             false => (builder.client_tool(pick), request("go")),
         };
@@ -594,7 +594,7 @@ async fn what_a_client_brings_is_looked_at_as_any_result_whether_or_not_the_run_
             let runs = orchestrator.runs();
             runs.resume(handle.run_id(), vec![answer]).await.unwrap()
         } else {
-            handle.bring(&pending, outcome, duration).unwrap();
+            handle.supply_result(&pending, outcome, duration).unwrap();
             handle
         };
         handle.result().await.unwrap();

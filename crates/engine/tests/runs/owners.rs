@@ -310,7 +310,7 @@ async fn a_run_that_is_taken_up_knows_its_owner_and_no_more_unless_it_is_given_a
         }
         let waiting = approvals.list().await.unwrap();
         let decided = approvals.decide_and_resume(&waiting[0], ApprovalDecision::APPROVE, None);
-        let Decided::GoesOn(handle) = decided.await.unwrap() else {
+        let Decided::Continues(handle) = decided.await.unwrap() else {
             panic!("nobody else has it");
         };
         handle.result().await.unwrap();
@@ -334,7 +334,7 @@ async fn what_is_to_be_kept_is_there_when_the_run_is_taken_up_or_forked_unless_a
         }
         let waiting = approvals.list().await.unwrap();
         let decided = approvals.decide_and_resume(&waiting[0], ApprovalDecision::APPROVE, None);
-        let Decided::GoesOn(handle) = decided.await.unwrap() else {
+        let Decided::Continues(handle) = decided.await.unwrap() else {
             panic!("nobody else has it");
         };
         let run = handle.result().await.unwrap().run_id;

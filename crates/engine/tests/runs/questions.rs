@@ -98,7 +98,7 @@ async fn a_question_is_shown_to_who_follows_the_run_and_its_tool_hears_the_answe
         runs.answer_question(run, &open.question_id, reply.clone())
             .unwrap();
         assert_eq!(settled(events).await, [outcome]);
-        assert_eq!(tool.heard(), [reply]);
+        assert_eq!(tool.replies(), [reply]);
         assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
     }
 }
@@ -131,7 +131,7 @@ async fn an_answer_that_does_not_fit_is_refused_and_the_question_stays_open_for_
     assert_eq!(say(r#"{"size":8}"#), not_open(&open.question_id));
     assert!(runs.questions(run).unwrap().is_empty());
     assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
-    assert_eq!(tool.heard(), [answer(r#"{"size":7}"#)]);
+    assert_eq!(tool.replies(), [answer(r#"{"size":7}"#)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,7 +144,7 @@ async fn a_question_that_nobody_answers_is_cancelled_in_time_and_uses_up_neither
     let orchestrator = asking(tool.clone()).policy(own).build().unwrap();
     let heard = hear(&orchestrator, request("Buy.")).await;
     heard.assert_valid(RunStatus::Done);
-    assert_eq!(tool.heard(), [QuestionReply::Cancelled]);
+    assert_eq!(tool.replies(), [QuestionReply::Cancelled]);
     let events = heard.events.into_iter();
     let outcomes = events.filter_map(|event| match event {
         Event::Live(live) => match live.body {
@@ -182,22 +182,22 @@ impl Tool for Asking {
         let question = which();
         let said = match &self.1 {
             How::Impatiently => {
-                let asked = tokio::time::timeout(MINUTE / 2, ctx.person.ask(&question)).await;
+                let asked = tokio::time::timeout(MINUTE / 2, ctx.questions.ask(&question)).await;
                 format!("{asked:?}")
             }
             How::Often(count) => {
-                let asked = (0..*count).map(|_| ctx.person.ask(&question));
+                let asked = (0..*count).map(|_| ctx.questions.ask(&question));
                 let replies = futures_util::future::join_all(asked).await;
                 let is_declined = |reply: &&QuestionReply| **reply == QuestionReply::Declined;
                 replies.iter().filter(is_declined).count().to_string()
             }
             How::AtLength => {
                 let question = Question::new("shop", "x".repeat(64 * 1024));
-                format!("{:?}", ctx.person.ask(&question).await)
+                format!("{:?}", ctx.questions.ask(&question).await)
             }
             How::Aside(replies) => {
-                let (person, replies) = (ctx.person.clone(), replies.clone());
-                tokio::spawn(async move { replies.send(person.ask(&question).await) });
+                let (questions, replies) = (ctx.questions.clone(), replies.clone());
+                tokio::spawn(async move { replies.send(questions.ask(&question).await) });
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 "done".to_owned()
             }
@@ -237,7 +237,7 @@ async fn with_the_run_its_questions_end() {
     assert_eq!(runs.questions(run), None);
     let late = runs.answer_question(run, &open.question_id, QuestionReply::Declined);
     assert_eq!(late, Err(AnswerQuestionError::NotHere(run)));
-    assert!(tool.heard().is_empty());
+    assert!(tool.replies().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -290,7 +290,7 @@ async fn a_question_of_a_run_that_a_former_engine_drives_is_seen_and_answered_at
     runs.answer_question(run, &open.question_id, seven.clone())
         .unwrap();
     assert_eq!(settled(late).await, [QuestionOutcome::Answered]);
-    assert_eq!(tool.heard(), [seven]);
+    assert_eq!(tool.replies(), [seven]);
     assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
 }
 
@@ -369,7 +369,7 @@ async fn while_an_approver_is_asked_other_tools_have_the_place_of_the_call_and_n
         assert_eq!(look.count(), 1, "it waits for the other call");
         let result = handle.result().await.unwrap();
         assert_eq!(result.status, RunStatus::Done);
-        assert_eq!(buy.heard(), [answer(r#"{"size":3}"#)]);
+        assert_eq!(buy.replies(), [answer(r#"{"size":3}"#)]);
     }
 }
 
@@ -417,12 +417,12 @@ async fn the_approver_of_a_request_is_asked_first_and_without_either_it_is_decli
     let approver = Arc::new(ScriptedApprover::new().answering(reply.clone()));
     let heard = hear(&orchestrator, request("Buy.").approver(approver)).await;
     heard.assert_valid(RunStatus::Done);
-    assert_eq!(tool.heard(), [reply]);
+    assert_eq!(tool.replies(), [reply]);
 
     let tool = buying();
     let orchestrator = builder(model()).tool(tool.clone()).build().unwrap();
     let heard = hear(&orchestrator, request("Buy.")).await;
-    assert_eq!(tool.heard(), [QuestionReply::Declined]);
+    assert_eq!(tool.replies(), [QuestionReply::Declined]);
     assert_eq!(heard.results()[0].failure, Some(ToolFailure::Permanent));
     let unknown = RunId(neuraxis_core::uuid::Uuid::nil());
     assert_eq!(orchestrator.runs().questions(unknown), None);

@@ -90,8 +90,8 @@ async fn a_run_of_an_engine_that_was_replaced_ends_at_once_when_it_is_cancelled(
 async fn a_run_of_an_engine_that_was_replaced_hears_soon_of_what_another_process_posts() {
     let store = Arc::new(MemoryStore::new());
     let former = slow(&store).build().unwrap();
-    let hearing = former.runs();
-    tokio::spawn(async move { hearing.keep_hearing(Duration::from_secs(1)).await });
+    let checking = former.runs();
+    tokio::spawn(async move { checking.keep_checking_inboxes(Duration::from_secs(1)).await });
     let (handle, _) = former.stream(request("go")).await.unwrap();
     tokio::spawn(async move { former.suspend(MINUTE * 10).await });
     sleep(Duration::from_millis(1_500)).await;

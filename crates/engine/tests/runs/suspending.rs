@@ -207,7 +207,7 @@ async fn what_is_kept_nowhere_is_cancelled_and_new_requests_are_refused_from_the
 /// to be refused.
 async fn suspends_while_the_store_is_asked(store: &Store, orchestrator: &Orchestrator) {
     let late = Fault::AnswerLate(Duration::from_secs(1));
-    store.fail_next(StoreOperation::Standing, late);
+    store.fail_next(StoreOperation::Continuation, late);
     let asking = tokio::spawn({
         let orchestrator = orchestrator.clone();
         async move { orchestrator.handle(request("go")).await }
@@ -235,7 +235,10 @@ async fn nor_does_one_in_a_session_without_runs_before_it_is_leased_or_after() {
         let made = orchestrator.runs().new_session(Some(session())).await;
         made.unwrap();
         for _ in 0..answers_before {
-            store.fail_next(StoreOperation::Standing, Fault::AnswerLate(Duration::ZERO));
+            store.fail_next(
+                StoreOperation::Continuation,
+                Fault::AnswerLate(Duration::ZERO),
+            );
         }
         suspends_while_the_store_is_asked(&store, &orchestrator).await;
         assert!(store.runs(&session()).await.unwrap().is_empty());

@@ -8,7 +8,7 @@ use neuraxis_core::{
     RunId, RunStatus, RunTree, Seq, ToolFailure, ToolOutput, ToolSpec, Transcript, Vetted, Vetting,
 };
 use neuraxis_engine::{
-    Agent, ApprovalKey, Brought, DecideLater, Orchestrator, OrchestratorBuilder, UuidV7,
+    Agent, ApprovalKey, ClientInput, DecideLater, Orchestrator, OrchestratorBuilder, UuidV7,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
@@ -494,7 +494,7 @@ fn a_call_that_a_hook_asks_about_waits_and_goes_on_with_the_approval_without_the
         let waiting = approvals.list().await.unwrap();
         assert_eq!(waiting[0].request.reason, "It is above 100.");
         let decided = approvals.decide_and_resume(&waiting[0], ApprovalDecision::APPROVE, None);
-        let neuraxis_engine::Decided::GoesOn(handle) = decided.await.unwrap() else {
+        let neuraxis_engine::Decided::Continues(handle) = decided.await.unwrap() else {
             panic!("nobody else has it");
         };
         assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
@@ -511,8 +511,8 @@ fn a_call_that_a_hook_asks_about_waits_and_goes_on_with_the_approval_without_the
     assert_replays(&records);
 }
 
-fn pay_of_client() -> Brought {
-    Brought::default().tools([spec("pay").schema(SCHEMA).build()])
+fn pay_of_client() -> ClientInput {
+    ClientInput::default().tools([spec("pay").schema(SCHEMA).build()])
 }
 
 #[tokio::test]
@@ -525,11 +525,15 @@ async fn a_call_of_a_tool_that_the_client_brought_is_looked_at_before_the_client
         (true, less, "the call is handed over as it was written"),
     ] {
         let program = Program::new(ScriptedToolHook::new().before(said));
-        let brought = match hands_over {
+        let client_input = match hands_over {
             true => pay_of_client().hand_over(),
             false => pay_of_client(),
         };
-        let heard = hear(&program.orchestrator, request("go").bring(brought)).await;
+        let heard = hear(
+            &program.orchestrator,
+            request("go").with_client_input(client_input),
+        )
+        .await;
         heard.assert_valid(RunStatus::Done);
         let refused = &heard.results()[0];
         assert_eq!(refused.failure, Some(ToolFailure::Denied));
@@ -571,7 +575,11 @@ async fn a_call_of_a_client_s_tool_is_not_tried_out_with_a_tool_of_the_same_name
         .approver(Arc::new(DecideLater))
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go").bring(pay_of_client())).await;
+    let heard = hear(
+        &orchestrator,
+        request("go").with_client_input(pay_of_client()),
+    )
+    .await;
     assert!(heard.results().is_empty(), "{:?}", heard.results());
     assert_eq!(heard.result.status, RunStatus::Waiting);
 }
@@ -580,7 +588,11 @@ async fn a_call_of_a_client_s_tool_is_not_tried_out_with_a_tool_of_the_same_name
 async fn a_client_that_is_waited_for_gets_the_arguments_that_a_hook_left() {
     let less = BeforeCall::rewrite(JsonText::from_text(r#"{"n":0}"#));
     let program = Program::new(ScriptedToolHook::new().before(less));
-    let heard = hear(&program.orchestrator, request("go").bring(pay_of_client())).await;
+    let heard = hear(
+        &program.orchestrator,
+        request("go").with_client_input(pay_of_client()),
+    )
+    .await;
     assert_eq!(heard.result.status, RunStatus::Waiting);
     let pending = &heard.result.pending[0];
     assert_eq!(pending.arguments.as_str(), r#"{"n":0}"#);

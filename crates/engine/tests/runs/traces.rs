@@ -213,7 +213,7 @@ async fn a_trace_of_a_model_call_holds_the_reply_and_its_reasoning_whole() {
 struct Told(Mutex<Vec<String>>);
 
 impl TraceSink for Told {
-    fn taken_up(&self, _: RunId, _: &Transcript, records: &[Arc<Record>]) {
+    fn resume(&self, _: RunId, _: &Transcript, records: &[Arc<Record>]) {
         let began = records.first().map(|record| record.body.kind());
         let note = format!("taken up from {}", began.unwrap_or("nothing"));
         self.0.lock().unwrap().push(note);
@@ -223,7 +223,7 @@ impl TraceSink for Told {
         self.0.lock().unwrap().push(record.body.kind().to_owned());
     }
 
-    fn kept(&self, _: &[Arc<Record>], _: Duration) {
+    fn stored(&self, _: &[Arc<Record>], _: Duration) {
         self.0.lock().unwrap().push("kept".to_owned());
     }
 
@@ -275,7 +275,7 @@ impl TraceSink for Broken {
         panic!("record")
     }
 
-    fn kept(&self, _: &[Arc<Record>], _: Duration) {
+    fn stored(&self, _: &[Arc<Record>], _: Duration) {
         panic!("kept")
     }
 

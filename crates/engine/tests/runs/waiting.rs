@@ -16,7 +16,7 @@ use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, reply, spe
 
 use crate::support::{Heard, builder, hear, request};
 
-struct PutAside {
+struct ParkedRun {
     orchestrator: Orchestrator,
     approver: Arc<ScriptedApprover>,
     tool: Arc<ScriptedTool>,
@@ -24,7 +24,7 @@ struct PutAside {
 }
 
 /// A run that calls `write`, and an approver that answers later.
-async fn put_aside(approver: ScriptedApprover, calls: &[(&str, &str)]) -> PutAside {
+async fn park(approver: ScriptedApprover, calls: &[(&str, &str)]) -> ParkedRun {
     let model = ScriptedModel::new()
         .then(reply::using(reply::calls(calls.iter().copied()), 10, 2))
         .then(reply::using(reply::text("ok"), 20, 1));
@@ -39,7 +39,7 @@ async fn put_aside(approver: ScriptedApprover, calls: &[(&str, &str)]) -> PutAsi
         .unwrap();
     let heard = hear(&orchestrator, request("go").mode(Mode::MODERATE)).await;
     assert_eq!(heard.result.status, RunStatus::Waiting);
-    PutAside {
+    ParkedRun {
         orchestrator,
         approver,
         tool,
@@ -53,7 +53,7 @@ fn later(times: usize) -> ScriptedApprover {
     })
 }
 
-impl PutAside {
+impl ParkedRun {
     fn asked(&self) -> Vec<ApprovalRequested> {
         let records = self.heard.records();
         let asked = records.iter().filter_map(|record| match &record.body {
@@ -94,7 +94,7 @@ fn approve(arguments: Option<&str>) -> ApprovalDecision {
 
 #[tokio::test]
 async fn an_approval_that_comes_later_takes_the_run_up_where_it_stood() {
-    let run = put_aside(later(1), &[("write", r#"{"n":1}"#)]).await;
+    let run = park(later(1), &[("write", r#"{"n":1}"#)]).await;
     let waiting = &run.heard.result;
     let asked = &run.asked()[0];
     let pending = &waiting.pending[0];
@@ -121,13 +121,13 @@ async fn an_approval_that_comes_later_takes_the_run_up_where_it_stood() {
 
 #[tokio::test]
 async fn arguments_edited_with_the_approval_are_checked_again_and_are_what_runs() {
-    let run = put_aside(later(1), &[("write", r#"{"n":1}"#)]).await;
+    let run = park(later(1), &[("write", r#"{"n":1}"#)]).await;
     let edited = decided(&run.asked()[0], approve(Some(r#"{"n":2}"#)));
     let result = run.resume(vec![edited]).await.unwrap();
     assert_eq!(result.status, RunStatus::Done);
     assert_eq!(run.tool.calls()[0].arguments.as_str(), r#"{"n":2}"#);
 
-    let run = put_aside(later(1), &[("write", r#"{"n":1}"#)]).await;
+    let run = park(later(1), &[("write", r#"{"n":1}"#)]).await;
     let edited = decided(&run.asked()[0], approve(Some(r#"{"n":"two"}"#)));
     let result = run.resume(vec![edited]).await.unwrap();
     assert_eq!((result.status, run.tool.count()), (RunStatus::Done, 0));
@@ -142,7 +142,7 @@ async fn a_denial_and_an_expiry_are_told_apart() {
         (denied, ToolFailure::Denied),
         (ApprovalDecision::Expired, ToolFailure::ApprovalExpired),
     ] {
-        let run = put_aside(later(1), &[("write", "{}")]).await;
+        let run = park(later(1), &[("write", "{}")]).await;
         let handle = run
             .orchestrator
             .runs()
@@ -164,7 +164,7 @@ async fn a_denial_and_an_expiry_are_told_apart() {
 
 #[tokio::test]
 async fn an_approval_of_other_arguments_is_refused_and_changes_nothing() {
-    let run = put_aside(later(1), &[("write", r#"{"n":1}"#)]).await;
+    let run = park(later(1), &[("write", r#"{"n":1}"#)]).await;
     let mut asked = run.asked()[0].clone();
     asked.arguments_hash = JsonText::from_text(r#"{"n":99}"#).hash();
     let refused = run.resume(vec![decided(&asked, approve(None))]).await;
@@ -227,7 +227,7 @@ async fn a_decision_by_the_handle_about_other_arguments_is_refused_and_the_right
 
 #[tokio::test]
 async fn if_one_of_several_answers_is_wrong_none_counts() {
-    let run = put_aside(
+    let run = park(
         later(2),
         &[("write", r#"{"n":1}"#), ("write", r#"{"n":2}"#)],
     )
@@ -252,7 +252,7 @@ async fn if_one_of_several_answers_is_wrong_none_counts() {
 
 #[tokio::test]
 async fn a_session_whose_run_waits_refuses_the_next_and_is_free_once_it_ended() {
-    let run = put_aside(later(1), &[("write", "{}")]).await;
+    let run = park(later(1), &[("write", "{}")]).await;
     let busy = run.orchestrator.handle(request("more")).await;
     assert!(
         matches!(&busy, Err(RequestError::Busy { run: held, .. }) if *held == run.heard.result.run_id),
@@ -267,7 +267,7 @@ async fn a_session_whose_run_waits_refuses_the_next_and_is_free_once_it_ended() 
 #[tokio::test]
 async fn taken_up_without_an_answer_the_approver_is_asked_again() {
     let approver = later(1).approve();
-    let run = put_aside(approver, &[("write", r#"{"n":1}"#)]).await;
+    let run = park(approver, &[("write", r#"{"n":1}"#)]).await;
     let result = run.resume(Vec::new()).await.unwrap();
     assert_eq!((result.status, run.tool.count()), (RunStatus::Done, 1));
     let asks = run.approver.asks();
@@ -276,7 +276,7 @@ async fn taken_up_without_an_answer_the_approver_is_asked_again() {
 
 #[tokio::test]
 async fn a_run_there_is_not_and_one_that_has_ended_cannot_be_taken_up() {
-    let run = put_aside(later(1), &[("write", "{}")]).await;
+    let run = park(later(1), &[("write", "{}")]).await;
     run.resume(vec![decided(&run.asked()[0], approve(None))])
         .await
         .unwrap();

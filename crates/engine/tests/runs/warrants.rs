@@ -194,7 +194,7 @@ fn an_imported_run_is_left_to_a_person_who_is_shown_its_calls() {
         assert_eq!((&*open.call.name, open.call.stage), ("put", CallStage::Begun));
         assert_eq!(open.class, Some(ToolClass::Idempotent));
         assert_eq!(open.verdict, Verdict::Allow);
-        let handle = engine.runs().resume_by_person(left.run).await.unwrap();
+        let handle = engine.runs().resume_by_user(left.run).await.unwrap();
         assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
         assert_eq!(put.count(), 1);
     });

@@ -11,8 +11,8 @@ use neuraxis_core::{
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
-    ChainHead, LongOutput, OutputHead, OutputPage, OutputPlace, RunFilter, RunLease, RunLog,
-    RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, Standing, StoreError,
+    ChainHead, Continuation, LongOutput, OutputHead, OutputPage, OutputPlace, RunFilter, RunLease,
+    RunLog, RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, StoreError,
     UsageOf, async_trait,
 };
 use tokio::sync::Notify;
@@ -240,8 +240,8 @@ impl SessionIndex for MortalStore {
         self.inner.mailed().await
     }
 
-    async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError> {
-        self.inner.standing(id).await
+    async fn continuation(&self, id: &SessionId) -> Result<Continuation, StoreError> {
+        self.inner.continuation(id).await
     }
 
     async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {

@@ -21,7 +21,7 @@ impl Check {
     /// # Errors
     ///
     /// A message for the user that says what was found instead.
-    pub(crate) fn look_at(&self, seen: &Seen) -> Result<(), String> {
+    pub(crate) fn evaluate(&self, seen: &Seen) -> Result<(), String> {
         let answer = seen.answer().trim();
         let of_answer = |is_fine: bool| is_fine.then_some(()).ok_or_else(|| seen.quoted());
         match &self.0 {

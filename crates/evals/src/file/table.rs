@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::FileFault;
-use crate::case::{Case, Said, Source};
+use crate::case::{Case, HistoryMessage, Source};
 use crate::check::{CheckTable, json_of, toml_of};
 use crate::matching::CallPattern;
 
@@ -31,7 +31,7 @@ pub(crate) struct CaseTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     approve: Option<Vec<toml::Value>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    history: Vec<Said>,
+    history: Vec<HistoryMessage>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     check: Vec<Spanned<CheckTable>>,
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::case::Said;
+use crate::case::HistoryMessage;
 use crate::check::Check;
 use crate::matching::CallPattern;
 
@@ -231,7 +231,7 @@ proptest! {
             .approve(pattern)
             .repeat(times.unwrap_or_default())
             .pass_rate(f64::from(rate) / 10.0);
-        case.history = vec![Said::User(text.clone()), Said::Assistant(text)];
+        case.history = vec![HistoryMessage::User(text.clone()), HistoryMessage::Assistant(text)];
         let written = case.to_toml().unwrap();
         let read = EvalFile::from_toml(&written).unwrap();
         case.line = Some(1);

@@ -30,9 +30,9 @@ const SESSION: &str = "eval-";
 
 /// A run that is cancelled when nothing waits for its end any more.
 #[derive(Debug)]
-struct Held(RunHandle);
+struct CancelOnDrop(RunHandle);
 
-impl Drop for Held {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         // A run that has already ended cannot be cancelled, and need not be.
         let _ = self.0.cancel(STOPPED);
@@ -49,7 +49,7 @@ impl Evals {
         let seen = Seen::of(&records).redacted_by(&self.redact);
         let mut attempt = Attempt::of(number, &seen);
         let mut checks = case.checks.iter();
-        let is_wanted = |end| checks.any(|check| check.wants_the_end(end));
+        let is_wanted = |end| checks.any(|check| check.expects_finish(end));
         let is_wanted = seen.view.finish().is_some_and(is_wanted);
         let trouble = self.unserved(&records, &seen);
         let trouble = trouble.or_else(|| seen.trouble().filter(|_| !is_wanted));
@@ -66,7 +66,7 @@ impl Evals {
         for check in &case.checks {
             let found = match check.rubric() {
                 Some(rubric) => self.judged(check, rubric, &seen).await,
-                None => looked_at(check, &seen),
+                None => report_on(check, &seen),
             };
             attempt.add(found);
         }
@@ -134,7 +134,7 @@ impl Evals {
         request: UserRequest,
     ) -> Result<(RunHandle, OrchestratorResult), String> {
         let started = orchestrator.runs().start(request).await;
-        let held = Held(started.map_err(|error| with_causes(&error))?);
+        let held = CancelOnDrop(started.map_err(|error| with_causes(&error))?);
         let result = tokio::select! {
             result = held.0.result() => result,
             () = self.stop.cancelled() => {
@@ -248,7 +248,7 @@ fn failed_agent(case: &Case, records: &[Arc<Record>]) -> Option<String> {
     });
     let is_wanted = |end| {
         let mut checks = case.checks.iter();
-        checks.any(|check| check.wants_the_end(end) || check.wants_failed_calls())
+        checks.any(|check| check.expects_finish(end) || check.wants_failed_calls())
     };
     ends.find_map(|end| match end {
         FinishReason::Failed(why) if !is_wanted(end) => {
@@ -269,8 +269,8 @@ fn no_answer(seen: &Seen) -> Option<CheckReport> {
     })
 }
 
-fn looked_at(check: &Check, seen: &Seen) -> CheckReport {
-    let found = check.look_at(seen);
+fn report_on(check: &Check, seen: &Seen) -> CheckReport {
+    let found = check.evaluate(seen);
     CheckReport {
         check: check.to_string(),
         verdict: match found {

@@ -53,7 +53,7 @@ impl Evals {
         knows_tool: impl Fn(&str) -> bool,
     ) -> Result<(), CaseFault> {
         for case in cases {
-            let found = self.look_at(case, &knows_tool);
+            let found = self.check_case(case, &knows_tool);
             found.map_err(|why| CaseFault {
                 case: case.name.clone(),
                 line: case.line,
@@ -63,7 +63,7 @@ impl Evals {
         Ok(())
     }
 
-    fn look_at(&self, case: &Case, knows_tool: &impl Fn(&str) -> bool) -> Result<(), String> {
+    fn check_case(&self, case: &Case, knows_tool: &impl Fn(&str) -> bool) -> Result<(), String> {
         let asked = match &case.source {
             Source::Models => Some(self.orchestrator(None)?),
             Source::Cassette(file) => Some(self.orchestrator(Some(file))?),
@@ -77,7 +77,7 @@ impl Evals {
         // Which tools existed when a stored run was made is unknown.
         if let Some(orchestrator) = asked {
             let request = case.request(new_session()?);
-            is_let_in(orchestrator, &request)?;
+            check_admitted(orchestrator, &request)?;
             // A typo in a forbidden tool would never be noticed, and one in an approved tool would be reported as a
             // denied call.
             let forbidden = case.checks.iter().filter_map(Check::forbidden_tool);
@@ -89,7 +89,7 @@ impl Evals {
         }
         if case.needs_a_judge() {
             let request = self.judge.asked(new_session()?, case.message.clone());
-            let found = is_let_in(self.orchestrator(None)?, &request);
+            let found = check_admitted(self.orchestrator(None)?, &request);
             found.map_err(|why| match &self.judge.role {
                 Some(_) => format!("the judge: {why} ({JUDGED})"),
                 None => format!("the judge: {why}"),
@@ -100,7 +100,7 @@ impl Evals {
 }
 
 /// Checks whether policy admits a request.
-fn is_let_in(orchestrator: &Orchestrator, request: &UserRequest) -> Result<(), String> {
+fn check_admitted(orchestrator: &Orchestrator, request: &UserRequest) -> Result<(), String> {
     let decision = orchestrator.decide(request);
     decision.map(drop).map_err(|error| with_causes(&error))
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use neuraxis_core::{BudgetKind, LlmError, LlmErrorKind, Role, SessionId, Transcript};
 use neuraxis_engine::{Orchestrator, UserRequest};
 use neuraxis_evals::{
-    CallPattern, Case, CaseStatus, Check, EvalFile, Evals, LeftOut, Said, Source, Verdict,
-    is_session_of_eval,
+    CallPattern, Case, CaseStatus, Check, EvalFile, Evals, HistoryMessage, LeftOut, Source,
+    Verdict, is_session_of_eval,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::CancellationToken;
@@ -425,8 +425,8 @@ async fn a_run_becomes_a_case_that_passes_when_it_goes_the_same_way() {
     let case = Case::of_run("rain", &history, &records).unwrap();
     assert_eq!(case.message, "Rain?");
     let said = [
-        Said::User("I live in Delft.".to_owned()),
-        Said::Assistant("Noted.".to_owned()),
+        HistoryMessage::User("I live in Delft.".to_owned()),
+        HistoryMessage::Assistant("Noted.".to_owned()),
     ];
     assert_eq!(case.history, said);
     let written = case.to_toml().unwrap();

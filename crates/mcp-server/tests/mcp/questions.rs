@@ -50,7 +50,7 @@ async fn a_question_of_a_tool_is_put_to_the_person_and_the_answer_goes_back() {
             let served = connect(&server, era, &person).await;
             let done = served.call("ask", json!({"message": "Look."})).await;
             assert_eq!(text(&done), "That is all.");
-            assert_eq!(tool.heard(), std::slice::from_ref(&expected));
+            assert_eq!(tool.replies(), std::slice::from_ref(&expected));
             let asked = person.questions();
             assert_eq!(asked.len(), 1);
             assert!(asked[0].starts_with("shop asks you"), "{}", asked[0]);
@@ -76,7 +76,7 @@ async fn an_answer_to_a_request_that_does_not_fit_is_asked_for_once_more() {
         let served = connect(&server, &INITIALIZE, &person).await;
         let done = served.call("ask", json!({"message": "Look."})).await;
         assert_eq!(text(&done), "That is all.");
-        assert_eq!(tool.heard(), [expected]);
+        assert_eq!(tool.replies(), [expected]);
         assert_eq!(person.questions().len(), 2);
         served.leave().await;
     }
@@ -91,7 +91,7 @@ async fn it_is_declined_where_the_client_cannot_be_asked() {
         let served = connect(&server, era, &Person::absent()).await;
         let done = served.call("ask", json!({"message": "Look."})).await;
         assert_eq!(text(&done), "That is all.");
-        assert_eq!(tool.heard(), [QuestionReply::Declined]);
+        assert_eq!(tool.replies(), [QuestionReply::Declined]);
         served.leave().await;
     }
 }
@@ -131,7 +131,7 @@ async fn without_sessions_the_tool_waits_for_the_call_that_brings_an_answer_whic
     })
     .await;
     let heard = QuestionReply::Answered(JsonText::from_text(r#"{"size":7}"#));
-    assert_eq!(tool.heard(), [heard]);
+    assert_eq!(tool.replies(), [heard]);
     served.leave().await;
 }
 
@@ -152,7 +152,7 @@ async fn without_sessions_a_client_that_never_comes_back_leaves_the_tool_without
     tokio::time::sleep(Duration::from_secs(5 * 60)).await;
     let is_done = async || status(&orchestrator, "s1").await == Some(RunStatus::Done);
     until("the run goes on", is_done).await;
-    assert_eq!(tool.heard(), [QuestionReply::Cancelled]);
+    assert_eq!(tool.replies(), [QuestionReply::Cancelled]);
     served.leave().await;
 }
 
@@ -170,7 +170,7 @@ async fn a_person_who_says_nothing_leaves_the_tool_without_an_answer() {
     let call = request("ask", json!({"message": "Look."}));
     let done = client.call_tool(call).await.unwrap();
     assert_eq!(text(&done), "That is all.");
-    assert_eq!(tool.heard(), [QuestionReply::Cancelled]);
+    assert_eq!(tool.replies(), [QuestionReply::Cancelled]);
     assert_eq!(person.questions().len(), 1);
     client.cancel().await.unwrap();
 }

@@ -60,7 +60,7 @@ pub enum Ending {
     /// No record comes after it, so it may use the space that is reserved for the end.
     Ends,
     /// More records will come: space for the end must remain.
-    GoesOn,
+    Continues,
 }
 
 impl RunSize {
@@ -86,7 +86,7 @@ impl RunSize {
         ending: Ending,
     ) -> Result<(), StoreError> {
         let (max_records, max_bytes) = match ending {
-            Ending::GoesOn => (bounds.max_records, bounds.max_bytes),
+            Ending::Continues => (bounds.max_records, bounds.max_bytes),
             Ending::Ends => (
                 bounds.max_records.saturating_add(bounds.max_records / 2),
                 bounds.max_bytes.saturating_add(bounds.max_bytes / 2),

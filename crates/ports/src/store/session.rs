@@ -78,7 +78,7 @@ impl Session {
 /// What the next run of a session continues from.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Standing {
+pub struct Continuation {
     /// The session's last run, if that has ended; the other fields are what it left. `None` while a run is in progress,
     /// and if there is no run.
     pub last_run: Option<RunId>,
@@ -88,8 +88,8 @@ pub struct Standing {
     pub carried: Carried,
 }
 
-impl Standing {
-    /// Creates a session's standing; for implementations of [`SessionStore`](super::SessionStore).
+impl Continuation {
+    /// Creates a session's continuation; for implementations of [`SessionStore`](super::SessionStore).
     #[must_use]
     pub const fn new(last_run: Option<RunId>, history: Transcript, carried: Carried) -> Self {
         Self {

@@ -8,8 +8,8 @@ use neuraxis_core::log::{Carried, Stats};
 use neuraxis_core::{ContentHash, RunId, SessionId, SessionMetrics, Transcript};
 
 use super::{
-    ChainHead, RunFilter, RunSummary, Session, SessionFilter, Standing, StatsFilter, StoreError,
-    UsageOf,
+    ChainHead, Continuation, RunFilter, RunSummary, Session, SessionFilter, StatsFilter,
+    StoreError, UsageOf,
 };
 
 /// Maintains the index of sessions and runs: creates, lists and removes sessions, lists runs, and reports what a
@@ -200,7 +200,7 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// [`StoreError::NoSuchSession`].
-    async fn standing(&self, id: &SessionId) -> Result<Standing, StoreError>;
+    async fn continuation(&self, id: &SessionId) -> Result<Continuation, StoreError>;
 
     /// Returns the messages of a session as one of its runs found them when it began.
     ///

@@ -3,7 +3,7 @@
 //! Unknown fields are ignored, and null is treated as absent, because front ends of many versions exist.
 
 use neuraxis::core::{AgentName, JsonText, Taint, ToolSpec};
-use neuraxis::{Brought, Channel, Mode, SessionId, UserRequest};
+use neuraxis::{Channel, ClientInput, Mode, SessionId, UserRequest};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -196,15 +196,16 @@ impl Input {
             .instructions()
             .chain(self.context.iter().map(String::as_str))
             .collect();
-        let mut brought = Brought::default()
+        let mut client_input = ClientInput::default()
             .conversation(new.before)
             .untrusted(untrusted)
             .tools(self.tools.iter().cloned())
             .hand_over();
         if !instructions.is_empty() {
-            brought = brought.instructions(instructions.join("\n\n"));
+            client_input = client_input.instructions(instructions.join("\n\n"));
         }
-        let mut request = UserRequest::new(self.session.clone(), new.message).bring(brought);
+        let mut request =
+            UserRequest::new(self.session.clone(), new.message).with_client_input(client_input);
         for part in new.attachments {
             request = request.attach(part);
         }

@@ -382,7 +382,7 @@ async fn go_on(
         let decisions = decisions.map(|(waiting, decision, _)| (waiting, decision.clone()));
         let decided = approvals.decide_all_and_resume(decisions.collect(), by);
         Ok::<_, DecideError>(match decided.await? {
-            Decided::GoesOn(handle) => {
+            Decided::Continues(handle) => {
                 followers.go_on(run);
                 Some((handle, followers.add(runs, run)))
             }

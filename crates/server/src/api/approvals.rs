@@ -179,7 +179,7 @@ pub(crate) async fn decide(
         in_time.map_err(DecideError::Resume)?;
         approvals.decide_and_resume(&waiting, decision, by).await
     });
-    let (Decided::GoesOn(_) | Decided::LeftToHolder) = decided.await??;
+    let (Decided::Continues(_) | Decided::LeftToHolder) = decided.await??;
     let run_id = run;
     Ok((StatusCode::ACCEPTED, Json(Kept { run_id, question })))
 }

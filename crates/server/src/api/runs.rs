@@ -357,7 +357,7 @@ pub(crate) async fn bring(
     caller.joins(&limited, id).await?;
     let context = caller.going_on(&limited, &run.session).await?;
     let runs = orchestrator.runs().with_context(context);
-    runs.bring(id, &call, outcome, took).await?;
+    runs.supply_result(id, &call, outcome, took).await?;
     Ok(taken(id, None))
 }
 

@@ -141,7 +141,7 @@ impl TraceSink for RunMetrics {
         self.is_at_work(run);
     }
 
-    fn taken_up(&self, run: RunId, _history: &Transcript, records: &[Arc<Record>]) {
+    fn resume(&self, run: RunId, _history: &Transcript, records: &[Arc<Record>]) {
         self.is_at_work(run);
         records.iter().for_each(|record| self.started(record));
     }

@@ -8,7 +8,7 @@ use neuraxis::core::{Message, RunId, ToolCall, ToolCallId, ToolChoice, ToolSpec}
 use neuraxis::engine::UuidV7;
 use neuraxis::ports::{Ids, RunSummary};
 use neuraxis::{
-    AnswerSchema, Brought, Channel, FinishReason, Mode, Orchestrator, RunStatus, SessionId,
+    AnswerSchema, Channel, ClientInput, FinishReason, Mode, Orchestrator, RunStatus, SessionId,
     UserRequest,
 };
 use schemars::JsonSchema;
@@ -107,24 +107,24 @@ impl Asked {
             None => new_session()?,
         };
         let untrusted = caller.taint_of(orchestrator, &self.answered_by).await?;
-        let mut brought = Brought::default()
+        let mut client_input = ClientInput::default()
             .conversation(messages)
             .untrusted(untrusted)
             .tools(self.tools)
             .hand_over();
         let instructions: Vec<String> = self.instructions.into_iter().chain(self.system).collect();
-        brought.instructions = Some(instructions.join("\n\n")).filter(|it| !it.is_empty());
-        brought.tool_choice = self.tool_choice;
-        brought.temperature = self.temperature;
-        brought.max_output_tokens = self.max_output_tokens;
+        client_input.instructions = Some(instructions.join("\n\n")).filter(|it| !it.is_empty());
+        client_input.tool_choice = self.tool_choice;
+        client_input.temperature = self.temperature;
+        client_input.max_output_tokens = self.max_output_tokens;
         let mut request = UserRequest::new(session, "");
         request.answer = self.answer;
         (request.channel, request.mode) = caller.chosen(limited, self.own.channel, self.own.mode);
-        let (request, brought) = match &self.model {
-            Some(model) => models::choose(orchestrator, model, request, brought)?,
-            None => (request, brought),
+        let (request, client_input) = match &self.model {
+            Some(model) => models::choose(orchestrator, model, request, client_input)?,
+            None => (request, client_input),
         };
-        Ok(request.bring(brought))
+        Ok(request.with_client_input(client_input))
     }
 
     /// Continues from the response whose calls the last messages answer, if the client names an earlier response and

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use neuraxis::core::{AgentName, Role};
-use neuraxis::{Brought, Channel, Mode, Orchestrator, UserRequest};
+use neuraxis::{Channel, ClientInput, Mode, Orchestrator, UserRequest};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -127,9 +127,10 @@ fn is_usable(
     let request = UserRequest::new(session, PROBE)
         .channel(channel.clone())
         .mode(mode.clone());
-    let chosen = choose(orchestrator, model, request, Brought::default());
-    let admitted =
-        chosen.and_then(|(request, brought)| caller.apply(limited, request.bring(brought)));
+    let chosen = choose(orchestrator, model, request, ClientInput::default());
+    let admitted = chosen.and_then(|(request, client_input)| {
+        caller.apply(limited, request.with_client_input(client_input))
+    });
     admitted.is_ok_and(|request| orchestrator.decide(&request).is_ok())
 }
 
@@ -138,18 +139,18 @@ pub(super) fn choose(
     orchestrator: &Orchestrator,
     name: &str,
     request: UserRequest,
-    brought: Brought,
-) -> Result<(UserRequest, Brought), Problem> {
+    client_input: ClientInput,
+) -> Result<(UserRequest, ClientInput), Problem> {
     if name == DEFAULT {
-        return Ok((request, brought));
+        return Ok((request, client_input));
     }
     let of_role = name.strip_prefix(OF_ROLE);
     if of_role.is_none() && orchestrator.policy().agents().any(|it| it.as_str() == name) {
-        return Ok((request.agent(AgentName::new(name.to_owned())), brought));
+        return Ok((request.agent(AgentName::new(name.to_owned())), client_input));
     }
     let role = Role::new(of_role.unwrap_or(name).to_owned());
     match orchestrator.models().any(|(known, _)| *known == role) {
-        true => Ok((request, brought.role(role))),
+        true => Ok((request, client_input.role(role))),
         false => Err(no_such(name)),
     }
 }

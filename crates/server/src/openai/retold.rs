@@ -7,7 +7,7 @@ use neuraxis::core::{
     AgentId, AgentSpec, BlockIndex, ContentIndex, LiveBody, LiveEvent, LlmCall, Purpose, Record,
     RecordBody, ReplyPart, SelfCheck, is_last_answer,
 };
-use neuraxis::engine::Words;
+use neuraxis::engine::TextExtractor;
 
 use super::run::Ended;
 use super::thoughts::BREAK;
@@ -75,9 +75,9 @@ fn pieces(record: &Record, call: &LlmCall) -> Vec<Event> {
 /// could not retract, such as that of a model call that broke off.
 pub(super) fn said(records: &[Arc<Record>], ended: &Ended) -> String {
     let reply = ended.result.reply.as_str();
-    let mut words = Words::default();
+    let mut words = TextExtractor::default();
     let said: String = events(records)
-        .filter_map(|event| words.hear(&event))
+        .filter_map(|event| words.extract(&event))
         .collect();
     // Some models write line breaks before they call a tool.
     let said = said.trim_start_matches('\n');

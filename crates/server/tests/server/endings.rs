@@ -47,7 +47,7 @@ async fn a_store_that_fails_is_a_problem_that_says_whether_to_try_again() {
             "/errors/store-failed",
         ),
     ] {
-        store.fail_next(StoreOperation::Standing, Fault::Refuse(error));
+        store.fail_next(StoreOperation::Continuation, Fault::Refuse(error));
         let (status, problem) = client.ask("s", &question).await;
         assert_eq!(
             (status, problem["type"].as_str().unwrap()),

@@ -270,7 +270,7 @@ async fn a_client_that_opens_no_stream_reads_what_a_tool_asks_where_its_call_is_
     let done = message_with(&mut stream, "That is all.").await;
     assert_eq!(done["id"], 10);
     let heard = QuestionReply::Answered(JsonText::from_text(r#"{"size":true}"#));
-    assert_eq!(tool.heard(), [heard]);
+    assert_eq!(tool.replies(), [heard]);
     drop(stream);
     server.stop().await.unwrap();
 }

@@ -4,8 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use neuraxis::RunStatus;
 use neuraxis::core::{Field, FieldKind, JsonText, ProgressSteps, Question};
-use neuraxis::ports::{Person, Progress, ProgressSink, QuestionReply, Secret, Tool, ToolSource};
-use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, MemoryPins, Transport};
+use neuraxis::ports::{
+    Progress, ProgressSink, QuestionReply, QuestionSender, Secret, Tool, ToolSource,
+};
+use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, MemoryPins, Reach};
 use neuraxis_testkit::{
     AskingTool, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec, tool_context,
 };
@@ -89,7 +91,7 @@ async fn an_agent_is_called_tells_how_far_it_is_and_asks_the_person_behind_the_c
     let approver = ScriptedApprover::new().answering(QuestionReply::Answered(approve));
     let (approver, heard) = (Arc::new(approver), Arc::<Heard>::default());
     let mut ctx = tool_context();
-    ctx.person = Person::behind(approver.clone());
+    ctx.questions = QuestionSender::to(approver.clone());
     ctx.progress = Progress::to(heard.clone());
     let asked = JsonText::from_text(r#"{"message":"Refund order 17.","session":"s1"}"#);
     let output = ask(&client).call(asked, ctx).await.unwrap();
@@ -116,12 +118,12 @@ async fn what_a_tool_there_asks_goes_to_the_person_behind_the_call_here() {
     let answer = QuestionReply::Answered(JsonText::from_text(r#"{"wrap":true}"#));
     let approver = Arc::new(ScriptedApprover::new().answering(answer.clone()));
     let mut ctx = tool_context();
-    ctx.person = Person::behind(approver.clone());
+    ctx.questions = QuestionSender::to(approver.clone());
     let asked = JsonText::from_text(r#"{"message":"Wrap it.","session":"s1"}"#);
     let output = ask(&client).call(asked, ctx).await.unwrap();
     let said = output.value.as_text();
     assert!(said.contains("Wrapped."), "{said}");
-    assert_eq!(tool.heard(), [answer]);
+    assert_eq!(tool.replies(), [answer]);
     assert!(approver.questions()[0].message.contains("Wrap it?"));
     client.shutdown().await;
     server.stop().await.unwrap();

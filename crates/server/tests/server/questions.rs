@@ -155,7 +155,7 @@ async fn a_question_is_an_event_of_its_run_and_is_answered_with_the_token_by_wha
     );
     events.next_named("final").await;
     let heard = QuestionReply::Answered(JsonText::from_text(r#"{"size":7}"#));
-    assert_eq!(tool.heard(), [heard]);
+    assert_eq!(tool.replies(), [heard]);
     let (status, problem) = answer(say(&client, run, question, &fits)).await;
     assert_eq!(
         (status, &problem["type"]),
@@ -193,7 +193,7 @@ async fn a_run_that_nobody_listens_to_asks_all_the_same_over_every_protocol() {
             let (status, _) = answer(say(&client, &run, &question["question_id"], &said)).await;
             assert_eq!(status, 202);
             assert_eq!(turn.await.unwrap(), 200, "{path}");
-            assert_eq!(tool.heard(), [heard], "{path}");
+            assert_eq!(tool.replies(), [heard], "{path}");
             server.stop().await.unwrap();
         }
     }

@@ -84,7 +84,7 @@ pub(crate) fn serve(folder: &Path) {
             let runs = orchestrator.runs();
             tokio::join!(
                 runs.keep_recovering(Duration::from_millis(100)),
-                runs.keep_hearing(Duration::from_secs(1)),
+                runs.keep_checking_inboxes(Duration::from_secs(1)),
                 runs.keep_live_exchange()
             );
         });

@@ -359,7 +359,7 @@ impl World {
         let effects = irreversible.map(|name| self.effects("begun", name));
         let effects = effects.concat();
         Aftermath::of(&records)
-            .told(told)
+            .received(told)
             .effects(&effects)
             .folder(self.folder())
             .canary(CANARY)

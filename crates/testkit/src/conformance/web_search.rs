@@ -36,9 +36,9 @@ pub enum SearchScene {
 }
 
 /// Returns the queries that a service has received so far.
-pub type Asked = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+pub type ReceivedQueries = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
-type Made = Pin<Box<dyn Future<Output = (Arc<dyn WebSearch>, Asked)> + Send>>;
+type Made = Pin<Box<dyn Future<Output = (Arc<dyn WebSearch>, ReceivedQueries)> + Send>>;
 
 /// The subject of the suite: a function that creates an adapter with the key [`SEARCH_KEY`] and a timeout of less than
 /// two seconds, in front of a service with the given behavior, and returns it with access to the queries that the
@@ -50,7 +50,7 @@ impl Subject {
     pub fn new<M, F>(make: M) -> Self
     where
         M: Fn(SearchScene) -> F + Send + Sync + 'static,
-        F: Future<Output = (Arc<dyn WebSearch>, Asked)> + Send + 'static,
+        F: Future<Output = (Arc<dyn WebSearch>, ReceivedQueries)> + Send + 'static,
     {
         Self(Box::new(move |scene| Box::pin(make(scene))))
     }

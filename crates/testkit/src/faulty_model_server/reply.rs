@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Asked, FaultyModelServer, ModelFault};
+use super::{FaultyModelServer, ModelFault, ReceivedRequest};
 
 /// Returns a faulty server's answer to a request.
-pub(super) fn broken(fault: ModelFault, asked: &Asked) -> String {
+pub(super) fn broken(fault: ModelFault, asked: &ReceivedRequest) -> String {
     let words = FaultyModelServer::WORDS;
     match fault {
         ModelFault::Unreachable | ModelFault::Reset => String::new(),
@@ -35,7 +35,7 @@ pub(super) fn broken(fault: ModelFault, asked: &Asked) -> String {
 }
 
 /// Returns a repaired server's answer to a request.
-pub(super) fn whole(asked: &Asked) -> String {
+pub(super) fn whole(asked: &ReceivedRequest) -> String {
     if !asked.line.contains("/chat/completions") {
         return response("404 Not Found", "");
     }
@@ -75,7 +75,7 @@ const STREAM: &str =
 
 /// Returns the beginning of a reply. In a stream, it contains a complete call but not the whole reply. For a whole
 /// reply, the declared length shows that it is cut.
-fn half(asked: &Asked) -> String {
+fn half(asked: &ReceivedRequest) -> String {
     let half = FaultyModelServer::HALF;
     if is_streamed(asked) {
         let deltas = [
@@ -96,7 +96,7 @@ fn half(asked: &Asked) -> String {
     )
 }
 
-fn is_streamed(asked: &Asked) -> bool {
+fn is_streamed(asked: &ReceivedRequest) -> bool {
     asked
         .body
         .get("stream")

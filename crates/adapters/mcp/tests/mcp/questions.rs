@@ -5,8 +5,8 @@ use std::sync::Arc;
 use neuraxis_core::{AskApproval, JsonText};
 use neuraxis_mcp::McpServer;
 use neuraxis_ports::{
-    Approver, ApproverReply, FieldKind, Person, Question, QuestionReply, ToolContext, TurnContext,
-    async_trait,
+    Approver, ApproverReply, FieldKind, Question, QuestionReply, QuestionSender, ToolContext,
+    TurnContext, async_trait,
 };
 use neuraxis_testkit::{ScriptedApprover, tool_context};
 
@@ -20,7 +20,7 @@ const ASKING: &str = r#"call() { mine=$id
 
 fn asked_of(approver: &Arc<ScriptedApprover>) -> ToolContext {
     let mut ctx = tool_context();
-    ctx.person = Person::behind(approver.clone());
+    ctx.questions = QuestionSender::to(approver.clone());
     ctx
 }
 
@@ -156,7 +156,7 @@ async fn more_questions_than_ten_at_once_are_declined_with_a_notice() {
         id=$mine; text "$(printf %s "$line" | tr -d '"\\')"; }"#;
     let server = ready(script(many)).await;
     let mut ctx = tool_context();
-    ctx.person = Person::behind(Arc::new(Away));
+    ctx.questions = QuestionSender::to(Arc::new(Away));
     let output = call_in(&server, "shop__look", "{}", ctx).await.unwrap();
     let heard = output.value.as_text();
     assert!(heard.contains("action:decline"), "{heard}");

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::JsonText;
-use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, StdioConfig, Transport};
-use neuraxis_ports::{FieldKind, Person, QuestionReply};
+use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, Reach, StdioConfig};
+use neuraxis_ports::{FieldKind, QuestionReply, QuestionSender};
 use neuraxis_testkit::{FreePort, ScriptedApprover, tool_context};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -124,7 +124,7 @@ async fn a_question_of_everything_is_answered_by_the_person() {
     let answer = QuestionReply::Answered(JsonText::from_text(r#"{"name":"Ada Canary"}"#));
     let approver = Arc::new(ScriptedApprover::new().answering(answer));
     let mut ctx = tool_context();
-    ctx.person = Person::behind(approver.clone());
+    ctx.questions = QuestionSender::to(approver.clone());
     let output = call_in(&server, asking, "{}", ctx)
         .await
         .unwrap()

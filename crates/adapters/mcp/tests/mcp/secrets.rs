@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::JsonText;
-use neuraxis_mcp::{McpServerConfig, Transport};
-use neuraxis_ports::{Person, QuestionReply, Secret, ToolSource};
+use neuraxis_mcp::{McpServerConfig, Reach};
+use neuraxis_ports::{QuestionReply, QuestionSender, Secret, ToolSource};
 use neuraxis_testkit::{ScriptedApprover, tool_context};
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ async fn nor_in_why_it_ends_or_in_what_it_asks_a_person() {
     let answer = QuestionReply::Answered(JsonText::from_text(r#"{"a":"x"}"#));
     let approver = Arc::new(ScriptedApprover::new().answering(answer));
     let mut ctx = tool_context();
-    ctx.person = Person::behind(approver.clone());
+    ctx.questions = QuestionSender::to(approver.clone());
     let server = ready(with_key(asking)).await;
     call_in(&server, "shop__look", "{}", ctx).await.unwrap();
     let asked = format!("{:?}", approver.questions());

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use neuraxis_core::{ContentHash, Record, RunId, SessionId, Transcript, continued_history};
-use neuraxis_ports::{Standing, StoreError};
+use neuraxis_ports::{Continuation, StoreError};
 
 use super::{records, sessions};
 use crate::error::Failure;
@@ -170,11 +170,11 @@ pub(crate) async fn of_session(
 
 /// Returns the state that the next run of a session starts from. The session's last run is read first: if another run
 /// follows it, that is noticed when the next run begins.
-pub(crate) async fn standing(
+pub(crate) async fn continuation(
     link: &mut Link,
     histories: &Histories,
     id: &SessionId,
-) -> Result<Standing, Failure> {
+) -> Result<Continuation, Failure> {
     let row = sessions::row(link, STANDING, id).await?;
     let key = row.int(0)?;
     let last = match (row.maybe_int(2)?, row.maybe_int(4)?) {
@@ -192,7 +192,7 @@ pub(crate) async fn standing(
         }
     };
     let last_run = last.map(|(_, run, _)| run);
-    Ok(Standing::new(last_run, history, carried))
+    Ok(Continuation::new(last_run, history, carried))
 }
 
 /// Returns the messages of a session before one of its runs.

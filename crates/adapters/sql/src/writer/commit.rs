@@ -175,7 +175,7 @@ impl Task {
             let has_some = changed.get(&key) == Some(&true);
             match next.step.ending {
                 Ending::Ends if has_some || may_have_missed => ended.push(key),
-                Ending::GoesOn if has_some => {
+                Ending::Continues if has_some => {
                     let link = &mut transaction.link;
                     self.take(link, key, &next.step.taken).await?;
                 }

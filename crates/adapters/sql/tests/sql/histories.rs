@@ -36,7 +36,7 @@ async fn turn(store: &SqlStore, number: u64) {
 
 async fn turn_in(store: &SqlStore, session: &SessionId, number: u64) {
     let run = CountingIds::nth_run(number);
-    let before = store.standing(session).await.unwrap();
+    let before = store.continuation(session).await.unwrap();
     let mut log = RunLog::new(run, session.clone());
     let first = vec![log.started(&format!("question {number}"))];
     let mut start = RunStart::new(session.clone(), run).with_records(first);
@@ -81,8 +81,8 @@ async fn whoever_ran_them_all_read_the_same(config: SqlConfig) {
         );
         for reader in [&here, &there] {
             assert_eq!(history(reader).await, left, "{number}");
-            let standing = reader.standing(&id("main")).await.unwrap();
-            assert_eq!(standing.history, left, "{number}");
+            let continuation = reader.continuation(&id("main")).await.unwrap();
+            assert_eq!(continuation.history, left, "{number}");
         }
     }
 }
@@ -121,8 +121,8 @@ async fn what_a_database_has_lost_is_in_no_history(config: SqlConfig) {
         let question = format!("question {number}");
         assert!(said(&left, &question) && said(&left, "question 6"));
         assert_eq!(store.history(&bob).await.unwrap(), left, "{number}");
-        let standing = store.standing(&bob).await.unwrap();
-        assert_eq!(standing.history, left, "{number}");
+        let continuation = store.continuation(&bob).await.unwrap();
+        assert_eq!(continuation.history, left, "{number}");
     }
 }
 

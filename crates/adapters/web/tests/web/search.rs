@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use neuraxis_core::JsonText;
 use neuraxis_ports::{Persistence, SearchHit, Secret, WebSearch, WebSearchError};
-use neuraxis_testkit::conformance::web_search::{Asked, SEARCH_KEY, SearchScene, Subject};
+use neuraxis_testkit::conformance::web_search::{
+    ReceivedQueries, SEARCH_KEY, SearchScene, Subject,
+};
 use neuraxis_testkit::{ScriptedSearch, WebAnswer, WebRequest, WebSite, tool_context};
 use neuraxis_web::{SearchConfig, SearchProvider, web_search};
 use serde_json::{Value, json};
@@ -80,7 +82,7 @@ fn subject(provider: SearchProvider) -> Subject {
         config.base_url = Some(site.url("/beneath/"));
         config.timeout = Duration::from_secs(1);
         let search = config.connect(Some(Secret::new(SEARCH_KEY))).unwrap();
-        let asked: Asked = Arc::new(move || {
+        let asked: ReceivedQueries = Arc::new(move || {
             let requests = site.requests();
             requests
                 .iter()

@@ -273,7 +273,7 @@ async fn decide_in(
     let approvals = app.orchestrator.approvals();
     let decided = approvals.decide_and_resume(&waiting, decision, Some(user_name()));
     let run = match decided.await.map_err(|error| stuck(error, &waiting))? {
-        Decided::GoesOn(run) => run,
+        Decided::Continues(run) => run,
         Decided::LeftToHolder => {
             let run = waiting.run_id;
             let note = format!(
@@ -324,7 +324,7 @@ fn stuck(error: DecideError, waiting: &WaitingApproval) -> CommandError {
         }
         // For example because another run was started instead, which no process is driving yet.
         error @ (DecideError::Resume(ResumeError::Ended(_))
-        | DecideError::KeptOnly(ResumeError::Ended(_))) => CommandError::failed(error).hint(
+        | DecideError::StoredOnly(ResumeError::Ended(_))) => CommandError::failed(error).hint(
             "`neuraxis runs list` shows whether another run replaces it; `neuraxis runs resume RUN` resumes that one",
         ),
         error => CommandError::failed(error),

@@ -3,7 +3,7 @@
 use anyhow::{Context, anyhow};
 use neuraxis::brainstem::Refusal;
 use neuraxis::core::{AgentName, Part, PlanName, RunId, Seq, Turn};
-use neuraxis::engine::{Brought, Earlier, RequestError, Taker};
+use neuraxis::engine::{ClientInput, Earlier, RequestError, ResumedBy};
 use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Mode, Role, RunHandle, RunStatus, SessionId, UserRequest};
 use neuraxis_app::App;
@@ -104,12 +104,12 @@ impl Conversation {
             .channel(self.channel.clone());
         request.agent.clone_from(&self.agent);
         request.plan.clone_from(&self.plan);
-        let mut brought = Brought::default();
-        brought.role.clone_from(&self.role);
-        brought.instructions.clone_from(&self.instructions);
-        match brought == Brought::default() {
+        let mut client_input = ClientInput::default();
+        client_input.role.clone_from(&self.role);
+        client_input.instructions.clone_from(&self.instructions);
+        match client_input == ClientInput::default() {
             true => request,
-            false => request.bring(brought),
+            false => request.with_client_input(client_input),
         }
     }
 
@@ -305,7 +305,7 @@ impl Conversation {
         let records = self.app.orchestrator.sessions().records(run).await;
         let known = records.map_err(CommandError::failed)?;
         let known = known.last().map_or(Seq(0), |record| record.seq);
-        let run = match lease_progress::resume(&self.app, run, Taker::Engine).await {
+        let run = match lease_progress::resume(&self.app, run, ResumedBy::Engine).await {
             Ok(run) => run,
             Err(error) if error.interruption().is_some() => return unless_interrupted(Err(error)),
             Err(error) => return Err(error.hint("/new starts another session")),

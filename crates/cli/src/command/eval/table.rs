@@ -5,7 +5,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use neuraxis::core::log::describe::counted;
 use neuraxis::core::{MicroUsd, RunId};
-use neuraxis::evals::{CaseReport, CaseStatus, Comparison, Report, Shift, Verdict};
+use neuraxis::evals::{CaseChange, CaseReport, CaseStatus, Comparison, Report, Verdict};
 
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
@@ -119,7 +119,7 @@ fn line(case: &CaseReport, width: usize) -> String {
 
 fn compared(comparison: &Comparison) -> String {
     let mut text = String::from("\n");
-    let shifts = |title: &str, style: Style, shifts: &[Shift]| {
+    let shifts = |title: &str, style: Style, shifts: &[CaseChange]| {
         let lines = shifts.iter().map(|shift| {
             let shift = one_line(&shift.to_string());
             format!("{style}{title:<7}{style:#} {shift}\n")

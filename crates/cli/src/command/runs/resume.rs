@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use neuraxis::core::{CallStage, RunStatus, Verdict};
-use neuraxis::engine::{OpenCall, Taker};
+use neuraxis::engine::{OpenCall, ResumedBy};
 use neuraxis::ports::RunSummary;
 use neuraxis_app::{App, CassetteUse};
 
@@ -100,12 +100,12 @@ impl Resume {
             return Ok(Output::new().sentence(&line)?);
         }
         lookup::unaltered(&sessions, &run.session).await?;
-        let by = match runs.is_left_to_a_person(id).await? {
+        let by = match runs.needs_user_to_resume(id).await? {
             true => {
                 self.show_and_ask(app, &run).await?;
-                Taker::Person
+                ResumedBy::User
             }
-            false => Taker::Engine,
+            false => ResumedBy::Engine,
         };
         let handle = lease_progress::resume(app, id, by).await?;
         let view = View::new(self.format);

@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::Args;
 use neuraxis::core::log::describe::counted;
 use neuraxis::engine::{
-    ArchiveError, ArchivedSession, HeldRun, ImportError, Imported, Sessions, SystemClock,
+    ArchiveError, ArchivedSession, HeldRun, ImportError, ImportedSession, Sessions, SystemClock,
     UnfinishedRuns,
 };
 use neuraxis::ports::Clock;
@@ -64,7 +64,7 @@ impl Import {
         // The status would be where the output goes.
         drop(progress);
         let mut output = Output::new();
-        for Imported {
+        for ImportedSession {
             session, was_there, ..
         } in &imported
         {
@@ -111,7 +111,7 @@ impl Import {
             }
             ImportError::Unfinished { .. } => CommandError::failed(error)
                 .hint("let it end and export it again, or add --unfinished to resume it here"),
-            ImportError::Look(error) => error.into(),
+            ImportError::Check(error) => error.into(),
             ImportError::Held(error) => error.into(),
             error => CommandError::failed(error),
         }
@@ -133,7 +133,7 @@ impl Import {
 /// Warns of sessions that servers will soon delete: the time of their last activity counts, not that of the import.
 async fn warn_of_old(
     sessions: &Sessions,
-    imported: &[Imported],
+    imported: &[ImportedSession],
     keep: Duration,
 ) -> Result<(), CommandError> {
     // The period reaches back beyond the earliest time, so no session is older.

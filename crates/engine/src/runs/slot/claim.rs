@@ -32,7 +32,7 @@ pub(crate) struct Claim {
 impl Claim {
     /// Takes the place of a run; `None` if it is taken, here or in an engine that this one replaced.
     pub(crate) fn take(parts: &Arc<Parts>, run: RunId) -> Option<Self> {
-        if parts.former.have(run) {
+        if parts.former.holds_and_notifies(run) {
             return None;
         }
         let posted = match parts.active.lock().entry(run) {
@@ -55,7 +55,9 @@ impl Claim {
     /// session already belongs to the run, and only this run could free it.
     pub(crate) async fn lease(self, session: &SessionId) -> Result<RunSlot, StoreError> {
         let start = RunStart::new(session.clone(), self.run);
-        Leasing::begin(self, start, Unheard::Left).over().await
+        Leasing::begin(self, start, OrphanPolicy::Leave)
+            .finish()
+            .await
     }
 
     /// Like [`lease`](Self::lease), in order to end the run. An imported run stays marked as imported: it was not
@@ -67,7 +69,9 @@ impl Claim {
     ) -> Result<RunSlot, StoreError> {
         let mut start = RunStart::new(session.clone(), self.run);
         start.imported = imported;
-        Leasing::begin(self, start, Unheard::Left).over().await
+        Leasing::begin(self, start, OrphanPolicy::Leave)
+            .finish()
+            .await
     }
 
     /// Leases the run, which begins as its start says. If the run creates its session and the store fails, it is
@@ -75,12 +79,12 @@ impl Claim {
     /// If the run has records and may have begun anyway, it is given up. The same happens if the caller goes away
     /// meanwhile, unless the run has an idempotency key: then it is left for the repeated request.
     pub(crate) async fn lease_for(self, start: RunStart) -> Result<RunSlot, StoreError> {
-        let unheard = match start.request {
-            Some(_) => Unheard::Left,
-            None => Unheard::Ended,
+        let orphan_policy = match start.request {
+            Some(_) => OrphanPolicy::Leave,
+            None => OrphanPolicy::End,
         };
         let has_records = !start.records.is_empty();
-        let slot = Leasing::begin(self, start, unheard).over().await?;
+        let slot = Leasing::begin(self, start, orphan_policy).finish().await?;
         // Not earlier: a run that no caller learned of is given up when the slot is dropped.
         if has_records {
             slot.note_recorded();
@@ -88,7 +92,11 @@ impl Claim {
         Ok(slot)
     }
 
-    async fn lease_now(self, start: RunStart, unheard: Unheard) -> Result<RunSlot, StoreError> {
+    async fn lease_now(
+        self,
+        start: RunStart,
+        orphan_policy: OrphanPolicy,
+    ) -> Result<RunSlot, StoreError> {
         let store = self.parts.store.as_ref();
         let asked = Moment::now(self.parts.engine.clock.as_ref());
         let begun = store.begin(&start).await;
@@ -113,7 +121,7 @@ impl Claim {
             parts: Arc::clone(&self.parts),
             lease: HeldLease::new(lease, asked),
             is_recorded: AtomicBool::new(false),
-            unheard,
+            orphan_policy,
             posted: Arc::clone(&self.posted),
             claim: Some(self),
         })
@@ -131,7 +139,7 @@ impl Claim {
             }
             let (run, runs) = (self.run, Runs::new(&self.parts));
             let given_up = match start.request {
-                Some(_) => self.let_go_on(&start.session).await,
+                Some(_) => self.make_resumable(&start.session).await,
                 None => runs.close_claimed(self, REFUSED).await,
             };
             if let Err(error) = given_up {
@@ -141,7 +149,7 @@ impl Claim {
     }
 
     /// Lets any process continue a run immediately that no process drives.
-    async fn let_go_on(self, session: &SessionId) -> Result<(), ResumeError> {
+    async fn make_resumable(self, session: &SessionId) -> Result<(), ResumeError> {
         let slot = self.lease(session).await?;
         Ok(slot.release().await?)
     }
@@ -150,7 +158,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         self.parts.active.lock().remove(&self.run);
-        self.parts.active.moved.notify_waiters();
+        self.parts.active.changed.notify_waiters();
     }
 }
 
@@ -162,14 +170,14 @@ struct Leasing {
 }
 
 impl Leasing {
-    fn begin(claim: Claim, start: RunStart, unheard: Unheard) -> Self {
+    fn begin(claim: Claim, start: RunStart, orphan_policy: OrphanPolicy) -> Self {
         Self {
             tasks: claim.parts.engine.tasks.clone(),
-            leased: claim.lease_now(start, unheard).boxed().fuse(),
+            leased: claim.lease_now(start, orphan_policy).boxed().fuse(),
         }
     }
 
-    async fn over(mut self) -> Result<RunSlot, StoreError> {
+    async fn finish(mut self) -> Result<RunSlot, StoreError> {
         (&mut self.leased).await
     }
 }
@@ -186,9 +194,9 @@ impl Drop for Leasing {
 
 /// What happens to a run that turns out to be on record after its caller has gone away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unheard {
+pub(crate) enum OrphanPolicy {
     /// It is ended: no other request would end it.
-    Ended,
+    End,
     /// It is left to be resumed.
-    Left,
+    Leave,
 }

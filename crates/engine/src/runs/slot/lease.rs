@@ -83,12 +83,12 @@ impl HeldLease {
     }
 
     /// Notes that the store is being asked for a renewal.
-    pub(super) fn is_tried(&self, asked: Moment) {
+    pub(super) fn note_tried(&self, asked: Moment) {
         self.times().tried = asked.steady;
     }
 
     /// Notes that the store granted a renewal that was requested at a moment.
-    pub(super) fn is_renewed(&self, asked: Moment) {
+    pub(super) fn note_renewed(&self, asked: Moment) {
         let mut times = self.times();
         (times.renewed, times.tried) = (asked, asked.steady);
     }
@@ -107,7 +107,7 @@ impl HeldLease {
     }
 
     /// Notes that the inbox is being read.
-    pub(super) fn is_looked_at(&self, at: Instant) {
+    pub(super) fn note_inbox_read(&self, at: Instant) {
         self.times().looked = at;
     }
 
@@ -160,9 +160,9 @@ mod tests {
         };
         assert!(!lease.is_valid(set_back));
         let later = after(began, 40 * SECOND, 40 * SECOND);
-        lease.is_tried(later);
+        lease.note_tried(later);
         assert!(!lease.is_valid(later), "asked and not answered");
-        lease.is_renewed(later);
+        lease.note_renewed(later);
         assert!(lease.is_valid(later));
     }
 

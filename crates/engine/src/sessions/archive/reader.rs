@@ -174,7 +174,7 @@ impl<R: BufRead> ArchiveReader<R> {
         let record = Record::from_json(text).map_err(ArchiveFault::UnknownRecord)?;
         // Fields that this version would drop must not be lost silently.
         if record.to_json() != text {
-            return Err(ArchiveFault::Foreign);
+            return Err(ArchiveFault::NotRoundTrippable);
         }
         open.head = head;
         open.take(&record)?;

@@ -6,7 +6,7 @@
 //! reason is sent as a refusal, which clients do not parse as JSON. Calls for the client come at the end.
 
 use neuraxis::Event;
-use neuraxis::engine::Words;
+use neuraxis::engine::TextExtractor;
 use serde::Serialize;
 
 use super::{CallOut, Ended, Formed, Held, RunRef, UsageOut, finish_reason, id_of};
@@ -68,7 +68,7 @@ pub(super) struct Chunks {
     has_to_call: bool,
     /// Whether any part of the answer has been sent.
     has_said: bool,
-    words: Words,
+    words: TextExtractor,
     thoughts: Thoughts,
 }
 
@@ -85,7 +85,7 @@ impl Chunks {
             at_once: has_form(&records),
             has_to_call: has_to_call(&records),
             has_said: false,
-            words: Words::default(),
+            words: TextExtractor::default(),
             thoughts: Thoughts::default(),
         }
     }
@@ -159,7 +159,7 @@ impl Writer for Chunks {
             return Ok(());
         }
         let mut delta = Delta::default();
-        if let Some(text) = self.words.hear(event) {
+        if let Some(text) = self.words.extract(event) {
             if self.at_once {
                 return Ok(());
             }

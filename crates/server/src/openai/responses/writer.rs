@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use neuraxis::Event;
 use neuraxis::core::{EffectId, Record, ToolCall};
-use neuraxis::engine::Words;
+use neuraxis::engine::TextExtractor;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ pub(super) struct ResponseEvents {
     at_once: bool,
     /// Whether the request requires a call of one of the client's tools.
     has_to_call: bool,
-    words: Words,
+    words: TextExtractor,
     thoughts: Thoughts,
 }
 
@@ -114,7 +114,7 @@ impl ResponseEvents {
             told: 0,
             at_once: has_form(records),
             has_to_call: has_to_call(records),
-            words: Words::default(),
+            words: TextExtractor::default(),
             thoughts: Thoughts::default(),
         }
     }
@@ -143,7 +143,7 @@ impl ResponseEvents {
             return Ok(());
         }
         let by = Speaker::of(event);
-        if let Some(text) = self.words.hear(event) {
+        if let Some(text) = self.words.extract(event) {
             if !self.at_once {
                 return self.say(&text, by, piece);
             }

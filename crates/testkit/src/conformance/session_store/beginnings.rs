@@ -148,24 +148,27 @@ pub async fn a_run_whose_first_records_are_refused_does_not_begin(store: impl Se
 
 /// The next run continues from the last one. No run is named while one is in progress or if there is none.
 pub async fn a_session_says_where_it_stands(store: impl SessionStore) {
-    let nobody = store.standing(&id("main")).await.map(|it| it.last_run);
+    let nobody = store.continuation(&id("main")).await.map(|it| it.last_run);
     assert_eq!(nobody, Err(StoreError::NoSuchSession(id("main"))));
     let busy = Busy::new(&store).await;
     let run = busy.log.run();
-    assert_eq!(standing(&store).await, (None, Vec::new()));
+    assert_eq!(continuation(&store).await, (None, Vec::new()));
     busy.finish(&store, "Hello?", "Hi.").await;
     let said = ["Hello?".to_owned(), "Hi.".to_owned()];
-    assert_eq!(standing(&store).await, (Some(run), said.to_vec()));
+    assert_eq!(continuation(&store).await, (Some(run), said.to_vec()));
     let next = Busy::begin(&store, &id("main"), 2).await;
-    assert_eq!(standing(&store).await, (None, said.to_vec()));
+    assert_eq!(continuation(&store).await, (None, said.to_vec()));
     assert_eq!(store.abandon_run(&next.lease).await, Ok(()));
-    assert_eq!(standing(&store).await, (Some(run), said.to_vec()));
+    assert_eq!(continuation(&store).await, (Some(run), said.to_vec()));
 
     let empty = session_of("side", 0).seeded([Message::user("Before.")].into_iter().collect());
     assert_eq!(store.create_session(&empty).await, Ok(()));
-    let standing = store.standing(&empty.id).await.expect("it exists");
-    assert_eq!((standing.last_run, standing.history), (None, empty.seed));
-    assert_eq!(standing.carried, Carried::default());
+    let continuation = store.continuation(&empty.id).await.expect("it exists");
+    assert_eq!(
+        (continuation.last_run, continuation.history),
+        (None, empty.seed)
+    );
+    assert_eq!(continuation.carried, Carried::default());
 }
 
 /// A run with a given predecessor begins only if the predecessor is the last run of the session. It can be started
@@ -227,7 +230,7 @@ pub async fn of_runs_that_go_on_from_one_run_at_once_one_wins(store: impl Sessio
         1,
         "these runs continued from the same run: {won:?}"
     );
-    assert_eq!(standing(&*store).await.0, won.first().copied());
+    assert_eq!(continuation(&*store).await.0, won.first().copied());
 }
 
 /// Runs of many sessions that begin and end at the same time do not interfere: each continues from the last run of its
@@ -269,8 +272,8 @@ pub async fn runs_of_many_sessions_begin_at_once(store: impl SessionStore) {
 }
 
 /// Returns the last run of the session `main`, if it has ended, and the texts of its messages.
-async fn standing(store: &impl SessionStore) -> (Option<RunId>, Vec<String>) {
-    let standing = store.standing(&id("main")).await.expect("it exists");
-    let said = standing.history.messages().iter();
-    (standing.last_run, said.map(|it| it.text()).collect())
+async fn continuation(store: &impl SessionStore) -> (Option<RunId>, Vec<String>) {
+    let continuation = store.continuation(&id("main")).await.expect("it exists");
+    let said = continuation.history.messages().iter();
+    (continuation.last_run, said.map(|it| it.text()).collect())
 }

@@ -15,8 +15,8 @@ use super::Runs;
 impl Runs {
     /// Makes a run check its inbox immediately, if it is in progress in this process: for callers that know that
     /// something was posted to it.
-    pub fn hear(&self, run_id: RunId) {
-        self.parts.active.hear(run_id);
+    pub fn check_inbox(&self, run_id: RunId) {
+        self.parts.active.check_inbox(run_id);
     }
 
     /// Repeatedly asks the store which runs something was posted to, and makes those that are in progress here check
@@ -26,7 +26,7 @@ impl Runs {
     /// # Cancel safety
     ///
     /// If the future is dropped, runs learn of what is posted elsewhere at the next renewals of their leases.
-    pub async fn keep_hearing(&self, every: Duration) {
+    pub async fn keep_checking_inboxes(&self, every: Duration) {
         let (closing, active) = (&self.parts.engine.closing, &self.parts.active);
         // When no new runs are accepted, those in progress continue for a while.
         while !closing.is_cancelled() || !active.is_empty() {
@@ -38,7 +38,7 @@ impl Runs {
             match self.parts.store.mailed().await {
                 Ok(mailed) => {
                     for run in mailed.into_iter().filter(|run| at_work.contains(run)) {
-                        self.hear(run);
+                        self.check_inbox(run);
                     }
                 }
                 Err(error) => {

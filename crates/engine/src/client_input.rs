@@ -29,21 +29,21 @@ const MAX_TOOL_BYTES: usize = 1024 * 1024;
 ///
 /// ```
 /// use neuraxis_core::{JsonText, Message, ToolSpec};
-/// use neuraxis_engine::{Brought, UserRequest};
+/// use neuraxis_engine::{ClientInput, UserRequest};
 ///
 /// let said = [Message::user("I live in Oslo."), Message::assistant("Noted.")];
 /// let weather = ToolSpec::new("weather".parse()?, "Tells the weather in a city.");
-/// let brought = Brought::default()
+/// let client_input = ClientInput::default()
 ///     .conversation(said)
 ///     .instructions("Answer in one sentence.")
 ///     .tools([weather])
 ///     .hand_over();
-/// let request = UserRequest::new("main".parse()?, "Do I need a coat?").bring(brought);
+/// let request = UserRequest::new("main".parse()?, "Do I need a coat?").with_client_input(client_input);
 /// # Ok::<(), neuraxis_core::InvalidId>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[non_exhaustive]
-pub struct Brought {
+pub struct ClientInput {
     /// The earlier messages, oldest first, if the client keeps the conversation; or the results of the calls that the
     /// session's last run handed over. Put in order like every history (loop rule 15), and stored with the session.
     pub conversation: Vec<Arc<Message>>,
@@ -73,7 +73,7 @@ pub struct Brought {
 /// Why what a client supplies is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum BroughtError {
+pub enum ClientInputError {
     /// The conversation contains a system message. Only the deployment may supply those.
     #[error("the conversation contains a system message: send it as instructions")]
     SystemMessage,
@@ -113,12 +113,12 @@ pub enum BroughtError {
     #[error(
         "a run cannot wait here for tools that you run: the data policy keeps {0} out of its log, without which the run could not \
          continue; supply no tools, or let the run end with the calls instead, as runs over OpenAI's protocols and AG-UI do \
-         (`Brought::hand_over` in a program)"
+         (`ClientInput::hand_over` in a program)"
     )]
     Withheld(&'static str),
 }
 
-impl Brought {
+impl ClientInput {
     /// Sets the earlier messages.
     #[must_use]
     pub fn conversation<M: Into<Arc<Message>>>(
@@ -193,31 +193,31 @@ impl Brought {
         matches!(last, Some(Message::User { .. } | Message::Tool(_)))
     }
 
-    fn check(&self) -> Result<(), BroughtError> {
+    fn check(&self) -> Result<(), ClientInputError> {
         let is_system = |message: &Arc<Message>| matches!(**message, Message::System { .. });
         if self.conversation.iter().any(is_system) {
-            return Err(BroughtError::SystemMessage);
+            return Err(ClientInputError::SystemMessage);
         }
         if self.tools.len() > MAX_TOOLS {
-            return Err(BroughtError::TooManyTools(self.tools.len()));
+            return Err(ClientInputError::TooManyTools(self.tools.len()));
         }
         let bytes_of = |tool: &ToolSpec| {
             tool.name.as_str().len() + tool.description.len() + tool.parameters.as_str().len()
         };
         let bytes = self.tools.iter().map(bytes_of).sum();
         if bytes > MAX_TOOL_BYTES {
-            return Err(BroughtError::ToolsTooLarge(bytes));
+            return Err(ClientInputError::ToolsTooLarge(bytes));
         }
         for (at, tool) in self.tools.iter().enumerate() {
             let name = || tool.name.clone();
             let before = self.tools.iter().take(at);
             if before.into_iter().any(|other| other.name == tool.name) {
-                return Err(BroughtError::ToolTwice(name()));
+                return Err(ClientInputError::ToolTwice(name()));
             }
             // `final_answer` is reserved only in runs that deliver their answer through it. `UserRequest::join` checks
             // that once the run is described.
             if matches!(tool.name.as_str(), FIND_TOOLS | READ_OUTPUT) {
-                return Err(BroughtError::ReservedTool(name()));
+                return Err(ClientInputError::ReservedTool(name()));
             }
             parameters::check(tool)?;
         }
@@ -282,15 +282,18 @@ impl UserRequest {
     /// Adds what a client supplies in addition to its message. The [message](Self::message) may be empty if the
     /// conversation ends with a user's message or with the result of a call.
     #[must_use]
-    pub fn bring(mut self, brought: Brought) -> Self {
-        self.brought = Some(Box::new(brought));
+    pub fn with_client_input(mut self, client_input: ClientInput) -> Self {
+        self.client_input = Some(Box::new(client_input));
         self
     }
 
     /// Returns the user's message, or the user's last message if there is no new one.
-    pub(crate) fn said(&self) -> Cow<'_, str> {
-        let brought = self.brought.as_deref().filter(|_| self.message.is_empty());
-        let last = brought.and_then(|it| last_of_user(&it.conversation));
+    pub(crate) fn user_text(&self) -> Cow<'_, str> {
+        let client_input = self
+            .client_input
+            .as_deref()
+            .filter(|_| self.message.is_empty());
+        let last = client_input.and_then(|it| last_of_user(&it.conversation));
         last.map_or(Cow::Borrowed(&self.message), |message| {
             Cow::Owned(message.text())
         })
@@ -298,16 +301,16 @@ impl UserRequest {
 
     /// Returns the role that the request names.
     pub(crate) fn role(&self) -> Option<&Role> {
-        self.brought.as_ref()?.role.as_ref()
+        self.client_input.as_ref()?.role.as_ref()
     }
 
     /// Refuses a request that says nothing, or one that supplies something invalid.
-    pub(crate) fn check_brought(&self) -> Result<(), RequestError> {
-        let brought = self.brought.as_deref();
-        if self.message.trim().is_empty() && !brought.is_some_and(Brought::asks) {
+    pub(crate) fn check_client_input(&self) -> Result<(), RequestError> {
+        let client_input = self.client_input.as_deref();
+        if self.message.trim().is_empty() && !client_input.is_some_and(ClientInput::asks) {
             return Err(RequestError::EmptyMessage);
         }
-        brought.map_or(Ok(()), Brought::check)?;
+        client_input.map_or(Ok(()), ClientInput::check)?;
         Ok(())
     }
 
@@ -316,25 +319,27 @@ impl UserRequest {
     ///
     /// # Errors
     ///
-    /// [`BroughtError::ReservedTool`], [`BroughtError::NoSuchTool`] and [`BroughtError::Withheld`].
-    pub(crate) fn join(&self, spec: &mut RunSpec) -> Result<Vec<Arc<Message>>, BroughtError> {
-        if let Some(brought) = &self.brought {
+    /// [`ClientInputError::ReservedTool`], [`ClientInputError::NoSuchTool`] and [`ClientInputError::Withheld`].
+    pub(crate) fn join(&self, spec: &mut RunSpec) -> Result<Vec<Arc<Message>>, ClientInputError> {
+        if let Some(client_input) = &self.client_input {
             let delivers = |tool: &&ToolSpec| spec.root.is_delivered_by(tool.name.as_str());
-            if let Some(tool) = brought.tools.iter().find(delivers) {
-                return Err(BroughtError::ReservedTool(tool.name.clone()));
+            if let Some(tool) = client_input.tools.iter().find(delivers) {
+                return Err(ClientInputError::ReservedTool(tool.name.clone()));
             }
-            if let Some(ToolChoice::Named(tool)) = &brought.tool_choice
+            if let Some(ToolChoice::Named(tool)) = &client_input.tool_choice
                 && !spec.root.tools.iter().any(|it| it.name == *tool)
             {
-                return Err(BroughtError::NoSuchTool(tool.clone()));
+                return Err(ClientInputError::NoSuchTool(tool.clone()));
             }
-            let waits = !brought.tools.is_empty() && brought.client_tools == ClientTools::Wait;
+            let waits =
+                !client_input.tools.is_empty() && client_input.client_tools == ClientTools::Wait;
             if let Some(what) = spec.withheld().filter(|_| waits) {
-                return Err(BroughtError::Withheld(what));
+                return Err(ClientInputError::Withheld(what));
             }
-            spec.messages.extend(brought.conversation.iter().cloned());
+            spec.messages
+                .extend(client_input.conversation.iter().cloned());
         }
-        if !self.message.is_empty() || self.brought.is_none() {
+        if !self.message.is_empty() || self.client_input.is_none() {
             spec.messages.push(Arc::new(self.user_message()));
         }
         let is_said = |message: &Arc<Message>| matches!(**message, Message::User { .. });
@@ -344,8 +349,8 @@ impl UserRequest {
 
     /// Adds what a client supplies, except messages, to the description of its run.
     pub(crate) fn join_terms(&self, spec: &mut RunSpec) {
-        if let Some(brought) = &self.brought {
-            brought.join(spec);
+        if let Some(client_input) = &self.client_input {
+            client_input.join(spec);
         }
     }
 }

@@ -6,18 +6,18 @@ use std::mem;
 use neuraxis_core::{ToolSpec, bounded_schema};
 use serde_json::{Map, Value};
 
-use super::BroughtError;
+use super::ClientInputError;
 use crate::catalog::placed;
 
 /// Checks that the parameters of a tool are a JSON Schema of an object.
-pub(super) fn check(tool: &ToolSpec) -> Result<(), BroughtError> {
+pub(super) fn check(tool: &ToolSpec) -> Result<(), ClientInputError> {
     let name = || tool.name.clone();
-    let wrong = |why: String| BroughtError::Parameters { name: name(), why };
+    let wrong = |why: String| ClientInputError::Parameters { name: name(), why };
     let schema: Result<Map<String, Value>, _> = tool.parameters.decode();
     let schema = schema.map_err(|_| wrong("expected an object".to_owned()))?;
     bounded_schema(&tool.parameters, 0).map_err(|why| {
         let name = name();
-        BroughtError::UnboundedParameters { name, why }
+        ClientInputError::UnboundedParameters { name, why }
     })?;
     let mut schema = Value::Object(schema);
     if jsonschema::validator_for(&schema).is_ok() {
@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    fn checked(parameters: &Value) -> Result<(), BroughtError> {
+    fn checked(parameters: &Value) -> Result<(), ClientInputError> {
         let tool = ToolSpec::new("find".parse().unwrap(), "Finds.");
         check(&tool.parameters(JsonText::from_text(parameters.to_string())))
     }

@@ -1,8 +1,8 @@
 //! A run that its holder drives step by step: for a driver with its own journal, such as one on a durable-execution
 //! engine.
 //!
-//! Each step is the driver's own ([`Driver::go_on`]), so a run behaves the same whichever way it is driven; the only
-//! difference is who decides when the next step begins.
+//! Each step is the driver's own ([`Driver::drive_step`]), so a run behaves the same whichever way it is driven; the
+//! only difference is who decides when the next step begins.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use tokio_util::task::TaskTracker;
 use super::lease_wait::LeaseWait;
 use super::resume::Prepared;
 use super::slot::after_drop;
-use super::{HeldRun, ResumeError, Runs, Taker};
-use crate::driver::{Driver, Standing};
+use super::{HeldRun, ResumeError, ResumedBy, Runs};
+use crate::driver::{DriveState, Driver};
 
 /// The pause before checking again whether a run is free. All runs of a dead worker are waited for at the same time,
 /// each with its own queries to the store.
@@ -37,7 +37,7 @@ pub struct SteppedRun {
 #[non_exhaustive]
 pub enum RunProgress {
     /// Something was answered and is on record. Nothing that results from it has begun.
-    GoesOn {
+    Continues {
         /// What the next step begins, such as `model` or the name of a tool.
         next: Vec<String>,
     },
@@ -64,10 +64,10 @@ impl Runs {
     /// # Cancel safety
     ///
     /// If the future is dropped, the run may stay leased to this process, which can resume it again.
-    pub async fn take_up(&self, run_id: RunId) -> Result<SteppedRun, ResumeError> {
+    pub async fn resume_stepwise(&self, run_id: RunId) -> Result<SteppedRun, ResumeError> {
         let mut wait = LeaseWait::default();
         let prepared = loop {
-            match self.prepare(run_id, Vec::new(), Taker::Engine).await {
+            match self.prepare(run_id, Vec::new(), ResumedBy::Engine).await {
                 Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {
                     let paused = async |_: &HeldRun| {
                         sleep(LOOK_EVERY).await;
@@ -111,10 +111,10 @@ impl SteppedRun {
     /// awaited.
     pub async fn step(&mut self) -> RunProgress {
         while let Some(driver) = &mut self.driver {
-            match driver.go_on(&mut self.step).await {
-                Standing::AtWork => {}
-                Standing::StandsStill => return self.put_aside().await,
-                Standing::Over => return self.conclude(),
+            match driver.drive_step(&mut self.step).await {
+                DriveState::Running => {}
+                DriveState::Waiting => return self.park().await,
+                DriveState::Done => return self.conclude(),
             }
             // An end is carried out immediately, and so is what follows without waiting: the passing of time, and
             // checks of calls.
@@ -125,23 +125,23 @@ impl SteppedRun {
             if !driver.record(&mut self.step).await {
                 return self.conclude();
             }
-            return RunProgress::GoesOn { next: self.next() };
+            return RunProgress::Continues { next: self.next() };
         }
         RunProgress::Ended
     }
 
     /// Leaves the run as it is on record, free to be resumed immediately. What is in progress is stopped; later it is
     /// repeated or reported as unknown, depending on its class.
-    pub async fn leave(mut self) {
+    pub async fn release(mut self) {
         if let Some(driver) = self.driver.take() {
-            driver.leave().await;
+            driver.release().await;
         }
     }
 
-    async fn put_aside(&mut self) -> RunProgress {
+    async fn park(&mut self) -> RunProgress {
         match self.driver.take() {
             Some(driver) => RunProgress::Waits {
-                posted: driver.put_aside().await,
+                posted: driver.park().await,
             },
             None => RunProgress::Ended,
         }
@@ -189,7 +189,7 @@ impl std::fmt::Debug for SteppedRun {
 impl Drop for SteppedRun {
     fn drop(&mut self) {
         if let Some(driver) = self.driver.take() {
-            after_drop(&self.tasks, driver.leave());
+            after_drop(&self.tasks, driver.release());
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::driver::Driver;
 impl Driver {
     /// Writes what happened since the last write. Returns `false` if it cannot be stored: then nothing more happens
     /// here.
-    pub(super) async fn keep(&mut self, step: &mut Step) -> bool {
+    pub(super) async fn persist(&mut self, step: &mut Step) -> bool {
         let Err(error) = self.write(step).await else {
             return true;
         };
@@ -80,7 +80,7 @@ impl Driver {
 
     /// Posts to the run's inbox what was sent through its handle and not taken yet; returns `true` if there was
     /// anything.
-    pub(super) async fn leave_what_was_sent(&mut self) -> bool {
+    pub(super) async fn post_unread_inputs(&mut self) -> bool {
         let mut is_any = false;
         while let Ok(mut input) = self.inbox.try_recv() {
             let key = &self.engine.approval_key;
