@@ -135,7 +135,7 @@ impl McpTool {
                 return Err(self.error("asks for something that it was not offered"));
             }
             let notices = &self.shared.notices;
-            let asked = handler::Asked::Person(&ctx.questions);
+            let asked = handler::QuestionRecipient::User(&ctx.questions);
             let answer = handler::ask(notices, asked, &request.params).await;
             responses.insert(id, serde_json::to_value(answer)?);
         }
