@@ -1,7 +1,7 @@
 // The token or key sent to the server: read once from the address, kept for this tab only, and asked for when needed.
 
 import { button, el, openDialog } from "./dom.js";
-import { inTab } from "./kept.js";
+import { inTab } from "./storage.js";
 
 const PLACE = "neuraxis.key";
 
@@ -20,7 +20,7 @@ export function key() {
 }
 
 /** Stores the token or key to send from now on, replacing any other. */
-export function keep(text) {
+export function setKey(text) {
   scopes = undefined;
   const trimmed = (text ?? "").trim();
   if (trimmed) inTab.set(PLACE, trimmed);
@@ -29,8 +29,8 @@ export function keep(text) {
 }
 
 /** Stores the scopes that the server reports for the current key. */
-export function noteScopes(said) {
-  scopes = said;
+export function setScopes(reported) {
+  scopes = reported;
 }
 
 /** Whether decisions may be made. A user without a token or key is asked for the token. */
@@ -45,29 +45,29 @@ export function whoDecides() {
 
 /** Whether a run, as reported by the server, waits for a decision or for an answer to a tool's question, and not only for a client's
  *  tool. */
-export function isAsked({ questions, result }) {
+export function awaitsUser({ questions, result }) {
   return questions?.length > 0 || Boolean(result?.pending?.some(({ kind }) => kind === "approval"));
 }
 
 /** Who must act for a waiting run to continue. */
-export function whomFor(asked) {
+export function whoMustAct(asked) {
   return asked ? whoDecides() : "a client";
 }
 
 /** Takes `#token=…` out of the address. */
-export function takeFromAddress() {
+export function readKeyFromAddress() {
   const found = /^#token=([^&]*)/.exec(location.hash);
   if (!found) return;
   history.replaceState(null, "", location.pathname + location.search);
   try {
-    keep(decodeURIComponent(found[1]));
+    setKey(decodeURIComponent(found[1]));
   } catch {
     // An invalid token is treated as missing.
   }
 }
 
 /** Explains where to find the token. */
-export function whereItIs() {
+export function tokenHint() {
   return el("p", { class: "hint" }, "It is in the file ", el("code", { text: "server.token" }), " in the data folder of the user that runs the server, by default ",
     el("code", { text: "~/.local/share/neuraxis/server.token" }), "; the server's log names the file. On a terminal, the server prints the address of this page with the token in it.");
 }
@@ -89,14 +89,14 @@ export function askForKey(detail, title = "This server asks who you are") {
       el("p", { text: "Ask the operator of this server for yours." }),
       el("label", { for: "key-field", text: "Key or token" }), field,
       el("p", { class: "hint" }, "A key is created with ", el("code", { text: "neuraxis-server keys create" }), ". Without keys, decisions need the token:"),
-      whereItIs(),
+      tokenHint(),
       el("div", { class: "row end" },
         button({ text: "Not now", className: "quiet", onClick: () => dialog.close() }),
         el("button", { class: "button primary", text: "Use it" })));
     let given = false;
     form.addEventListener("submit", () => {
       given = field.value.trim() !== "";
-      if (given) keep(field.value);
+      if (given) setKey(field.value);
     });
     const dialog = openDialog("key", title, form);
     dialog.addEventListener("close", () => { asking = undefined; resolve(given); });

@@ -4,7 +4,7 @@ import { whoDecides } from "./access.js";
 import { appendInOrder, appendVisible, el, fill, icon } from "./dom.js";
 import { duration, partsOf, reasoningOf, textOf, tokensOf } from "./format.js";
 import { codeBlock, Growing } from "./markdown.js";
-import { beyond } from "./stream.js";
+import { newPart } from "./stream.js";
 import { ToolView } from "./tool.js";
 
 /** The labels of replies that are not meant for the reader. */
@@ -77,13 +77,13 @@ class ReplyView {
     const kind = event.type === "text_delta" ? "text" : "reasoning";
     const block = this.blocks.get(event.block) ?? { kind, text: "", known: 0 };
     this.blocks.set(event.block, block);
-    const { text, known } = beyond(event, block.known);
+    const { text, known } = newPart(event, block.known);
     if (!text) return;
     // The record contains what was missed.
     if (event.offset > block.known) block.text += block.text ? " … " : "… ";
     block.text += text;
     block.known = known;
-    this.say(this.textOf("reasoning"), this.textOf("text"));
+    this.show(this.textOf("reasoning"), this.textOf("text"));
   }
 
   textOf(kind) {
@@ -91,7 +91,7 @@ class ReplyView {
     return of.map(([, block]) => block.text).join("\n\n");
   }
 
-  say(reasoning, text) {
+  show(reasoning, text) {
     this.thoughts = reasoning;
     this.reasoning.hidden = !reasoning;
     if (this.reasoning.open) this.thinking.set(reasoning);
@@ -101,7 +101,7 @@ class ReplyView {
 
   retract() {
     this.blocks.clear();
-    this.say("", "");
+    this.show("", "");
   }
 
   record(record) {
@@ -112,8 +112,8 @@ class ReplyView {
     const count = usage?.reasoning_tokens;
     this.word.textContent = count ? `Reasoning · ${tokensOf(usage, "reasoning_tokens")} ${count === 1 ? "token" : "tokens"}` : "Reasoning";
     const aside = ASIDE[record.purpose];
-    if (!aside) return this.say(reasoning, text);
-    this.say(reasoning, "");
+    if (!aside) return this.show(reasoning, text);
+    this.show(reasoning, "");
     // An empty summary is not shown.
     if (record.purpose === "compaction" && !text.trim()) return undefined;
     this.aside(`${aside} · ${duration(record.duration_ms)}`, text);
@@ -184,7 +184,7 @@ export class AgentView {
   }
 
   /** Shows a recorded reply: its calls get their places before any of them runs. */
-  replied(record) {
+  addReply(record) {
     const reply = this.reply(record.content_index);
     // A message may have been added since the reply began.
     this.newest = reply;
@@ -192,19 +192,19 @@ export class AgentView {
     const calls = partsOf(record.reply, "tool_call");
     this.asked = calls.map((part, at) => `${this.prefix}_${record.content_index}_${at}`);
     const { heard } = this;
-    this.callIsOver(record.purpose);
+    this.endModelCall(record.purpose);
     if (ASIDE[record.purpose] && record.purpose !== "gather") return;
     if (calls.length === 0) Object.assign(this, { answer: reply, answered: heard });
     calls.forEach((part, at) => this.call(this.asked[at], part.name, part.arguments));
   }
 
   /** Shows the verdicts on the calls of the last reply. Later verdicts concern only some of them again. */
-  judged(record) {
+  addVerdicts(record) {
     record.calls.forEach((found, at) => {
       const call = this.calls.get(this.asked[at]);
       if (!call) return;
       call.rule = found.rule;
-      if (found.verdict === "run" && found.grant !== undefined) call.say("", found.reason ?? "");
+      if (found.verdict === "run" && found.grant !== undefined) call.addNote("", found.reason ?? "");
     });
     this.asked = [];
   }
@@ -218,7 +218,7 @@ export class AgentView {
   }
 
   /** Adds a user's message during the run. The model receives it after its calls, or after the reply in progress. */
-  steered(text) {
+  addUserMessage(text) {
     const node = el("div", { class: "said steered" }, appendInOrder(el("div", { class: "bubble" }), text));
     this.node.append(node);
     this.said.push(node);
@@ -228,18 +228,18 @@ export class AgentView {
   }
 
   /** A model call has ended. The next one receives the messages added meanwhile, unless this one was only preparatory. */
-  callIsOver(purpose) {
+  endModelCall(purpose) {
     if (purpose !== "compaction" && purpose !== "routing") this.waiting = [];
   }
 
   /** Shows the text of a reply that was stopped, which has no record. */
-  cut(text) {
+  showStopped(text) {
     this.dropUnrecorded();
     this.reply(-2).growing.set(text);
   }
 
   /** The agent has ended, and no model received the last `unheard` messages: they go after all of its output. */
-  leave(unheard) {
+  moveUnreceived(unheard) {
     this.waiting = unheard > 0 ? this.said.slice(-unheard) : [];
     const last = [...this.node.children].findLast((node) => node.classList.contains("reply"));
     if (last && this.waiting[0]?.compareDocumentPosition(last) & Node.DOCUMENT_POSITION_FOLLOWING) last.after(...this.waiting);

@@ -30,7 +30,7 @@ export class Anchor {
   }
 
   /** Restores the recorded position if the width has changed since, and returns whether it has. */
-  turns() {
+  restoreIfResized() {
     const { clientWidth } = this.scroller;
     if (clientWidth === this.width) return false;
     this.width = clientWidth;

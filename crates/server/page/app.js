@@ -1,10 +1,10 @@
 // The page: the current view, the list at the side, and the theme. The address determines the view.
 
-import { changeKey, takeFromAddress } from "./access.js";
+import { changeKey, readKeyFromAddress } from "./access.js";
 import { path, remove } from "./api.js";
 import { appendInOrder, button, eachFrame, el, fill, inOrder, isByFinger } from "./dom.js";
 import { Chat } from "./chat.js";
-import { inBrowser } from "./kept.js";
+import { inBrowser } from "./storage.js";
 import { RunPage } from "./run.js";
 import { RunsPage } from "./runs.js";
 import { SessionList } from "./sessions.js";
@@ -84,7 +84,7 @@ class App {
   }
 
   show() {
-    takeFromAddress();
+    readKeyFromAddress();
     const [, kind, id] = location.hash.slice(1).split("/");
     let name;
     try {
@@ -95,7 +95,7 @@ class App {
     // A session that was just created is already shown.
     if (kind === "sessions" && this.view instanceof Chat && this.view.sessionId === name) return;
     // After looking at runs, the user returns to the same place in the conversation.
-    if (this.view instanceof Chat) this.left = { session: this.view.sessionId, place: this.view.whereRead };
+    if (this.view instanceof Chat) this.left = { session: this.view.sessionId, place: this.view.readingPosition };
     this.view?.close();
     this.setUnfolded(false);
     if (kind === "runs" || kind === "stats") {
@@ -140,7 +140,7 @@ class App {
         begin: (text, files) => {
           history.pushState(null, "", "#/");
           this.show();
-          return this.view.say(text, files);
+          return this.view.send(text, files);
         },
       }, session && this.left?.session === session ? this.left.place : undefined);
       this.view = chat;

@@ -1,6 +1,6 @@
 // A card for a user's decision: sending an answer, asking for the token if needed, and reporting failures.
 
-import { keep, key, mayDecide, whereItIs } from "./access.js";
+import { key, mayDecide, setKey, tokenHint } from "./access.js";
 import { alertLine, announce, el, setAlert } from "./dom.js";
 
 let count = 0;
@@ -13,8 +13,8 @@ export class Card {
     this.secret = el("input", { class: "field", type: "password", id: `${this.id}-token`, autocomplete: "off", spellcheck: "false", on: { input: () => setAlert(this.problem, "") } });
     /** Shown while no token is stored, or after the server rejected it. */
     this.token = el("form", { class: "token", hidden: true, on: { submit: (event) => { event.preventDefault(); next(); } } },
-      el("label", { for: this.secret.id, text: "Decisions need the server's token" }), this.secret, whereItIs());
-    this.onKept = () => { this.token.hidden = this.problem.hidden = true; };
+      el("label", { for: this.secret.id, text: "Decisions need the server's token" }), this.secret, tokenHint());
+    this.onKeyStored = () => { this.token.hidden = this.problem.hidden = true; };
     /** The controls that send an answer. */
     this.controls = [];
     this.node = el("section", { class: "ask", role: "group", tabindex: "-1", "aria-labelledby": `${this.id}-title` });
@@ -30,13 +30,13 @@ export class Card {
   /** Asks for the token until a new one is stored, possibly through another card. */
   askForToken() {
     this.token.hidden = false;
-    addEventListener("access", this.onKept, { once: true });
+    addEventListener("access", this.onKeyStored, { once: true });
   }
 
   /** Sends an answer and returns whether the server accepted it. A rejection for another reason than the token is passed to `refused`.
    *  `doing` names the action that needs the token. */
   async answer(doing, request) {
-    if (!this.token.hidden && this.secret.value.trim()) keep(this.secret.value);
+    if (!this.token.hidden && this.secret.value.trim()) setKey(this.secret.value);
     if (!key()) return this.complain(`${doing} needs the token.`, this.secret);
     // Disabling the focused control loses the focus.
     const focused = this.node.querySelector(":focus");
@@ -47,7 +47,7 @@ export class Card {
       if (scroller) requestAnimationFrame(() => this.leave(scroller));
       return true;
     } catch (problem) {
-      if (this.isSettled) return this.tellSettled(scroller);
+      if (this.isSettled) return this.announceSettled(scroller);
       this.setBusy(false);
       if (document.activeElement === document.body) focused?.focus({ preventScroll: true });
       if (problem.status !== 401) return this.refused(problem);
@@ -57,7 +57,7 @@ export class Card {
   }
 
   /** Reports that nothing is asked any more: the server accepted the answer but its response was lost, or another client answered first. */
-  tellSettled(scroller) {
+  announceSettled(scroller) {
     if (scroller) this.leave(scroller);
     announce("It has already been decided");
   }

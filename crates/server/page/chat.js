@@ -1,6 +1,6 @@
 // The conversation of one session: its turns, the run in progress, and the composer.
 
-import { NOT_OWN, changeKey, isAsked, whomFor } from "./access.js";
+import { NOT_OWN, awaitsUser, changeKey, whoMustAct } from "./access.js";
 import { Anchor } from "./anchor.js";
 import { Problem, get, path, post } from "./api.js";
 import { announce, button, eachFrame, el, failure, fill, loading, passFocus } from "./dom.js";
@@ -39,40 +39,40 @@ export class Chat {
     this.anchor = new Anchor(this.scroller);
     this.down = button({ name: "down", label: "To the newest", className: "round to-end", hidden: true, onClick: () => { passFocus(this.down, this.scroller); this.toEnd(); } });
     this.plan = new PlanPanel();
-    this.composer = new Composer({ send: (text, files) => this.say(text, files), stop: () => this.stop() });
+    this.composer = new Composer({ send: (text, files) => this.send(text, files), stop: () => this.stop() });
     /** The name of the session. */
     this.heading = el("h1", { class: "hidden" });
     this.node = el("div", { class: "chat" }, this.heading, this.scroller, el("div", { class: "dock" }, this.down, el("div", { class: "column" }, this.plan.node, this.composer.node)));
     Object.assign(this, { joined: 0, isAtEnd: true, top: 0, height: 0 });
-    this.scroller.addEventListener("scroll", () => this.look(), { passive: true });
-    this.stick = eachFrame(() => this.settle());
+    this.scroller.addEventListener("scroll", () => this.trackScroll(), { passive: true });
+    this.stick = eachFrame(() => this.scrollToTarget());
     // Not in the next frame, in which the growth would already be visible without scrolling.
-    const resized = new ResizeObserver(() => { this.keep(); this.settle(); });
+    const resized = new ResizeObserver(() => { this.holdPosition(); this.scrollToTarget(); });
     resized.observe(this.turns);
     resized.observe(this.scroller);
   }
 
   /** Scrolls to the position to follow: the end, or an open question. */
-  settle() {
+  scrollToTarget() {
     // The view left the end for a question that is now decided.
     if (this.isAsked && !this.turns.querySelector(".ask")) Object.assign(this, { isAsked: false, isAtEnd: true });
     if (this.isAtEnd) this.scroller.scrollTop = this.scroller.scrollHeight;
     if (this.isAtEnd && this.asksNow) this.showQuestion();
     this.asksNow = false;
-    this.look();
+    this.trackScroll();
   }
 
   /** Follows the end unless the user scrolled back. Growth and shrinkage do not count as scrolling. */
-  look() {
-    const isTurned = this.anchor.turns();
+  trackScroll() {
+    const isResized = this.anchor.restoreIfResized();
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
     if (this.held) Object.assign(this.held, { top: this.held.top + this.held.at - scrollTop, at: scrollTop });
     const below = scrollHeight - scrollTop - clientHeight;
     // A user who scrolls back starts with a few pixels, and is near the end for a while.
     if (this.held?.isBack) this.isAtEnd = false;
     // A change of line wrapping moves the position without the user scrolling.
-    else if (!isTurned && (below < 2 || (below < 40 && scrollTop > this.top))) this.isAtEnd = true;
-    else if (!isTurned && scrollTop < this.top - 2 && scrollHeight >= this.height) Object.assign(this, { isAtEnd: false, isAsked: false });
+    else if (!isResized && (below < 2 || (below < 40 && scrollTop > this.top))) this.isAtEnd = true;
+    else if (!isResized && scrollTop < this.top - 2 && scrollHeight >= this.height) Object.assign(this, { isAtEnd: false, isAsked: false });
     Object.assign(this, { top: scrollTop, height: scrollHeight });
     this.down.hidden = this.isAtEnd || this.coversQuestion;
     if (this.isAtEnd || this.held) this.anchor.forget();
@@ -87,7 +87,7 @@ export class Chat {
   }
 
   /** Keeps the reading position while earlier turns grow. A browser would keep the growing one in place. */
-  keep() {
+  holdPosition() {
     if (!this.held) return;
     const { node, top, views } = this.held;
     this.scroller.scrollTop += node.getBoundingClientRect().top - top;
@@ -97,7 +97,7 @@ export class Chat {
   }
 
   /** Returns the reading position, or undefined if the end is followed. */
-  get whereRead() {
+  get readingPosition() {
     const edge = this.scroller.getBoundingClientRect().top;
     const view = !this.isAtEnd && this.views.find(({ runId, node }) => runId && node.getBoundingClientRect().bottom > edge);
     return view ? { runId: view.runId, top: view.node.getBoundingClientRect().top, shown: this.views.length } : undefined;
@@ -166,7 +166,7 @@ export class Chat {
     if (first && !this.isAtEnd) this.held = { node: first, top, views, at: this.scroller.scrollTop };
     const back = place && views.find((view) => view.runId === place.runId);
     if (back) Object.assign(this, { isAtEnd: false, held: { node: back.node, top: place.top, views: views.filter((_, at) => ENDED.has(shown[at].status)), at: this.scroller.scrollTop, isBack: true } });
-    this.keep();
+    this.holdPosition();
     if (hadFocus) (this.earlier.querySelector("button") ?? this.scroller).focus({ preventScroll: true });
     const jobs = shown.map((run, at) => this.follow(views[at], (follower) => follower.follow(), !ENDED.has(run.status)));
     if (this.runs.length === 0) this.showBefore(views[0]);
@@ -190,7 +190,7 @@ export class Chat {
     fill(this.notice, el("div", { class: "welcome" },
       el("h2", { text: "What should we work on?" }),
       el("p", { text: "Before a tool runs, policy decides whether it may, and you are asked if a rule requires it." }),
-      el("div", { class: "row wrap" }, hints.map((hint) => button({ text: hint, className: "chip", onClick: () => { this.say(hint); this.composer.focus(); } })))));
+      el("div", { class: "row wrap" }, hints.map((hint) => button({ text: hint, className: "chip", onClick: () => { this.send(hint); this.composer.focus(); } })))));
     this.composer.focus();
   }
 
@@ -214,7 +214,7 @@ export class Chat {
     if (this.working && turn.status !== "refused") return this.complain({ title: "A run is in progress", message: "You can send the message again once it has ended." });
     // The message may also be in the input field, from where it would be sent again.
     this.composer.drop(turn.message, turn.files);
-    return this.say(turn.message, turn.files, turn.status === "refused" ? turn : undefined);
+    return this.send(turn.message, turn.files, turn.status === "refused" ? turn : undefined);
   }
 
   /** The state of the run in progress, in the list's terms; undefined if no run known to the server is in progress. */
@@ -239,7 +239,7 @@ export class Chat {
     const told = await get(path`/runs/${run}`, { asks: false });
     const { status, questions } = told;
     const isAwaited = status === "waiting" || questions?.length > 0;
-    this.peeked = { run, awaited: whomFor(isAsked(told)), state: ENDED.has(status) ? undefined : isAwaited ? "waiting" : "running" };
+    this.peeked = { run, awaited: whoMustAct(awaitsUser(told)), state: ENDED.has(status) ? undefined : isAwaited ? "waiting" : "running" };
   }
 
   changed(turn, node) {
@@ -247,8 +247,8 @@ export class Chat {
     // The events of a visible page are newer.
     if (!document.hidden) this.peeked = undefined;
     const { state } = this;
-    if (state !== this.toldState) this.hooks.atWork(state);
-    this.toldState = state;
+    if (state !== this.reportedState) this.hooks.atWork(state);
+    this.reportedState = state;
     this.composer.setAsked(state === "waiting" && this.awaited === "you");
     if (node) this.asksNow = true;
     if (!turn.whenBegun || turn.before === undefined) return;
@@ -258,14 +258,14 @@ export class Chat {
 
   /** Creates the follower that delivers a run's events to its view. */
   followerOf(view) {
-    const hear = (event) => {
+    const deliver = (event) => {
       if (!view.runId) this.composer.carry("");
       // The run already exists: an earlier request was accepted, but its answer was lost.
       view.isTwin ||= !view.runId && this.views.some(({ runId }) => runId === event.run_id);
       if (this.isClosed || view.isTwin) follower.stop();
-      else view.hear(event);
+      else view.enqueue(event);
     };
-    const follower = new Follower({ runId: view.runId, onEvent: hear, onState: (state, losses) => {
+    const follower = new Follower({ runId: view.runId, onEvent: deliver, onState: (state, losses) => {
       if (state === "live") this.unreached?.remove();
       view.setConnection(state, losses);
     } });
@@ -285,7 +285,7 @@ export class Chat {
       await begin(follower);
     } catch (problem) {
       // A run that was started continues without being followed.
-      if (view.runId) view.lose(problem, () => this.follow(view, (again) => again.follow(), isAtWork, follower).catch(() => {}));
+      if (view.runId) view.markUnfollowed(problem, () => this.follow(view, (again) => again.follow(), isAtWork, follower).catch(() => {}));
       else view.fail(problem.kind === "no-such-session" ? new Problem(404, NOT_OWN) : problem);
       throw problem;
     } finally {
@@ -300,7 +300,7 @@ export class Chat {
 
   /** Sends the user's message with its files: it is added to the run in progress, or starts a run. `again` is the turn that could not be
    *  taken, if it is sent again. */
-  async say(text, files = [], again = undefined) {
+  async send(text, files = [], again = undefined) {
     passFocus(this.notice, this.scroller);
     fill(this.notice);
     // The same text is a new message if others were answered since.
@@ -309,7 +309,7 @@ export class Chat {
     // The run in progress may be that of a message whose answer was lost. With the same key, the server accepts the message only once.
     if (this.working && !(before && this.working.view.runId)) return this.steer(text, files);
     const { chosen } = this.composer.choices;
-    if (before) this.leaveOut(before);
+    if (before) this.removeTurn(before);
     const view = this.view({ text, files, at: Date.now() });
     const isRepeat = before?.sent && JSON.stringify(before.sent.chosen) === JSON.stringify(chosen);
     view.sent = isRepeat ? before.sent : { chosen, key: newKey() };
@@ -331,16 +331,16 @@ export class Chat {
         this.tools.hidden = false;
         this.hooks.made(this.sessionId, text);
       } else {
-        await this.checkThere(view, signal);
-        if (this.working?.view !== view && !isRepeat) return this.giveWay(view, text, files);
+        await this.checkSessionExists(view, signal);
+        if (this.working?.view !== view && !isRepeat) return this.withdrawTurn(view, text, files);
       }
       view.sessionId = this.sessionId;
       const turn = { message: text, attachments, ...chosen };
       const isAtWork = !this.working || this.working.view === view;
-      await this.follow(view, () => follower.take(this.sessionId, turn, view.sent.key).catch((problem) => { throw namingFiles(problem, files); }), isAtWork, follower);
+      await this.follow(view, () => follower.startTurn(this.sessionId, turn, view.sent.key).catch((problem) => { throw namingFiles(problem, files); }), isAtWork, follower);
       if (view.isTwin) {
         const told = "The server already has this message; its run is above.";
-        this.leaveOut(view);
+        this.removeTurn(view);
         fill(this.notice, el("p", { class: "line-note", text: told }));
         announce(told);
       }
@@ -351,9 +351,9 @@ export class Chat {
       if (this.working?.view === view) this.working = undefined;
       this.composer.setBusy(Boolean(this.working));
       if (problem.kind === "session-busy") await this.catchUp({ own: view }).catch(() => {});
-      if (this.working) return this.giveWay(view, text, files);
+      if (this.working) return this.withdrawTurn(view, text, files);
       if (view.status !== "refused") view.fail(problem);
-      if (view.made && !view.runId && !this.isClosed && problem.status >= 400 && problem.status < 500 && !problem.isPassing) this.unmake(view.made);
+      if (view.made && !view.runId && !this.isClosed && problem.status >= 400 && problem.status < 500 && !problem.isPassing) this.dropSession(view.made);
       // The message is also in its turn, from where it can be sent again.
       if (!this.composer.isInUse) this.composer.restore(text, files);
     } finally {
@@ -363,7 +363,7 @@ export class Chat {
   }
 
   /** Drops the session that was created for a message which the server refused: it is empty. */
-  unmake(made) {
+  dropSession(made) {
     this.sessionId = undefined;
     this.tools.hidden = true;
     this.composer.keep("");
@@ -371,7 +371,7 @@ export class Chat {
   }
 
   /** Removes a turn without a run. */
-  leaveOut(view) {
+  removeTurn(view) {
     if (view.node.contains(document.activeElement)) this.composer.focus(this.scroller);
     view.node.remove();
     this.views.splice(this.views.indexOf(view), 1);
@@ -402,15 +402,15 @@ export class Chat {
   }
 
   /** Takes back a turn because another run is in progress. */
-  giveWay(view, text, files) {
-    this.leaveOut(view);
+  withdrawTurn(view, text, files) {
+    this.removeTurn(view);
     this.composer.restore(text, files);
     this.hooks.changed();
     this.complain({ title: "Your message was not sent", message: "A run that this page was not following is in progress in this session. Your message is back in the field: send it now to add it to that run, or after the run has ended to start another." });
   }
 
   /** Refuses to continue in a session that was deleted elsewhere: it would start again without the content shown here. */
-  async checkThere(own, signal) {
+  async checkSessionExists(own, signal) {
     const known = this.views.findLast((view) => view.runId);
     const runs = await this.catchUp({ own, signal });
     if (!known || runs.some((run) => run.run_id === known.runId)) return;

@@ -1,10 +1,10 @@
 // The settings for a turn: agent, channel and mode, and what the policy decides for them.
 
-import { noteScopes } from "./access.js";
+import { setScopes } from "./access.js";
 import { get, path, post } from "./api.js";
 import { appendVisible, button, el, factList, fill, icon } from "./dom.js";
 import { duration, parsed } from "./format.js";
-import { inBrowser, inTab } from "./kept.js";
+import { inBrowser, inTab } from "./storage.js";
 
 const PLACE = "neuraxis.choices";
 
@@ -42,7 +42,7 @@ export class Choices {
 
   async offer(asks) {
     const policy = await get("/policy", { asks });
-    noteScopes(policy.scopes);
+    setScopes(policy.scopes);
     const { kept } = this;
     const lists = { agent: policy.agents, channel: policy.channels, mode: policy.modes };
     const usual = { channel: "chat", mode: "moderate" };

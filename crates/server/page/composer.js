@@ -3,7 +3,7 @@
 import { alertLine, button, el, isByFinger, isComposing, isSending, setAlert } from "./dom.js";
 import { Choices } from "./choices.js";
 import { Files, areSame } from "./files.js";
-import { inTab } from "./kept.js";
+import { inTab } from "./storage.js";
 
 /** The maximum length of a message, in characters: no model accepts more. A smaller limit on the field would silently truncate pasted
  *  text. */

@@ -37,7 +37,7 @@ export class Replay {
       fill(this.stage, this.turn.node);
       this.at = 0;
     }
-    for (const record of this.records.slice(this.at, at)) this.turn.hear(record);
+    for (const record of this.records.slice(this.at, at)) this.turn.enqueue(record);
     this.at = at;
     this.slider.value = String(at);
     const record = this.records[at - 1];

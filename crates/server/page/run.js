@@ -1,6 +1,6 @@
 // One run: the waterfall, the log of its records, and its replay. It grows while the run is in progress.
 
-import { isAsked, mayDecide } from "./access.js";
+import { awaitsUser, mayDecide } from "./access.js";
 import { get, now, path } from "./api.js";
 import { appendInOrder, button, el, factList, failure, fill, loading } from "./dom.js";
 import { shownDecision } from "./choices.js";
@@ -87,7 +87,7 @@ export class RunPage {
     this.tag.replaceWith(tag);
     this.tag = tag;
     this.showFacts();
-    this.session.textContent = isAsked(run) && mayDecide() ? "Decide in the session" : "Open the session";
+    this.session.textContent = awaitsUser(run) && mayDecide() ? "Decide in the session" : "Open the session";
     // The rest stays, because the user may be about to use it.
     if (this.head.hasChildNodes()) return undefined;
     this.session.href = path`#/sessions/${run.session_id}`;

@@ -125,14 +125,14 @@ export class SessionList {
     this.isLoaded = true;
     this.show();
     dispatchEvent(new Event("titles"));
-    this.lookAgain();
+    this.scheduleUpdate();
     this.nameOthers();
   }
 
   /** Schedules an update while a run is in progress or waits, because it may be one that nothing on this page follows, or if the list
    *  could not be loaded. This continues while the page is hidden, because its title may be visible, and it keeps no connection open for
    *  that. */
-  lookAgain() {
+  scheduleUpdate() {
     clearTimeout(this.soon);
     const states = new Set(this.states.values());
     if (!states.has("running") && !states.has("waiting") && !this.failed?.isPassing) return;

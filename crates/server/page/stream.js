@@ -66,7 +66,7 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** Returns the new part of a live piece, beyond the known bytes of its text, and the number of bytes known with it. A resumed connection
  *  repeats everything before the next record, in larger pieces. */
-export function beyond({ offset, text }, known) {
+export function newPart({ offset, text }, known) {
   const piece = encoder.encode(text);
   return { text: decoder.decode(piece.subarray(Math.max(0, known - offset))), known: Math.max(known, offset + piece.length) };
 }
@@ -101,7 +101,7 @@ export class Follower {
   }
 
   /** Takes a turn and follows its run. The same key allows the request to be sent again; `stop` drops it. */
-  async take(session, body, idempotency) {
+  async startTurn(session, body, idempotency) {
     const headers = { accept: "text/event-stream", "idempotency-key": idempotency };
     // No event can have arrived before there is a run.
     await this.persist(() => (this.runId ? this.events() : send("POST", path`/sessions/${session}/turns`, { headers, body, signal: this.connection.signal })));
@@ -118,13 +118,13 @@ export class Follower {
   async persist(open) {
     document.addEventListener("visibilitychange", this.rest);
     try {
-      await this.keepOn(open);
+      await this.followUntilOver(open);
     } finally {
       document.removeEventListener("visibilitychange", this.rest);
     }
   }
 
-  async keepOn(open) {
+  async followUntilOver(open) {
     while (!this.isOver && !this.stopped.signal.aborted) {
       if (this.isUnseen) {
         await new Promise((done) => (this.wake = done));
@@ -135,7 +135,7 @@ export class Follower {
       try {
         const response = await open();
         this.onState("live");
-        await read(response, (event) => this.hear(event), this.connection.signal);
+        await read(response, (event) => this.receive(event), this.connection.signal);
         // The answer to a turn ends when the run waits; following continues with the run's events.
         if (this.isOver || this.waits) { this.waits = false; this.losses = 0; continue; }
         if (this.connection.signal.aborted) continue;
@@ -162,7 +162,7 @@ export class Follower {
   }
 
   /** Handles an event, and returns whether it is the last. */
-  hear(event) {
+  receive(event) {
     if (this.runId === undefined) {
       this.runId = event.run_id;
       this.rest();

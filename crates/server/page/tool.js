@@ -5,7 +5,7 @@ import { appendVisible, codeBox, copyButton, eachFrame, el, fill, icon } from ".
 import { showContent, showDiff } from "./diff.js";
 import { decisionOf, duration, oneLine, parsed, pretty, spread } from "./format.js";
 import { showPlan } from "./plan.js";
-import { beyond } from "./stream.js";
+import { newPart } from "./stream.js";
 
 const STATES = {
   queued: ["dot", "queued"],
@@ -121,7 +121,7 @@ export class ToolView {
   print(event) {
     if (event.attempt < this.attempt) return;
     if (event.attempt > this.attempt) Object.assign(this, { attempt: event.attempt, known: 0 });
-    const { text, known } = beyond(event, this.known);
+    const { text, known } = newPart(event, this.known);
     this.known = known;
     if (!text) return;
     this.output = (this.output + text).slice(-MOST_OUTPUT);
@@ -171,8 +171,8 @@ export class ToolView {
     if (record.status !== "done") {
       const text = messageOf(record.value).replace(/^denied: /, "");
       // The user's reason is already shown, with its author.
-      if (text !== this.denial) this.say(isRefused ? "refused" : "error", text);
-      if (this.rule && !text.includes(this.rule.name)) this.say("", `Asked because of ${ruleOf(this.rule)}`);
+      if (text !== this.denial) this.addNote(isRefused ? "refused" : "error", text);
+      if (this.rule && !text.includes(this.rule.name)) this.addNote("", `Asked because of ${ruleOf(this.rule)}`);
     }
     if (record.signal?.type === "plan" && record.status === "done") appendVisible(fill(this.brief), record.value?.summary ?? "");
   }
@@ -181,7 +181,7 @@ export class ToolView {
   decided(record) {
     const isDenied = record.decision === "deny";
     if (isDenied) this.denial = record.reason ?? "denied";
-    this.say(isDenied ? "refused" : "", decisionOf(record));
+    this.addNote(isDenied ? "refused" : "", decisionOf(record));
     this.setState("queued");
   }
 
@@ -191,7 +191,7 @@ export class ToolView {
   }
 
   /** Adds a sentence beneath the call. */
-  say(kind, text) {
+  addNote(kind, text) {
     this.below.append(appendVisible(el("p", { class: `line-note ${kind}` }), oneLine(text, 600)));
   }
 

@@ -1,7 +1,7 @@
 // One run in a conversation: the user's message, its outcome, and its usage. It is built from the run's events alone, so a run in progress,
 // an ended one and a replayed one look the same.
 
-import { mayDecide, whoDecides, whomFor } from "./access.js";
+import { mayDecide, whoDecides, whoMustAct } from "./access.js";
 import { get, now, path } from "./api.js";
 import { ApprovalView } from "./approval.js";
 import { AgentView } from "./agent.js";
@@ -61,13 +61,13 @@ export class TurnView {
   }
 
   /** Queues an event to be processed soon. */
-  hear(event) {
+  enqueue(event) {
     this.runId ??= event.run_id;
     this.queue.push(event);
-    this.timer ??= setTimeout(() => this.work(), 0);
+    this.timer ??= setTimeout(() => this.processQueue(), 0);
   }
 
-  work() {
+  processQueue() {
     const began = performance.now();
     const elsewhere = this.left === undefined ? 0 : began - this.left;
     const end = began + Math.min(MAX_SLICE, Math.max(SLICE, elsewhere));
@@ -82,11 +82,11 @@ export class TurnView {
     }
     this.queue.splice(0, at);
     // Not for questions that were decided within the queue: only what is open now must be loaded.
-    if (this.asksNext && this.queue.length === 0) this.ask();
+    if (this.asksNext && this.queue.length === 0) this.loadQuestions();
     this.showState();
     this.hooks.changed?.(this);
     this.left = this.queue.length ? performance.now() : undefined;
-    this.timer = this.queue.length ? setTimeout(() => this.work(), 0) : undefined;
+    this.timer = this.queue.length ? setTimeout(() => this.processQueue(), 0) : undefined;
   }
 
   apply(event) {
@@ -123,7 +123,7 @@ export class TurnView {
 
   /** Who must act for the run to continue. */
   get awaited() {
-    return whomFor(this.needsApproval || this.questions.isOpen);
+    return whoMustAct(this.needsApproval || this.questions.isOpen);
   }
 
   /** Shows beneath the turn what the run does, what it waits for, or that this is unknown. */
@@ -131,7 +131,7 @@ export class TurnView {
     if (this.status !== "running" || this.again) this.setState("");
     else if (this.losses > 0) this.setState(`${this.isRefused ? "Too many requests" : "Connection lost"}; trying again (${this.losses})…`, "plug", "warn");
     else if (this.unasked && this.needsApproval) {
-      const again = button({ name: "retry", text: "Try again", className: "small", onClick: () => { this.unasked = undefined; this.showState(); this.ask(); } });
+      const again = button({ name: "retry", text: "Try again", className: "small", onClick: () => { this.unasked = undefined; this.showState(); this.loadQuestions(); } });
       this.setState(`Waiting for ${whoDecides()}, but the question could not be loaded: ${this.unasked.message}`, "hand", "warn", !this.unasked.isPassing && again);
     } else if (this.isWaiting) this.setState(`Waiting for ${this.awaited}`, "hand", "warn");
     else this.setState(this.doing, "spinner");
@@ -165,7 +165,7 @@ export class TurnView {
     this.isRefused = state === "refused";
     if (state === "live") {
       this.doing = "Working…";
-      this.ask();
+      this.loadQuestions();
     }
     this.showState();
     if (losses === 1) announce(`${this.isRefused ? "Too many requests" : "Connection lost"}; the page tries again`);
@@ -181,8 +181,8 @@ export class TurnView {
   }
 
   /** The run is no longer followed, whatever happens to it. `again` resumes following. */
-  lose(problem, again) {
-    while (this.queue.length > 0) this.work();
+  markUnfollowed(problem, again) {
+    while (this.queue.length > 0) this.processQueue();
     const box = failure({ title: "This page no longer follows the run", message: problem.message },
       button({ name: "retry", text: "Follow again", className: "small", onClick: () => this.again() }));
     this.again = () => {
@@ -223,7 +223,7 @@ export class TurnView {
   }
 
   /** Shows the questions that the run waits for. */
-  async ask() {
+  async loadQuestions() {
     this.asksNext = false;
     if (!this.hooks.isLive?.() || !this.needsApproval) return;
     const asking = (this.asking = {});
@@ -232,7 +232,7 @@ export class TurnView {
       ({ approvals } = await get(path`/approvals?session=${this.sessionId}`));
     } catch (problem) {
       // A later request may have been answered meanwhile.
-      return asking === this.asking ? this.askLater(problem) : undefined;
+      return asking === this.asking ? this.retryQuestions(problem) : undefined;
     }
     Object.assign(this, { unasked: undefined, patience: undefined });
     this.showState();
@@ -240,7 +240,7 @@ export class TurnView {
     for (const approval of approvals) {
       const id = approval.request.tool_call_id;
       if (approval.run_id !== this.runId || this.asks.get(id)?.approval.question === approval.question) continue;
-      const view = new ApprovalView(approval, { plan: this.plan, reload: () => { this.dismiss(id); this.ask(); } });
+      const view = new ApprovalView(approval, { plan: this.plan, reload: () => { this.dismiss(id); this.loadQuestions(); } });
       this.dismiss(id);
       this.asks.set(id, view);
       this.agent(approval.agent).call(id, approval.request.name, approval.request.arguments).below.append(view.node);
@@ -251,13 +251,13 @@ export class TurnView {
   }
 
   /** The questions could not be loaded: retries soon if that may help, otherwise when the user asks. */
-  askLater(problem) {
+  retryQuestions(problem) {
     clearTimeout(this.asksAgain);
     this.unasked = problem;
     this.showState();
     if (!problem.isPassing) return;
     this.patience = Math.min((this.patience ?? 500) * 2, 15_000);
-    this.asksAgain = setTimeout(() => this.ask(), this.patience);
+    this.asksAgain = setTimeout(() => this.loadQuestions(), this.patience);
   }
 
   dismiss(id) {
@@ -266,7 +266,7 @@ export class TurnView {
   }
 
   /** Adds the cost of a model call. A call without a price makes the sum a lower bound. */
-  pay(call) {
+  addCost(call) {
     this.cost = sumOf(this.cost ?? {}, call.cost_micro_usd === undefined ? { cost_label: "unknown" } : call);
   }
 
@@ -278,7 +278,7 @@ export class TurnView {
     const root = this.agent("a0");
     const text = event.content ?? "";
     if (text) root.dropUnrecorded();
-    root.leave(event.unheard ?? 0);
+    root.moveUnreceived(event.unheard ?? 0);
     // The answer may have been corrected after the model gave it. For a stopped run, its partial answer is already shown.
     if (text && event.finish_reason !== "cancelled") {
       this.laidOut = root.lastReply().growing;
@@ -309,7 +309,7 @@ export class TurnView {
     const usage = event.usage ?? {};
     const label = usage.labels?.total_tokens;
     // The cost of a stopped call is unknown.
-    if (label === "unknown") this.pay({});
+    if (label === "unknown") this.addCost({});
     const took = this.began && event.at ? new Date(event.at) - new Date(this.began) : undefined;
     const parts = [
       this.began && timeOf(this.began, "Started on "),
@@ -367,18 +367,18 @@ const HANDLERS = {
     if (event.name) turn.doing = `Calling ${oneLine(event.name, 60)}…`;
   },
   llm_call(turn, agent, event) {
-    agent.replied(event);
-    if (!isOfHook(event.reply)) turn.pay(event);
+    agent.addReply(event);
+    if (!isOfHook(event.reply)) turn.addCost(event);
     const model = event.reply?.model;
     if (model && event.agent === "a0") turn.model = model.model;
   },
   llm_failed(turn, agent, event) {
-    if (event.cost_micro_usd !== undefined || event.error?.usage || MAY_COST.has(event.error?.kind)) turn.pay(event);
+    if (event.cost_micro_usd !== undefined || event.error?.usage || MAY_COST.has(event.error?.kind)) turn.addCost(event);
     const next = event.next === "follows" ? "trying again" : event.next === "none" ? "" : reasonOf(event.next);
     agent.reply(event.content_index).note("warn", `Attempt ${event.attempt} failed: ${event.error?.message ?? event.error?.kind}${next ? `; ${next}` : ""}`);
-    if (event.next === "none") agent.callIsOver(event.purpose);
+    if (event.next === "none") agent.endModelCall(event.purpose);
   },
-  verdict: (turn, agent, event) => agent.judged(event),
+  verdict: (turn, agent, event) => agent.addVerdicts(event),
   approval_requested(turn, agent, event) {
     const call = agent.call(event.tool_call_id, event.name, event.arguments);
     call.rule = event.rule;
@@ -422,7 +422,7 @@ const HANDLERS = {
     const call = agent.calls.get(event.tool_call_id);
     const settled = SETTLED[event.outcome] ?? event.outcome;
     if (!asked.isBusy) announce(`${asked.question.from}: ${settled}`);
-    call?.say("", settled);
+    call?.addNote("", settled);
     call?.setState("running");
     turn.doing = "Working…";
   },
@@ -434,13 +434,13 @@ const HANDLERS = {
   },
   plan: (turn, agent, event) => turn.hooks.plan?.(event.plan),
   steered(turn, agent, event) {
-    agent.steered(textOf(event.message));
+    agent.addUserMessage(textOf(event.message));
     turn.hooks.steered?.(turn);
   },
   // The loop sends the model a prompt, along with the messages added meanwhile.
-  prompt_injected: (turn, agent) => agent.callIsOver(),
+  prompt_injected: (turn, agent) => agent.endModelCall(),
   cancelled(turn, agent, event) {
-    if (event.cut) agent.cut(event.cut.text);
+    if (event.cut) agent.showStopped(event.cut.text);
     agent.note("warn", `Stopped${event.reason ? `: ${event.reason}` : ""}`);
   },
   resumed(turn, agent, event) {

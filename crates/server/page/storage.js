@@ -1,7 +1,7 @@
 // Browser storage for the page: for the tab, or for all tabs. If a browser refuses or has no space, the values are kept in memory as long
 // as the page is open.
 
-class Kept {
+class SafeStorage {
   /** `name` is the name of the browser's storage: even accessing it may be refused. */
   constructor(name) {
     this.name = name;
@@ -35,5 +35,5 @@ class Kept {
   }
 }
 
-export const inTab = new Kept("sessionStorage");
-export const inBrowser = new Kept("localStorage");
+export const inTab = new SafeStorage("sessionStorage");
+export const inBrowser = new SafeStorage("localStorage");
