@@ -20,16 +20,16 @@ const ROUNDS: usize = 15;
 
 /// The receiver of the deltas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Heard {
+enum Listener {
     /// This benchmark calls the model directly, without an engine.
     WithoutEngine,
-    ByNobody,
-    ByListener,
+    Nobody,
+    Client,
 }
 
 /// Processor time of the deltas, one row per combination.
 #[derive(Debug)]
-pub(crate) struct Deltas(Vec<(Pace, Heard, Duration, usize)>);
+pub(crate) struct Deltas(Vec<(Pace, Listener, Duration, usize)>);
 
 impl fmt::Display for Deltas {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,9 +44,9 @@ impl fmt::Display for Deltas {
                 Pace::Slow => "2 ms apart, on a virtual clock",
             };
             let heard = match heard {
-                Heard::WithoutEngine => "the model alone, no engine",
-                Heard::ByNobody => "nobody",
-                Heard::ByListener => "a listener",
+                Listener::WithoutEngine => "the model alone, no engine",
+                Listener::Nobody => "nobody",
+                Listener::Client => "a listener",
             };
             let nanos = time.as_nanos() as f64 / DELTAS as f64;
             writeln!(f, "| {pace} | {heard} | {nanos:.0} ns | {events} |")?;
@@ -58,7 +58,7 @@ impl fmt::Display for Deltas {
 pub(crate) fn measure() -> Result<Deltas> {
     let mut rows = Vec::new();
     for pace in [Pace::Slow, Pace::Burst] {
-        for heard in [Heard::WithoutEngine, Heard::ByNobody, Heard::ByListener] {
+        for heard in [Listener::WithoutEngine, Listener::Nobody, Listener::Client] {
             let (time, events) = measured(pace, heard)?;
             rows.push((pace, heard, time, events));
         }
@@ -66,7 +66,7 @@ pub(crate) fn measure() -> Result<Deltas> {
     Ok(Deltas(rows))
 }
 
-fn measured(pace: Pace, heard: Heard) -> Result<(Duration, usize)> {
+fn measured(pace: Pace, heard: Listener) -> Result<(Duration, usize)> {
     let model = Arc::new(Streaming {
         deltas: DELTAS,
         pace,
@@ -84,13 +84,13 @@ fn measured(pace: Pace, heard: Heard) -> Result<(Duration, usize)> {
         let started = ProcessTime::now();
         let heard = runtime.block_on(async {
             match heard {
-                Heard::WithoutEngine => {
+                Listener::WithoutEngine => {
                     let deltas = model.stream().count().await;
                     ensure!(deltas == DELTAS + 1, "the stream was cut");
                     Ok(0)
                 }
-                Heard::ByNobody => unheard(&orchestrator, round).await,
-                Heard::ByListener => listened_to(&orchestrator, round).await,
+                Listener::Nobody => run_without_listener(&orchestrator, round).await,
+                Listener::Client => run_with_listener(&orchestrator, round).await,
             }
         })?;
         if round > 0 {
@@ -101,7 +101,7 @@ fn measured(pace: Pace, heard: Heard) -> Result<(Duration, usize)> {
     Ok((median(times), median(events)))
 }
 
-async fn unheard(orchestrator: &Orchestrator, round: usize) -> Result<usize> {
+async fn run_without_listener(orchestrator: &Orchestrator, round: usize) -> Result<usize> {
     let (handle, events) = orchestrator.stream(request(round)?).await?;
     drop(events);
     let result = handle.result().await.context("the run crashed")?;
@@ -112,15 +112,15 @@ async fn unheard(orchestrator: &Orchestrator, round: usize) -> Result<usize> {
     Ok(0)
 }
 
-async fn listened_to(orchestrator: &Orchestrator, round: usize) -> Result<usize> {
+async fn run_with_listener(orchestrator: &Orchestrator, round: usize) -> Result<usize> {
     let (_, events) = orchestrator.stream(request(round)?).await?;
-    let (pieces, bytes) = heard(events).await;
+    let (pieces, bytes) = count_text(events).await;
     ensure!(bytes == DELTAS * WORD.len(), "text was lost");
     Ok(pieces)
 }
 
 /// Returns the number of text pieces, and their total length in bytes.
-async fn heard(mut events: Events) -> (usize, usize) {
+async fn count_text(mut events: Events) -> (usize, usize) {
     let (mut pieces, mut bytes) = (0, 0);
     while let Some(event) = events.next().await {
         let Event::Live(live) = event else { continue };

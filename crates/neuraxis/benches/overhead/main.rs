@@ -102,5 +102,5 @@ fn bench() -> Result<()> {
     table.memory(memory_per_run(&server)?);
     let text = table.to_string();
     println!("{text}");
-    report::keep(&text)
+    report::save(&text)
 }

@@ -87,7 +87,7 @@ impl fmt::Display for Table {
 }
 
 /// Stores the last table under `target/`.
-pub(crate) fn keep(text: &str) -> Result<()> {
+pub(crate) fn save(text: &str) -> Result<()> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     fs::create_dir_all(&target)?;
     fs::write(target.join("bench.md"), text)?;

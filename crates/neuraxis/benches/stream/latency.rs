@@ -35,16 +35,16 @@ pub(crate) async fn measure(protocol: Protocol, pace: u64) {
     let bytes = ends(shape.before.len(), shape.deltas.iter().map(String::len));
     let text = ends(0, words(DELTAS).map(str::len));
 
-    let heard = socket(&url).await;
+    let arrivals = socket(&url).await;
     let print = |name, late| row(protocol, pace, name, late);
-    print("a bare socket", lateness(&heard, &framed, &sent));
+    print("a bare socket", lateness(&arrivals, &framed, &sent));
     for (reader, ends) in [
         (Reader::body(&url), &bytes),
         (Reader::client(&url, protocol), &text),
         (Reader::listener(&url, protocol), &text),
     ] {
-        let heard = hear(&reader).await;
-        print(reader.name(), lateness(&heard, ends, &sent));
+        let arrivals = record_arrivals(&reader).await;
+        print(reader.name(), lateness(&arrivals, ends, &sent));
     }
 }
 
@@ -60,45 +60,45 @@ fn ends(start: usize, lengths: impl Iterator<Item = usize>) -> Vec<usize> {
 }
 
 /// How much was received, and when.
-type Heard = Vec<(usize, Instant)>;
+type Arrivals = Vec<(usize, Instant)>;
 
-async fn hear(reader: &Reader) -> Heard {
-    let (mut heard, mut total) = (Vec::with_capacity(2 * DELTAS), 0);
+async fn record_arrivals(reader: &Reader) -> Arrivals {
+    let (mut arrivals, mut total) = (Vec::with_capacity(2 * DELTAS), 0);
     let listen = |more| {
         total += more;
-        heard.push((total, Instant::now()));
+        arrivals.push((total, Instant::now()));
     };
     reader.read(listen).await;
-    heard
+    arrivals
 }
 
 /// Reads the data from a plain socket.
-async fn socket(url: &str) -> Heard {
+async fn socket(url: &str) -> Arrivals {
     let address = url.trim_start_matches("http://");
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let request = b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n";
     stream.write_all(request).await.unwrap();
-    let (mut heard, mut total) = (Vec::with_capacity(2 * DELTAS), 0);
+    let (mut arrivals, mut total) = (Vec::with_capacity(2 * DELTAS), 0);
     let mut piece = vec![0; 64 * 1024];
     loop {
         let size = stream.read(&mut piece).await.unwrap();
         total += size;
-        heard.push((total, Instant::now()));
+        arrivals.push((total, Instant::now()));
         if piece[..size].ends_with(b"\r\n0\r\n\r\n") {
-            return heard;
+            return arrivals;
         }
     }
 }
 
 /// Returns how late each delta was received, except the first ones, for which caches are cold.
-fn lateness(heard: &Heard, ends: &[usize], sent: &Sent) -> Vec<Duration> {
+fn lateness(arrivals: &Arrivals, ends: &[usize], sent: &Sent) -> Vec<Duration> {
     let sent = sent.lock().unwrap();
     assert_eq!(sent.len(), ends.len(), "not every delta was sent");
-    let mut heard = heard.iter();
+    let mut arrivals = arrivals.iter();
     let (mut total, mut at) = (0, Instant::now());
     let late = ends.iter().zip(&*sent).map(|(end, sent)| {
         while total < *end {
-            (total, at) = *heard.next().unwrap();
+            (total, at) = *arrivals.next().unwrap();
         }
         at.saturating_duration_since(*sent)
     });

@@ -65,7 +65,7 @@ async fn measure() {
         let upstream = Measured::upstream(0).await;
         print!("{}", turns::HEAD);
         let rows = turns::rows(&upstream, Duration::from_secs(seconds)).await;
-        return keep(
+        return save(
             "bench-turns.md",
             &format!("{}{}\n", turns::HEAD, rows.join("\n")),
         );
@@ -75,7 +75,7 @@ async fn measure() {
         print!("{}", soak::HEAD);
         let rows = soak::rows(&upstream, minutes).await;
         let table = format!("{}{}\n", soak::HEAD, rows.join("\n"));
-        return keep("bench-soak.md", &table);
+        return save("bench-soak.md", &table);
     }
     let apis = setting("NEURAXIS_BENCH_APIS", APIS);
     let mut table = String::from(report::HEAD);
@@ -99,11 +99,11 @@ async fn measure() {
             tell(Row::of(api.name(), &round, &ours, Some(&bare)));
         }
     }
-    keep("bench-server.md", &table);
+    save("bench-server.md", &table);
 }
 
 /// Stores a table beneath `target`.
-fn keep(name: &str, table: &str) {
+fn save(name: &str, table: &str) {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     std::fs::write(target.join(name), table).unwrap();
 }
