@@ -7,9 +7,9 @@
 //! asks in the middle of a call are handled the same way; the tool waits meanwhile.
 
 mod ask;
+mod elicitation;
 mod follow;
-mod given_up;
-mod person;
+mod run_guard;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,15 +28,15 @@ use rmcp::service::RequestContext;
 use rmcp::{Peer, RoleServer};
 use tokio_util::sync::DropGuard;
 
-use self::ask::Asked;
-use self::follow::{Followed, Reached, Stopped, lost};
-use self::given_up::{GIVEN_UP, GivenUp};
-use self::person::PersonAtClient;
+use self::ask::AskOutcome;
+use self::elicitation::ClientApprover;
+use self::follow::{FollowError, FollowOutcome, FollowedRun, cannot_follow};
+use self::run_guard::{GIVEN_UP, RunGuard};
 use crate::log_messages::LogMessages;
 use crate::offers::Offer;
 use crate::outcome::{failed, of_run, refusal};
-use crate::place::Place;
 use crate::progress::Progress;
+use crate::run_permit::RunPermit;
 use crate::server::McpServer;
 use crate::shown::words;
 use crate::{arguments, question};
@@ -62,7 +62,7 @@ pub(crate) struct Call<'a> {
     id: RequestId,
     /// Cancelled when the client no longer wants an answer.
     given_up: CancellationToken,
-    asking: Asking,
+    asking: AskMode,
     /// The trace that the client's request is part of.
     trace: Option<TraceContext>,
     /// The name recorded as the decider of the run's questions.
@@ -75,7 +75,7 @@ pub(crate) struct Call<'a> {
 
 /// How the user at a client is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asking {
+enum AskMode {
     /// Not at all: the orchestrator's approver decides.
     Nobody,
     /// By a request from the server, during the call.
@@ -88,13 +88,13 @@ impl<'a> Call<'a> {
     pub(crate) fn new(server: &'a McpServer, context: RequestContext<RoleServer>) -> Self {
         let version = context.protocol_version();
         let client = context.client_capabilities();
-        let can_be_asked = server.asks && question::can_be_put(client.as_ref());
-        let asking = match can_be_asked {
-            false => Asking::Nobody,
+        let can_ask = server.asks && question::can_show_form(client.as_ref());
+        let asking = match can_ask {
+            false => AskMode::Nobody,
             true if version.is_some_and(|it| it >= ProtocolVersion::V_2026_07_28) => {
-                Asking::InResult
+                AskMode::InResult
             }
-            true => Asking::ByRequest,
+            true => AskMode::ByRequest,
         };
         let client = context.client_info().map(|client| words(&client.name));
         let client = client.unwrap_or_else(|| "an MCP client".to_owned());
@@ -137,29 +137,29 @@ impl<'a> Call<'a> {
         };
         let begun = match waiting {
             Some(run) => {
-                self.take_up(run, call.input_responses.unwrap_or_default())
+                self.resume(run, call.input_responses.unwrap_or_default())
                     .await
             }
             None => self.begin(offer, &call.arguments.unwrap_or_default()).await,
         };
         Ok(match begun {
-            Ok((run, followed)) => self.carry_through(offer, run, followed).await,
+            Ok((run, followed)) => self.follow_to_end(offer, run, followed).await,
             Err(text) => failed(text).into(),
         })
     }
 
     /// Follows a run to its end, and puts its questions to the client on the way.
-    async fn carry_through(
+    async fn follow_to_end(
         &mut self,
         offer: &Offer,
         run: RunId,
-        mut followed: Followed,
+        mut followed: FollowedRun,
     ) -> CallToolResponse {
-        let mut given_up = GivenUp::new(self.server, self.runs(), run);
+        let mut guard = RunGuard::new(self.server, self.runs(), run);
         let answer = loop {
             let asked = match self.follow(followed).await {
-                Ok(Reached::Question) => self.questions_in_result(offer, run).await,
-                Ok(Reached::Result(result)) => {
+                Ok(FollowOutcome::Question) => self.ask_questions_in_result(offer, run).await,
+                Ok(FollowOutcome::Result(result)) => {
                     let open = match result.status {
                         RunStatus::Waiting => self.open_questions(run).await,
                         _ => Ok(Vec::new()),
@@ -168,13 +168,13 @@ impl<'a> Call<'a> {
                         Ok(open) => open,
                         Err(text) => break failed(text).into(),
                     };
-                    if open.is_empty() || self.asking == Asking::Nobody {
+                    if open.is_empty() || self.asking == AskMode::Nobody {
                         break self.outcome(&result, &open).await.into();
                     }
                     match self.asking {
-                        Asking::InResult => self.in_result(offer, run, &open).await,
-                        Asking::ByRequest | Asking::Nobody => {
-                            match self.by_request(run, &open).await.transpose() {
+                        AskMode::InResult => self.ask_in_result(offer, run, &open).await,
+                        AskMode::ByRequest | AskMode::Nobody => {
+                            match self.ask_by_request(run, &open).await.transpose() {
                                 Some(asked) => asked,
                                 None => break self.outcome(&result, &open).await.into(),
                             }
@@ -184,17 +184,17 @@ impl<'a> Call<'a> {
                 Err(stopped) => Err(stopped),
             };
             let followed_on = match asked {
-                Ok(Asked::Settled(last)) => self.follow_on(run, last).await,
-                Ok(Asked::ByClient(questions)) => break questions.into(),
-                Err(Stopped::GivenUp) => return failed(GIVEN_UP).into(),
-                Err(Stopped::Failed(text)) => Err(text),
+                Ok(AskOutcome::Settled(last)) => self.follow_on(run, last).await,
+                Ok(AskOutcome::ByClient(questions)) => break questions.into(),
+                Err(FollowError::Cancelled) => return failed(GIVEN_UP).into(),
+                Err(FollowError::Failed(text)) => Err(text),
             };
             followed = match followed_on {
                 Ok(followed) => followed,
                 Err(text) => break failed(text).into(),
             };
         };
-        given_up.is_settled = true;
+        guard.is_settled = true;
         answer
     }
 
@@ -219,17 +219,17 @@ impl<'a> Call<'a> {
         &self,
         offer: &Offer,
         arguments: &JsonObject,
-    ) -> Result<(RunId, Followed), String> {
-        let places = self.server.places.as_ref();
-        let place = places.map(|places| Place::take(places).ok_or(FULL));
-        let place = place.transpose()?;
+    ) -> Result<(RunId, FollowedRun), String> {
+        let permits = self.server.run_permits.as_ref();
+        let permit = permits.map(|permits| RunPermit::take(permits).ok_or(FULL));
+        let permit = permit.transpose()?;
         let mut request: UserRequest = arguments::request(self.server, offer, arguments)
             .map_err(|why| format!("{}: {why}", offer.tool.name))?;
         // Keep what the admission added to the context.
-        let context = self.given(std::mem::take(&mut request.context));
-        request.context = match place {
+        let context = self.add_approver(std::mem::take(&mut request.context));
+        request.context = match permit {
             // The context is dropped when the run ends or is suspended, which releases the permit.
-            Some(place) => context.with(place),
+            Some(permit) => context.with(permit),
             None => context,
         };
         request.trace.clone_from(&self.trace);
@@ -240,19 +240,19 @@ impl<'a> Call<'a> {
                 "could not start the run because of an internal error, which was logged".to_owned()
             })?
             .map_err(|error| refusal(&error))?;
-        Ok((run.run_id(), Followed::here(run, self.server)))
+        Ok((run.run_id(), FollowedRun::started_here(run, self.server)))
     }
 
     /// Resumes a run that waits for answers, with the answers that arrived.
-    async fn take_up(
+    async fn resume(
         &self,
         run: RunId,
         mut answers: InputResponses,
-    ) -> Result<(RunId, Followed), String> {
+    ) -> Result<(RunId, FollowedRun), String> {
         let at_work = self.runs().questions(run);
         for open in at_work.iter().flatten() {
             if let Some(answer) = answers.remove(open.question_id.as_str()) {
-                let reply = person::reply_in(answer);
+                let reply = elicitation::reply_in(answer);
                 // An answer that does not fit is asked for again, and a question settled meanwhile needs no answer.
                 let _ = self.runs().answer_question(run, &open.question_id, reply);
             }
@@ -273,15 +273,15 @@ impl<'a> Call<'a> {
     /// Returns the number of a run's newest record.
     async fn newest(&self, run: RunId) -> Result<Seq, String> {
         let summary = self.server.orchestrator.sessions().run(run).await;
-        let summary = summary.map_err(|error| lost(run, &error))?;
+        let summary = summary.map_err(|error| cannot_follow(run, &error))?;
         Ok(Seq(summary.records))
     }
 
     async fn open_questions(&self, run: RunId) -> Result<Vec<WaitingApproval>, String> {
         let summary = self.server.orchestrator.sessions().run(run).await;
-        let summary = summary.map_err(|error| lost(run, &error))?;
+        let summary = summary.map_err(|error| cannot_follow(run, &error))?;
         let open = self.approvals().of_run(&summary).await;
-        open.map_err(|error| lost(run, &error))
+        open.map_err(|error| cannot_follow(run, &error))
     }
 
     /// Records a decision about a call and returns the last record before it. Returns `None` if the question was
@@ -295,13 +295,13 @@ impl<'a> Call<'a> {
         let asked = &waiting.request;
         let (call, hash) = (&asked.tool_call_id, asked.arguments_hash);
         let by = Some(self.by.clone());
-        let approvals = self.approvals().with_context(self.going_on());
+        let approvals = self.approvals().with_context(self.resume_context());
         match approvals.decide(run, call, hash, decision, by).await {
             Ok(last) => Ok(Some(last)),
             Err(ResumeError::NotAsked(_) | ResumeError::Expired { .. } | ResumeError::Ended(_)) => {
                 Ok(None)
             }
-            Err(error) => Err(lost(run, &error)),
+            Err(error) => Err(cannot_follow(run, &error)),
         }
     }
 
@@ -317,34 +317,34 @@ impl<'a> Call<'a> {
     /// Returns the context with which the run of this call resumes.
     fn context(&self) -> CallerContext {
         let owner = self.server.owner.as_deref();
-        self.given(CallerContext::default().owned_by(owner.map(ToOwned::to_owned)))
+        self.add_approver(CallerContext::default().owned_by(owner.map(ToOwned::to_owned)))
     }
 
     /// Returns the context with which the run of this call resumes after a decision of its client, including its
     /// permit. When another caller decides, the run gets that caller's context.
-    fn going_on(&self) -> CallerContext {
+    fn resume_context(&self) -> CallerContext {
         let mut context = self.context();
-        if let Some(places) = &self.server.places {
-            context = context.with(Place::overdraw(places));
+        if let Some(permits) = &self.server.run_permits {
+            context = context.with(RunPermit::take_regardless(permits));
         }
-        match &self.server.going_on {
-            Some(going_on) => going_on(context),
+        match &self.server.resume_context {
+            Some(resume_context) => resume_context(context),
             None => context,
         }
     }
 
     /// Adds what this call supplies to its run.
-    fn given(&self, context: CallerContext) -> CallerContext {
+    fn add_approver(&self, context: CallerContext) -> CallerContext {
         match self.asking {
-            Asking::Nobody => context,
-            Asking::InResult => context
+            AskMode::Nobody => context,
+            AskMode::InResult => context
                 .approved_by(Arc::new(DecideLater))
                 .with_questions_open_for(QUESTION),
-            Asking::ByRequest => context.approved_by(Arc::new(PersonAtClient {
+            AskMode::ByRequest => context.approved_by(Arc::new(ClientApprover {
                 peer: self.peer.clone(),
                 call: self.id.clone(),
                 over: self.over.token().clone(),
-                until: self.server.asked_until().clone(),
+                until: self.server.asking_ended().clone(),
             })),
         }
     }

@@ -44,7 +44,7 @@ const MAX_BODY_BYTES: usize = 1024 * 1024;
 pub struct HttpService {
     service: StreamableHttpService<McpServer, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
-    under_way: UnderWay,
+    pending_ids: PendingIds,
 }
 
 /// The fields inspected before a message is passed on.
@@ -59,37 +59,37 @@ struct Peek<'a> {
 /// The ids of unanswered requests: a protocol session, and the client's id for the request. The protocol library tells
 /// answers apart by these alone, so two requests with the same id could receive each other's answers.
 #[derive(Clone, Default)]
-struct UnderWay(Arc<Mutex<HashSet<(String, String)>>>);
+struct PendingIds(Arc<Mutex<HashSet<(String, String)>>>);
 
 /// A request id, reserved until this is dropped.
-pub(crate) struct TakenId {
-    under_way: UnderWay,
+pub(crate) struct ReservedId {
+    pending_ids: PendingIds,
     id: (String, String),
 }
 
-impl UnderWay {
+impl PendingIds {
     /// Reserves the id of a session's request. Returns `None` if another request has it.
-    fn take(&self, session: &str, id: &Value) -> Option<TakenId> {
+    fn reserve(&self, session: &str, id: &Value) -> Option<ReservedId> {
         // Compared as JSON, so the number 1 and the string "1" differ.
         let id = (session.to_owned(), id.to_string());
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.insert(id.clone()).then(|| TakenId {
-            under_way: self.clone(),
+        taken.insert(id.clone()).then(|| ReservedId {
+            pending_ids: self.clone(),
             id,
         })
     }
 }
 
-impl Drop for TakenId {
+impl Drop for ReservedId {
     fn drop(&mut self) {
-        let taken = &self.under_way.0;
+        let taken = &self.pending_ids.0;
         let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.remove(&self.id);
     }
 }
 
 /// Returns the id that a request reserved, to be held until it is answered, or `None` if it reserved none.
-pub(crate) fn id_of(context: &RequestContext<RoleServer>) -> Option<Arc<TakenId>> {
+pub(crate) fn reserved_id(context: &RequestContext<RoleServer>) -> Option<Arc<ReservedId>> {
     let parts = context.extensions.get::<Parts>()?;
     parts.extensions.get().cloned()
 }
@@ -132,7 +132,7 @@ impl HttpService {
         Self {
             service,
             sessions,
-            under_way: UnderWay::default(),
+            pending_ids: PendingIds::default(),
         }
     }
 
@@ -164,8 +164,8 @@ impl HttpService {
             }
             return response;
         };
-        let Some(taken) = self.under_way.take(session, &id) else {
-            return taken_twice(&id);
+        let Some(taken) = self.pending_ids.reserve(session, &id) else {
+            return duplicate_id(&id);
         };
         let taken = Arc::new(taken);
         let mut request = request.map(Full::new);
@@ -182,7 +182,7 @@ impl HttpService {
 }
 
 /// Refuses a request that has the id of an unanswered one (JSON-RPC 2.0, section 5.1: an invalid request).
-fn taken_twice(id: &Value) -> Response<BoxBody<Bytes, Infallible>> {
+fn duplicate_id(id: &Value) -> Response<BoxBody<Bytes, Infallible>> {
     let message = "another request with this id is not answered yet; use unique ids";
     let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32600, "message": message}});
     let mut response = Response::new(Full::new(Bytes::from(error.to_string())).boxed());

@@ -57,7 +57,7 @@ pub(crate) struct LogMessages(Option<Peer<RoleServer>>);
 
 impl LogMessages {
     /// Passes a warning on. A client that has disconnected receives nothing more.
-    pub(crate) async fn hear(&mut self, event: &Event) {
+    pub(crate) async fn forward(&mut self, event: &Event) {
         let (Some(peer), Event::Record(record)) = (&self.0, event) else {
             return;
         };

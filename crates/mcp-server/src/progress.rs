@@ -27,7 +27,7 @@ impl Progress {
     }
 
     /// Reports an event, if it is of interest and the client asked for progress.
-    pub(crate) async fn hear(&mut self, event: &Event) {
+    pub(crate) async fn report(&mut self, event: &Event) {
         let Event::Record(record) = event else {
             return;
         };
@@ -51,10 +51,10 @@ impl Progress {
             }
             _ => return,
         };
-        self.tell(said).await;
+        self.notify(said).await;
     }
 
-    async fn tell(&mut self, message: String) {
+    async fn notify(&mut self, message: String) {
         let Some(token) = self.token.clone() else {
             return;
         };

@@ -25,7 +25,7 @@ const DENY: &str = "deny";
 const REASON: &str = "reason";
 
 /// Returns whether a client can show a form to its user.
-pub(crate) fn can_be_put(client: Option<&ClientCapabilities>) -> bool {
+pub(crate) fn can_show_form(client: Option<&ClientCapabilities>) -> bool {
     let elicitation = client.and_then(|client| client.elicitation.as_ref());
     // A client that names no kind supports forms.
     elicitation.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
@@ -159,8 +159,8 @@ mod tests {
             (json!({}), false),
         ] {
             let client: ClientCapabilities = serde_json::from_value(declared.clone()).unwrap();
-            assert_eq!(can_be_put(Some(&client)), expected, "{declared}");
+            assert_eq!(can_show_form(Some(&client)), expected, "{declared}");
         }
-        assert!(!can_be_put(None));
+        assert!(!can_show_form(None));
     }
 }

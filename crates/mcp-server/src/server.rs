@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::call::Call;
-use crate::http::id_of;
+use crate::http::reserved_id;
 use crate::log_messages::WantedLevel;
 use crate::offers::{Choice, Offers};
 use crate::request_state::RequestStates;
@@ -45,7 +45,7 @@ const SESSIONS: &str = " Past sessions are resources.";
 type Admit = Arc<dyn Fn(UserRequest) -> Result<UserRequest, String> + Send + Sync>;
 
 /// Adds to the context with which a run resumes.
-type GoingOn = Arc<dyn Fn(CallerContext) -> CallerContext + Send + Sync>;
+type ResumeContextFn = Arc<dyn Fn(CallerContext) -> CallerContext + Send + Sync>;
 
 /// An orchestrator that MCP clients may call. Clones share everything.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ pub struct McpServer {
     /// The owner of the sessions. If `None`, every owner's sessions are accessible.
     pub(crate) owner: Option<Arc<str>>,
     /// Limits the number of concurrent runs; unlimited if `None`.
-    pub(crate) places: Option<Arc<Semaphore>>,
+    pub(crate) run_permits: Option<Arc<Semaphore>>,
     /// Whether the user at a client may approve calls.
     pub(crate) asks: bool,
     /// Whether sessions are exposed as resources.
@@ -67,7 +67,7 @@ pub struct McpServer {
     /// An additional check that a request must pass.
     pub(crate) admit: Option<Admit>,
     /// Adds to the context of a run that resumes after a decision.
-    pub(crate) going_on: Option<GoingOn>,
+    pub(crate) resume_context: Option<ResumeContextFn>,
     /// Which log messages the client wants.
     pub(crate) level: Arc<WantedLevel>,
     pub(crate) states: RequestStates,
@@ -89,12 +89,12 @@ impl McpServer {
             choice,
             orchestrator,
             owner: None,
-            places: None,
+            run_permits: None,
             asks: true,
             shows_sessions: true,
             is_no_answer: |_| false,
             admit: None,
-            going_on: None,
+            resume_context: None,
             level: Arc::default(),
             states: RequestStates::default(),
             stopping: CancellationToken::new(),
@@ -108,14 +108,14 @@ impl McpServer {
     #[must_use]
     pub fn modes(mut self, modes: impl IntoIterator<Item = Mode>) -> Self {
         self.choice.modes = modes.into_iter().collect();
-        self.offering_anew()
+        self.rebuild_offers()
     }
 
     /// Sets the channels that clients may choose, instead of all. If there is only one, a call that names none uses it.
     #[must_use]
     pub fn channels(mut self, channels: impl IntoIterator<Item = Channel>) -> Self {
         self.choice.channels = Some(channels.into_iter().collect());
-        self.offering_anew()
+        self.rebuild_offers()
     }
 
     /// Sets the agents that are offered as tools, instead of all. Which agent answers a plain question depends on its
@@ -123,17 +123,17 @@ impl McpServer {
     #[must_use]
     pub fn agents(mut self, agents: impl IntoIterator<Item = AgentName>) -> Self {
         self.choice.agents = Some(agents.into_iter().collect());
-        self.offering_anew()
+        self.rebuild_offers()
     }
 
     /// Leaves out the plain question, for clients that may use none of the agents that answer it.
     #[must_use]
     pub fn without_ask(mut self) -> Self {
         self.choice.ask = false;
-        self.offering_anew()
+        self.rebuild_offers()
     }
 
-    fn offering_anew(mut self) -> Self {
+    fn rebuild_offers(mut self) -> Self {
         self.offers = Arc::new(Offers::of(self.policy(), &self.choice));
         self
     }
@@ -150,8 +150,8 @@ impl McpServer {
     /// refused. A run that resumes after a decision of its client is not refused: it resumes immediately and takes the
     /// next permit, ahead of runs that would start. Other code that starts runs can share the semaphore.
     #[must_use]
-    pub fn places(mut self, places: Arc<Semaphore>) -> Self {
-        self.places = Some(places);
+    pub fn run_permits(mut self, permits: Arc<Semaphore>) -> Self {
+        self.run_permits = Some(permits);
         self
     }
 
@@ -193,11 +193,11 @@ impl McpServer {
     /// counts the run. The addition is dropped when the run ends or is suspended again. What [`admit`](Self::admit)
     /// added has been dropped by then.
     #[must_use]
-    pub fn going_on(
+    pub fn resume_context(
         mut self,
         give: impl Fn(CallerContext) -> CallerContext + Send + Sync + 'static,
     ) -> Self {
-        self.going_on = Some(Arc::new(give));
+        self.resume_context = Some(Arc::new(give));
         self
     }
 
@@ -236,7 +236,7 @@ impl McpServer {
     }
 
     /// Returns the token that is cancelled when clients must not be asked any more.
-    pub(crate) fn asked_until(&self) -> &CancellationToken {
+    pub(crate) fn asking_ended(&self) -> &CancellationToken {
         self.asking_until.as_ref().unwrap_or(&self.stopping)
     }
 
@@ -289,9 +289,9 @@ impl ServerHandler for McpServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let under_way = (self.tasks.token(), id_of(&context));
+        let pending_ids = (self.tasks.token(), reserved_id(&context));
         let answer = Call::new(self, context).answer(request).await;
-        drop(under_way);
+        drop(pending_ids);
         answer
     }
 

@@ -50,26 +50,26 @@ pub(crate) struct Access {
 
 /// What a request carries along: the span of its log lines, the span that is exported, and what it is about.
 #[derive(Debug, Clone)]
-struct Carried {
+struct RequestScope {
     logged: Span,
     exported: Span,
-    about: Arc<About>,
+    subject: Arc<RequestSubject>,
 }
 
 /// What a request is about, once known.
 #[derive(Debug, Default)]
-struct About {
+struct RequestSubject {
     caller: OnceLock<Caller>,
     run: OnceLock<RunId>,
     /// The owner of the session, if it is not the caller.
-    of: OnceLock<String>,
+    owner: OnceLock<String>,
 }
 
 tokio::task_local! {
-    static CARRIED: Carried;
+    static REQUEST_SCOPE: RequestScope;
 }
 
-impl Carried {
+impl RequestScope {
     fn around<F: Future>(self, work: F) -> impl Future<Output = F::Output> {
         work.instrument(self.logged).instrument(self.exported)
     }
@@ -85,30 +85,30 @@ pub(crate) async fn detached<T: Send + 'static>(
 
 /// Keeps work for a request in the request's spans, also in a separate task.
 fn in_request<F: Future>(work: F) -> impl Future<Output = F::Output> {
-    let carried = CARRIED.try_with(Clone::clone);
-    let carried = carried.unwrap_or_else(|_| Carried {
+    let scope = REQUEST_SCOPE.try_with(Clone::clone);
+    let scope = scope.unwrap_or_else(|_| RequestScope {
         logged: Span::current(),
         exported: Span::none(),
-        about: Arc::default(),
+        subject: Arc::default(),
     });
-    CARRIED.scope(carried.clone(), carried.around(work))
+    REQUEST_SCOPE.scope(scope.clone(), scope.around(work))
 }
 
 /// Records the caller for the access log, which starts before the caller is known.
-pub(crate) fn is_by(caller: Caller) {
-    let _ = CARRIED.try_with(|carried| carried.about.caller.set(caller));
+pub(crate) fn record_caller(caller: Caller) {
+    let _ = REQUEST_SCOPE.try_with(|scope| scope.subject.caller.set(caller));
 }
 
 /// Records the run that the current request is about, for the access log.
-pub(crate) fn is_about(run: RunId) {
+pub(crate) fn record_run(run: RunId) {
     // Work outside a request has no access log line.
-    let _ = CARRIED.try_with(|carried| carried.about.run.set(run));
+    let _ = REQUEST_SCOPE.try_with(|scope| scope.subject.run.set(run));
 }
 
 /// Records the owner of the session that the current request is about, if it is another owner, for the access log.
-pub(crate) fn is_of(owner: Option<&str>) {
+pub(crate) fn record_owner(owner: Option<&str>) {
     if let Some(owner) = owner {
-        let _ = CARRIED.try_with(|carried| carried.about.of.set(owner.to_owned()));
+        let _ = REQUEST_SCOPE.try_with(|scope| scope.subject.owner.set(owner.to_owned()));
     }
 }
 
@@ -127,12 +127,12 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
     let trace = traced.join(trace_parent::of(request.headers()));
     let answering = trace_parent::scope(trace, next.run(request));
     let answering = id.clone().scope(answering);
-    let carried = Carried {
+    let scope = RequestScope {
         logged: span.clone(),
         exported: traced.0.clone(),
-        about: Arc::default(),
+        subject: Arc::default(),
     };
-    let answering = CARRIED.scope(carried.clone(), answering);
+    let answering = REQUEST_SCOPE.scope(scope.clone(), answering);
     // If the client leaves before there is an answer, this is dropped while it waits for the answer.
     let mut line = Line {
         access,
@@ -140,7 +140,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
         method,
         route,
         named,
-        about: Arc::clone(&carried.about),
+        subject: Arc::clone(&scope.subject),
         status: None,
         problem: None,
         began,
@@ -148,7 +148,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
         is_whole: false,
         traced,
     };
-    let mut response = carried.around(answering).await;
+    let mut response = scope.around(answering).await;
     let headers = response.headers_mut();
     headers.insert(request_id::HEADER, line.id.header().clone());
     line.answered(&response);
@@ -156,7 +156,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
     line.is_whole = is_head || response.body().is_end_stream();
     let open = is_stream(&response).then(|| line.access.metrics.http().open_stream());
     response.map(|body| {
-        Body::new(Noted {
+        Body::new(LoggedBody {
             body,
             line,
             span,
@@ -199,7 +199,7 @@ struct Line {
     route: Option<MatchedPath>,
     /// The run in the address.
     named: Option<RunId>,
-    about: Arc<About>,
+    subject: Arc<RequestSubject>,
     /// `None` until there is an answer.
     status: Option<StatusCode>,
     problem: Option<&'static str>,
@@ -220,13 +220,13 @@ impl Line {
         let details = response.extensions().get::<Details>();
         self.problem = details.map(|told| told.name);
         if let Some(problem) = self.problem {
-            self.access.metrics.http().refused(problem);
+            self.access.metrics.http().count_problem(problem);
         }
     }
 
     fn count(&self, status: u16) {
         let http = self.access.metrics.http();
-        http.answered(self.method, self.route(), status, self.began.elapsed());
+        http.count_request(self.method, self.route(), status, self.began.elapsed());
     }
 
     fn route(&self) -> &str {
@@ -242,10 +242,10 @@ impl Drop for Line {
         }
         let (id, method, route) = (self.id.as_str(), self.method, self.route());
         let problem = self.problem;
-        let run = self.named.or_else(|| self.about.run.get().copied());
+        let run = self.named.or_else(|| self.subject.run.get().copied());
         let run = run.map(|run| run.to_string());
         let run = run.as_deref();
-        let caller = self.about.caller.get();
+        let caller = self.subject.caller.get();
         let key = caller.and_then(Caller::key);
         let owner = key.map(|key| &*key.owner);
         let key = match caller {
@@ -253,7 +253,7 @@ impl Drop for Line {
             Some(Caller::Local) => Some("server.token"),
             _ => key.map(|key| &*key.id),
         };
-        let of = self.about.of.get().map(String::as_str);
+        let of = self.subject.owner.get().map(String::as_str);
         let (bytes, complete) = (self.bytes, self.is_whole);
         let ms = whole_millis(self.began.elapsed());
         match self.access.log {
@@ -271,7 +271,7 @@ impl Drop for Line {
 
 /// The body of an answer, with its access log line.
 #[derive(Debug)]
-struct Noted {
+struct LoggedBody {
     body: Body,
     line: Line,
     /// The span of lines logged while the answer is sent.
@@ -280,7 +280,7 @@ struct Noted {
     _open: Option<OpenStream>,
 }
 
-impl HttpBody for Noted {
+impl HttpBody for LoggedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -335,7 +335,7 @@ mod tests {
             method: "GET",
             route: None,
             named: None,
-            about: Arc::default(),
+            subject: Arc::default(),
             status: Some(StatusCode::OK),
             problem: None,
             began: Instant::now(),
@@ -343,7 +343,7 @@ mod tests {
             is_whole: false,
             traced: Traced(Span::none()),
         };
-        let noted = Noted {
+        let noted = LoggedBody {
             body: Body::from_stream(stream::once(said)),
             line,
             span: tracing::error_span!("request"),

@@ -23,8 +23,8 @@ use neuraxis::core::Taint;
 use neuraxis::engine::{RequestError, WaitingApproval};
 use neuraxis::{Events, Message, Orchestrator, RunHandle, RunStatus, SessionId, UserRequest};
 
-use self::answer::{Telling, refused};
-use self::followers::EndIfLeft;
+use self::answer::{RunFeed, refused};
+use self::followers::FollowerGuard;
 use self::input::{Input, Wire};
 use self::mapping::Mapping;
 use self::messages::New;
@@ -33,14 +33,14 @@ use crate::api::OF_POLICY;
 use crate::attached::MAX_BODY_BYTES;
 use crate::caller::Caller;
 use crate::events::Streams;
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::openapi::{Operation, Tag, operation};
+use crate::permits::StartPermit;
 use crate::problem::{
     AT_WORK_ELSEWHERE, INVALID_SESSION_ID, NO_SUCH_SESSION, Problem, SESSION_ALTERED, SESSION_BUSY,
     SHUTTING_DOWN, TOO_MANY_OWN_RUNS, TOO_MANY_RUNS,
 };
 use crate::refusal::refused_in;
-use crate::slots::BeginningSlot;
 use crate::{body, turns};
 
 pub(crate) use self::followers::Followers;
@@ -74,7 +74,7 @@ pub(crate) fn described() -> Operation {
 
 /// `POST /agui`
 pub(crate) async fn run(
-    State(limited): State<Limited>,
+    State(state): State<ServerState>,
     State(streams): State<Streams>,
     caller: Caller,
     headers: HeaderMap,
@@ -82,22 +82,24 @@ pub(crate) async fn run(
 ) -> Result<Response, Problem> {
     let input = Input::parse(&body::json_of(&headers, body, MAX_BODY_BYTES).await?)?;
     if !input.resume.is_empty() {
-        match resume::resume(&limited, &caller, &input).await {
-            Ok(Some(telling)) => return Ok(telling.answer(&streams)),
+        match resume::resume(&state, &caller, &input).await {
+            Ok(Some(feed)) => return Ok(feed.answer(&streams)),
             // The user's message, or the results of the front end's tools, start a run.
             Ok(None) => {}
             Err(problem) => return Ok(refused(&streams, input.named, &problem)),
         }
     }
-    let orchestrator = limited.orchestrator().clone();
-    let kept = kept(&orchestrator, &caller, &input.session).await?;
+    let orchestrator = state.orchestrator().clone();
+    let kept = stored_messages(&orchestrator, &caller, &input.session).await?;
     let new = match new_to(&orchestrator, &kept, &input).await {
         Ok(new) => new,
-        Err(problem) => match asked(&orchestrator, &caller, &input.session).await? {
-            // The open interrupts take precedence over this problem.
-            Some(asked) => return Ok(refused(&streams, input.named, &asked)),
-            None => return Err(problem),
-        },
+        Err(problem) => {
+            match open_interrupts_problem(&orchestrator, &caller, &input.session).await? {
+                // The open interrupts take precedence over this problem.
+                Some(asked) => return Ok(refused(&streams, input.named, &asked)),
+                None => return Err(problem),
+            }
+        }
     };
     // No answers are added to a session that already holds messages.
     let untrusted = if kept.is_empty() {
@@ -106,27 +108,27 @@ pub(crate) async fn run(
     } else {
         Taint::default()
     };
-    let request = input.request(new, untrusted, &caller, &limited)?;
-    let slot = limited.slot(&caller)?;
-    let followers = limited.followers().clone();
-    match begin(orchestrator.clone(), request, slot, followers).await {
-        Ok((handle, events, end)) => {
+    let request = input.request(new, untrusted, &caller, &state)?;
+    let permit = state.take_permit(&caller)?;
+    let followers = state.followers().clone();
+    match begin(orchestrator.clone(), request, permit, followers).await {
+        Ok((handle, events, guard)) => {
             let run = handle.run_id();
             let mut mapping = Mapping::new(input.named, run, input.state, input.messages);
             mapping.begin();
-            let telling = Telling {
+            let feed = RunFeed {
                 orchestrator,
                 mapping,
                 run,
                 handle: Some(handle),
                 events,
                 known: None,
-                end,
+                guard,
             };
-            Ok(telling.answer(&streams))
+            Ok(feed.answer(&streams))
         }
         Err(problem) if problem.is(&SESSION_BUSY) => {
-            match asked(&orchestrator, &caller, &input.session).await? {
+            match open_interrupts_problem(&orchestrator, &caller, &input.session).await? {
                 Some(asked) => Ok(refused(&streams, input.named, &asked)),
                 None => Err(problem),
             }
@@ -139,14 +141,14 @@ pub(crate) async fn run(
 async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
-    slot: BeginningSlot,
+    permit: StartPermit,
     followers: Followers,
-) -> Result<(RunHandle, Events, EndIfLeft), Problem> {
+) -> Result<(RunHandle, Events, FollowerGuard), Problem> {
     let begun = detached(async move {
-        let started = turns::start(orchestrator.clone(), request, Some(slot));
+        let started = turns::start(orchestrator.clone(), request, Some(permit));
         let (handle, events) = started.await?;
-        let end = followers.add(orchestrator.runs(), handle.run_id());
-        Ok::<_, RequestError>((handle, events, end))
+        let guard = followers.add(orchestrator.runs(), handle.run_id());
+        Ok::<_, RequestError>((handle, events, guard))
     });
     begun
         .await?
@@ -154,7 +156,7 @@ async fn begin(
 }
 
 /// Returns the messages of a session; none if it does not exist yet or the caller may not see it.
-async fn kept(
+async fn stored_messages(
     orchestrator: &Orchestrator,
     caller: &Caller,
     session: &SessionId,
@@ -195,7 +197,7 @@ async fn is_answered(orchestrator: &Orchestrator, session: &SessionId) -> Result
 
 /// Returns the problem for a client that starts a run while another run of the thread waits for answers, or `None` if
 /// no such run is visible to the caller.
-async fn asked(
+async fn open_interrupts_problem(
     orchestrator: &Orchestrator,
     caller: &Caller,
     session: &SessionId,

@@ -18,7 +18,7 @@ use neuraxis::SessionId;
 use neuraxis::core::{RunId, ToolCallId};
 
 pub(crate) use routes::{OF_POLICY, routes};
-pub(crate) use runs::stands;
+pub(crate) use runs::result_if_settled;
 
 use crate::problem::{INVALID_SESSION_ID, Problem};
 use crate::refusal::no_such_run;

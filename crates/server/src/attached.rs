@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::problem::Problem;
-use crate::said;
+use crate::request_body;
 
 /// The maximum size of a body that may contain files, in bytes: enough for what the engine accepts in one message, in
 /// base64.
@@ -26,7 +26,7 @@ pub(crate) const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
 )]
 pub(crate) struct Attached {
     /// The file's name. For a text file, the model is told the name.
-    #[schemars(regex(pattern = said::WITHOUT_NUL))]
+    #[schemars(regex(pattern = request_body::WITHOUT_NUL))]
     name: String,
     /// Its content in base64.
     #[schemars(extend("contentEncoding" = "base64"))]
@@ -37,7 +37,7 @@ pub(crate) struct Attached {
 pub(crate) fn parts(files: &[Attached]) -> Result<Vec<Part>, Problem> {
     let numbered = (1..).zip(files);
     let parts = numbered.map(|(number, file)| {
-        said::without_nul("attachments", &file.name)?;
+        request_body::check_no_nul("attachments", &file.name)?;
         file.part().map_err(|source| {
             let part = format!("attachment {number}");
             Problem::from(RequestError::Attachment { part, source })

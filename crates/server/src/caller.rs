@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::access;
 use crate::keys::Key;
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::problem::{
     AGENT_NOT_ALLOWED, CHANNEL_NOT_ALLOWED, INVALID_QUERY, Kind, MODE_NOT_ALLOWED, NO_SUCH_SESSION,
     Problem, SCOPE_NEEDED,
@@ -65,7 +65,7 @@ impl Caller {
     pub(crate) fn key(&self) -> Option<&ServerKey> {
         match self {
             Self::Anyone | Self::Local => None,
-            Self::Key(key) => Some(&key.said),
+            Self::Key(key) => Some(&key.stored),
         }
     }
 
@@ -75,7 +75,7 @@ impl Caller {
             Self::Anyone => matches!(scope, Scope::Turns | Scope::Read),
             Self::Local => true,
             Self::Key(key) => {
-                let scopes = &key.said.scopes;
+                let scopes = &key.stored.scopes;
                 scopes.contains(scope) || scopes.contains(&Scope::Admin)
             }
         };
@@ -83,7 +83,7 @@ impl Caller {
     }
 
     /// Refuses a caller that lacks a scope.
-    pub(crate) fn needs(&self, scope: Scope) -> Result<(), Problem> {
+    pub(crate) fn check_scope(&self, scope: Scope) -> Result<(), Problem> {
         let scopes = self.scopes();
         if scopes.contains(&scope) {
             return Ok(());
@@ -97,10 +97,10 @@ impl Caller {
     }
 
     /// Refuses a caller that may not decide about waiting calls.
-    pub(crate) fn decides(&self, limited: &Limited) -> Result<(), Problem> {
+    pub(crate) fn check_may_decide(&self, state: &ServerState) -> Result<(), Problem> {
         match self {
-            Self::Anyone => Err(token::needed(limited.decisions())),
-            Self::Local | Self::Key(_) => self.needs(Scope::Approve),
+            Self::Anyone => Err(token::needed(state.decisions())),
+            Self::Local | Self::Key(_) => self.check_scope(Scope::Approve),
         }
     }
 
@@ -110,12 +110,12 @@ impl Caller {
     }
 
     /// Returns the name of the caller as records of decisions state it, or `None` if it is unknown.
-    pub(crate) fn by(&self) -> Option<String> {
+    pub(crate) fn decider_name(&self) -> Option<String> {
         match self {
             Self::Anyone => None,
             Self::Local => Some("the local user, over HTTP".to_owned()),
             Self::Key(key) => {
-                let (owner, id) = (&key.said.owner, &key.said.id);
+                let (owner, id) = (&key.stored.owner, &key.stored.id);
                 Some(format!("{owner}, over HTTP with key {id}"))
             }
         }
@@ -123,18 +123,22 @@ impl Caller {
 
     /// Returns whether a run's session belongs to another owner than the caller.
     pub(crate) fn is_foreign(&self, run: &RunSummary) -> bool {
-        self.other(run.owner.as_deref()).is_some()
+        self.other_owner(run.owner.as_deref()).is_some()
     }
 
     /// Returns the owner if it is not the caller.
-    fn other<'a>(&self, owner: Option<&'a str>) -> Option<&'a str> {
+    fn other_owner<'a>(&self, owner: Option<&'a str>) -> Option<&'a str> {
         owner.filter(|owner| self.owner() != Some(*owner))
     }
 
     /// Refuses a message to a run in a session in which the caller may not take turns: it would be recorded as its
     /// owner's.
-    pub(crate) fn speaks_to(&self, limited: &Limited, run: &RunSummary) -> Result<(), Problem> {
-        let is_anyones = self.key().is_none() && !limited.keys().are_needed();
+    pub(crate) fn check_may_message(
+        &self,
+        state: &ServerState,
+        run: &RunSummary,
+    ) -> Result<(), Problem> {
+        let is_anyones = self.key().is_none() && !state.keys().are_needed();
         if is_anyones || !self.is_foreign(run) {
             return Ok(());
         }
@@ -146,52 +150,52 @@ impl Caller {
     }
 
     /// Returns the only owner whose sessions the caller sees, or `None` if it sees all.
-    fn sees(&self) -> Option<&str> {
+    fn visible_owner(&self) -> Option<&str> {
         let is_admin = |key: &&ServerKey| key.scopes.contains(&Scope::Admin);
         let key = self.key().filter(|key| !is_admin(key))?;
         Some(&key.owner)
     }
 
     /// Returns the context for what the caller creates.
-    pub(crate) fn making(&self) -> RequestContext {
+    pub(crate) fn creation_context(&self) -> RequestContext {
         RequestContext::default().owned_by(self.owner().map(str::to_owned))
     }
 
     /// Returns the context for what the caller does with existing data.
-    pub(crate) fn seeing(&self) -> RequestContext {
-        RequestContext::default().owned_by(self.seen_owner())
+    pub(crate) fn access_context(&self) -> RequestContext {
+        RequestContext::default().owned_by(self.list_owner())
     }
 
-    /// Returns the context of a run that the caller resumes. It holds a slot, which is never refused here, until the
+    /// Returns the context of a run that the caller resumes. It holds a permit, which is never refused here, until the
     /// run ends or is suspended again.
-    pub(crate) async fn going_on(
+    pub(crate) async fn resume_context(
         &self,
-        limited: &Limited,
+        state: &ServerState,
         session: &SessionId,
     ) -> Result<RequestContext, Problem> {
-        let session = self.session(limited.orchestrator(), session).await?;
+        let session = self.session(state.orchestrator(), session).await?;
         Ok(self
-            .seeing()
-            .with(limited.overdraw(session.owner.as_deref())))
+            .access_context()
+            .with(state.take_permit_regardless(session.owner.as_deref())))
     }
 
     /// Returns the owner to whom the caller's lists are restricted, or `None` if they are not.
-    pub(crate) fn seen_owner(&self) -> Option<String> {
-        self.sees().map(str::to_owned)
+    pub(crate) fn list_owner(&self) -> Option<String> {
+        self.visible_owner().map(str::to_owned)
     }
 
     /// Returns the owner to whom a list is restricted, given the owner that a client names. Returns `None` if it is not
     /// restricted.
-    pub(crate) fn seen_of(&self, owner: Option<String>) -> Result<Option<String>, Problem> {
+    pub(crate) fn list_owner_for(&self, owner: Option<String>) -> Result<Option<String>, Problem> {
         let Some(owner) = owner else {
-            return Ok(self.seen_owner());
+            return Ok(self.list_owner());
         };
         // Not every store supports a search for this character.
         if owner.contains('\0') {
             let detail = "owner must not contain the character U+0000, because no owner does";
             return Err(Problem::new(&INVALID_QUERY, detail));
         }
-        if self.sees().is_some_and(|own| own != owner) {
+        if self.visible_owner().is_some_and(|own| own != owner) {
             let detail = "owner: without the scope admin, a key sees only its own owner's data";
             return Err(Problem::new(&INVALID_QUERY, detail));
         }
@@ -205,8 +209,8 @@ impl Caller {
         id: &SessionId,
     ) -> Result<Session, Problem> {
         let session = orchestrator.sessions().get(id).await?;
-        access::is_of(self.other(session.owner.as_deref()));
-        match self.sees() {
+        access::record_owner(self.other_owner(session.owner.as_deref()));
+        match self.visible_owner() {
             Some(owner) if session.owner.as_deref() != Some(owner) => {
                 Err(StoreError::NoSuchSession(id.clone()).into())
             }
@@ -235,8 +239,8 @@ impl Caller {
             Err(StoreError::NoSuchRun(_)) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        access::is_of(self.other(run.owner.as_deref()));
-        let seen = self.sees();
+        access::record_owner(self.other_owner(run.owner.as_deref()));
+        let seen = self.visible_owner();
         let is_seen = seen.is_none_or(|owner| run.owner.as_deref() == Some(owner));
         Ok(is_seen.then_some(run))
     }
@@ -262,10 +266,10 @@ impl Caller {
     /// of taking a turn goes through this.
     pub(crate) fn apply(
         &self,
-        limited: &Limited,
+        state: &ServerState,
         mut request: UserRequest,
     ) -> Result<UserRequest, Problem> {
-        limited.check(&request.channel, &request.mode)?;
+        state.check(&request.channel, &request.mode)?;
         request.trace = request.trace.or_else(trace_parent::current);
         if let Some(id) = RequestId::current() {
             request = request.request_id(id.as_str());
@@ -273,13 +277,13 @@ impl Caller {
         let Some(key) = self.key() else {
             // With keys, sessions can have owners. A caller without a key owns none of those, so it takes no turns in
             // them.
-            if limited.keys().are_needed() {
+            if state.keys().are_needed() {
                 request.context = std::mem::take(&mut request.context).unowned();
             }
             return Ok(request);
         };
-        let policy = limited.orchestrator().policy();
-        let modes = self.modes(limited);
+        let policy = state.orchestrator().policy();
+        let modes = self.modes(state);
         if policy.modes().any(|known| *known == request.mode) && !modes.contains(&request.mode) {
             return Err(not_allowed(
                 &MODE_NOT_ALLOWED,
@@ -288,7 +292,7 @@ impl Caller {
                 modes.iter().map(Mode::as_str),
             ));
         }
-        let channels = self.channels(limited);
+        let channels = self.channels(state);
         let channel = &request.channel;
         let named = key.channels.as_ref();
         // For an unknown channel, it is unknown which agent would answer.
@@ -320,7 +324,11 @@ impl Caller {
 
     /// Refuses a contribution to a run that the caller could not have started: its content would be acted on in a mode,
     /// in a channel or by an agent that the key does not allow.
-    pub(crate) async fn joins(&self, limited: &Limited, run: RunId) -> Result<(), Problem> {
+    pub(crate) async fn check_may_join(
+        &self,
+        state: &ServerState,
+        run: RunId,
+    ) -> Result<(), Problem> {
         let is_narrow = |key: &ServerKey| {
             key.modes.is_some()
                 || key.max_mode.is_some()
@@ -330,7 +338,7 @@ impl Caller {
         if !self.key().is_some_and(is_narrow) {
             return Ok(());
         }
-        let records = limited.orchestrator().sessions().records(run).await?;
+        let records = state.orchestrator().sessions().records(run).await?;
         let view = RunView::of(&records);
         let (Some(session), Some(decision)) = (view.session(), view.decision()) else {
             let detail = "the run's records do not state its mode";
@@ -340,12 +348,12 @@ impl Caller {
         request.mode = decision.mode.clone();
         request.channel = decision.channel.clone();
         request.agent.clone_from(&decision.agent);
-        self.apply(limited, request).map(drop)
+        self.apply(state, request).map(drop)
     }
 
     /// Returns the modes that the caller may choose.
-    pub(crate) fn modes(&self, limited: &Limited) -> Vec<Mode> {
-        let mut modes = limited.modes().to_vec();
+    pub(crate) fn modes(&self, state: &ServerState) -> Vec<Mode> {
+        let mut modes = state.modes().to_vec();
         let Some(key) = self.key() else {
             return modes;
         };
@@ -353,7 +361,7 @@ impl Caller {
             modes.retain(|mode| named.contains(mode));
         }
         if let Some(most) = &key.max_mode {
-            let policy = limited.orchestrator().policy();
+            let policy = state.orchestrator().policy();
             let up_to = policy.modes_no_freer_than(most);
             modes.retain(|mode| up_to.contains(mode));
         }
@@ -362,58 +370,58 @@ impl Caller {
 
     /// Returns the channel and the mode of a request: those that it names, or else the defaults among those that the
     /// caller may choose.
-    pub(crate) fn chosen(
+    pub(crate) fn channel_and_mode(
         &self,
-        limited: &Limited,
+        state: &ServerState,
         channel: Option<Channel>,
         mode: Option<Mode>,
     ) -> (Channel, Mode) {
-        let channel = channel.unwrap_or_else(|| self.usual_channel(limited));
-        let mode = mode.unwrap_or_else(|| self.usual_mode(limited, &channel));
+        let channel = channel.unwrap_or_else(|| self.usual_channel(state));
+        let mode = mode.unwrap_or_else(|| self.usual_mode(state, &channel));
         (channel, mode)
     }
 
     /// Returns the only channel that the caller may use, if there is exactly one, because few clients can name it.
     /// Otherwise returns `chat`.
-    fn usual_channel(&self, limited: &Limited) -> Channel {
-        match self.channels(limited).as_slice() {
+    fn usual_channel(&self, state: &ServerState) -> Channel {
+        match self.channels(state).as_slice() {
             [only] => only.clone(),
             // If this is refused, the error lists the channels.
             _ => Channel::CHAT,
         }
     }
 
-    fn usual_mode(&self, limited: &Limited, channel: &Channel) -> Mode {
-        let mut usable = self.modes(limited);
-        usable.retain(|mode| limited.takes(channel, mode));
-        let usual = limited.orchestrator().policy().usual_mode(&usable);
+    fn usual_mode(&self, state: &ServerState, channel: &Channel) -> Mode {
+        let mut usable = self.modes(state);
+        usable.retain(|mode| state.allows(channel, mode));
+        let usual = state.orchestrator().policy().usual_mode(&usable);
         // If this is refused, the error lists the modes.
         usual.unwrap_or(Mode::MODERATE)
     }
 
     /// Returns the channels that the caller may use.
-    pub(crate) fn channels(&self, limited: &Limited) -> Vec<Channel> {
-        let policy = limited.orchestrator().policy();
+    pub(crate) fn channels(&self, state: &ServerState) -> Vec<Channel> {
+        let policy = state.orchestrator().policy();
         let named = self.key().and_then(|key| key.channels.as_ref());
         let is_named = |channel: &&Channel| named.is_none_or(|named| named.contains(channel));
         policy.channels().filter(is_named).cloned().collect()
     }
 
     /// Returns the agents that may answer the caller.
-    pub(crate) fn agents(&self, limited: &Limited) -> Vec<AgentName> {
-        let policy = limited.orchestrator().policy();
+    pub(crate) fn agents(&self, state: &ServerState) -> Vec<AgentName> {
+        let policy = state.orchestrator().policy();
         let named = self.key().and_then(|key| key.agents.as_ref());
         let is_named = |agent: &&AgentName| named.is_none_or(|named| named.contains(agent));
         policy.agents().filter(is_named).cloned().collect()
     }
 
     /// Returns whether the caller may ask without naming an agent: on some channel, an agent that it may use answers.
-    pub(crate) fn may_ask(&self, limited: &Limited) -> bool {
-        let policy = limited.orchestrator().policy();
+    pub(crate) fn may_ask(&self, state: &ServerState) -> bool {
+        let policy = state.orchestrator().policy();
         let Some(agents) = self.key().and_then(|key| key.agents.as_ref()) else {
             return true;
         };
-        let channels = self.channels(limited);
+        let channels = self.channels(state);
         let mut answering = channels.iter().map(|channel| agent_of(policy, channel));
         answering.any(|agent| agents.contains(&agent))
     }

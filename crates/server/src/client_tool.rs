@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::problem::Problem;
-use crate::said;
+use crate::request_body;
 
 /// A tool that the client runs.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -19,7 +19,7 @@ pub(crate) struct ClientTool {
     name: ToolName,
     /// What it does and when to call it, as the model reads it; empty by default.
     #[serde(default)]
-    #[schemars(regex(pattern = said::WITHOUT_NUL))]
+    #[schemars(regex(pattern = request_body::WITHOUT_NUL))]
     description: Option<String>,
     /// The JSON Schema of its arguments, which must describe an object. By default, any object is accepted.
     #[serde(default)]
@@ -35,13 +35,15 @@ pub(crate) fn specs(tools: Vec<ClientTool>) -> Result<Vec<ToolSpec>, Problem> {
 impl ClientTool {
     fn spec(self) -> Result<ToolSpec, Problem> {
         let description = self.description.unwrap_or_default();
-        said::without_nul("tools", &description)?;
+        request_body::check_no_nul("tools", &description)?;
         let tool = ToolSpec::new(self.name, description);
         let Some(parameters) = self.parameters.map(Value::Object) else {
             return Ok(tool);
         };
-        if let Some(place) = said::nul_in(&parameters) {
-            return Err(said::holds_nul(&format!("tools.parameters.{place}")));
+        if let Some(place) = request_body::find_nul(&parameters) {
+            return Err(request_body::nul_problem(&format!(
+                "tools.parameters.{place}"
+            )));
         }
         Ok(tool.parameters(JsonText::from_text(parameters.to_string())))
     }

@@ -11,7 +11,7 @@ use axum::http::{HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::guard::is_named;
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::mcp;
 use crate::openai::SHOULD_RETRY;
 use crate::request_id;
@@ -39,13 +39,13 @@ const EXPOSED: [HeaderName; 7] = [
 
 /// Returns the layer that answers preflight requests and tells browsers which pages may read answers, or `None` if no
 /// other origin is configured.
-pub(crate) fn layer(limited: &Limited) -> Option<CorsLayer> {
-    if !limited.names_origins() {
+pub(crate) fn layer(state: &ServerState) -> Option<CorsLayer> {
+    if !state.has_configured_origins() {
         return None;
     }
-    let limited = limited.clone();
+    let state = state.clone();
     let origins = AllowOrigin::predicate(move |origin: &HeaderValue, _: &Parts| {
-        let mut ours = limited.origins().iter();
+        let mut ours = state.origins().iter();
         ours.any(|ours| is_named(ours, origin.as_bytes()))
     });
     // Keys are sent in a header that a page must set. Nothing that a browser stores, such as cookies, is sent.

@@ -16,17 +16,17 @@ use neuraxis::Orchestrator;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::access::Access;
-use crate::limits::{Limited, Limits};
+use crate::limits::{Limits, ServerState};
 use crate::mcp::McpClients;
 use crate::routes::routes;
-use crate::sweep::Sweeping;
+use crate::sweep::ExpirySweep;
 
 /// How long turns in progress may continue in a replaced engine. The new engine then resumes the rest.
 const GRACE: Duration = Duration::from_secs(60 * 60);
 
 /// Replaces a server's engine while it serves. Clones refer to the same server.
 #[derive(Debug, Clone)]
-pub struct Replacing(mpsc::Sender<Replacement>);
+pub struct EngineReplacer(mpsc::Sender<Replacement>);
 
 /// An engine that replaces another.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct Replacement {
     is_over: oneshot::Sender<()>,
 }
 
-impl Replacing {
+impl EngineReplacer {
     pub(crate) const fn new(server: mpsc::Sender<Replacement>) -> Self {
         Self(server)
     }
@@ -53,7 +53,7 @@ impl Replacing {
     /// # Cancel safety
     ///
     /// If this is dropped, the engine may or may not take over.
-    pub async fn begin(
+    pub async fn replace(
         &self,
         orchestrator: Orchestrator,
         limits: Limits,
@@ -76,9 +76,9 @@ impl Replacing {
 pub(crate) struct Engines {
     current: Orchestrator,
     clients: McpClients,
-    sweeping: Sweeping,
+    expiry_sweep: ExpirySweep,
     /// The limits shared by all engines.
-    limited: Limited,
+    state: ServerState,
     access: Access,
     router: watch::Sender<Router>,
     /// Former engines in which runs may still be in progress.
@@ -88,14 +88,14 @@ pub(crate) struct Engines {
 
 impl Engines {
     pub(crate) fn new(orchestrator: Orchestrator, limits: &Limits, access: Access) -> Self {
-        let limited = Limited::new(orchestrator.clone(), limits, access.metrics.clone());
-        let clients = McpClients::new(&limited);
-        let router = routes(limited.clone(), &clients, access.clone());
+        let state = ServerState::new(orchestrator.clone(), limits, access.metrics.clone());
+        let clients = McpClients::new(&state);
+        let router = routes(state.clone(), &clients, access.clone());
         Self {
-            sweeping: Sweeping::start(orchestrator.clone(), access.metrics.clone()),
+            expiry_sweep: ExpirySweep::start(orchestrator.clone(), access.metrics.clone()),
             current: orchestrator,
             clients,
-            limited,
+            state,
             access,
             router: watch::Sender::new(router),
             former: Arc::default(),
@@ -116,12 +116,12 @@ impl Engines {
             is_taken,
             is_over,
         } = replacement;
-        self.limited = self.limited.with(orchestrator.clone(), &limits);
-        let clients = self.clients.replaced(&self.limited);
-        let (limited, access) = (self.limited.clone(), self.access.clone());
-        let router = routes(limited, &clients, access);
+        self.state = self.state.with(orchestrator.clone(), &limits);
+        let clients = self.clients.replaced(&self.state);
+        let (state, access) = (self.state.clone(), self.access.clone());
+        let router = routes(state, &clients, access);
         drop(self.router.send_replace(router));
-        self.sweeping = Sweeping::start(orchestrator.clone(), self.access.metrics.clone());
+        self.expiry_sweep = ExpirySweep::start(orchestrator.clone(), self.access.metrics.clone());
         let former = std::mem::replace(&mut self.current, orchestrator);
         let clients = std::mem::replace(&mut self.clients, clients);
         clients.stop_asking();
@@ -147,7 +147,7 @@ impl Engines {
 
     /// Returns everything that must be ended: the engines, and the clients of the Model Context Protocol.
     pub(crate) fn stop(self) -> (Vec<Orchestrator>, Vec<McpClients>) {
-        drop(self.sweeping);
+        drop(self.expiry_sweep);
         let mut former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
         let former = former
             .drain(..)

@@ -65,29 +65,29 @@ pub(crate) trait Source: Unpin + Send + 'static {
     ) -> Poll<Option<Result<(), serde_json::Error>>>;
 
     /// Writes the last event of a stream that is cut off, if the protocol has one that reports it.
-    fn write_cut(&mut self, why: Cut, piece: &mut Vec<u8>) -> Result<(), serde_json::Error>;
+    fn write_cut(&mut self, why: CutReason, piece: &mut Vec<u8>) -> Result<(), serde_json::Error>;
 }
 
 /// Why a stream is cut off.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Cut {
+pub(crate) enum CutReason {
     /// Its client accepted no data for this long.
-    Untaken(Duration),
+    ClientStalled(Duration),
     /// The key that its client presented is no longer accepted.
-    NoKey,
+    KeyInvalid,
 }
 
-impl fmt::Display for Cut {
+impl fmt::Display for CutReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Untaken(waited) => {
+            Self::ClientStalled(waited) => {
                 write!(
                     f,
                     "the client read nothing for {} seconds",
                     waited.as_secs()
                 )
             }
-            Self::NoKey => f.write_str("the key was revoked or changed, or has expired"),
+            Self::KeyInvalid => f.write_str("the key was revoked or changed, or has expired"),
         }
     }
 }

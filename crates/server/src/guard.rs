@@ -19,7 +19,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::address::is_loopback;
 use crate::connection::{Connection, Scheme};
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::problem::{FOREIGN_HOST, FOREIGN_ORIGIN, INVALID_HOST, Problem};
 
 /// The probes of load balancers.
@@ -27,12 +27,12 @@ const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
 /// Lets a request pass if it is meant for this server, and refuses all others.
 pub(crate) async fn admit(
-    State(limited): State<Limited>,
+    State(state): State<ServerState>,
     request: Request,
     next: Next,
 ) -> Response {
     let is_in_chunks = request.headers().contains_key(header::TRANSFER_ENCODING);
-    let mut response = match check(&limited, &request) {
+    let mut response = match check(&state, &request) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     };
@@ -45,15 +45,15 @@ pub(crate) async fn admit(
     response
 }
 
-fn check(limited: &Limited, request: &Request) -> Result<(), Problem> {
+fn check(state: &ServerState, request: &Request) -> Result<(), Problem> {
     if is_bare_probe(request) {
         return Ok(());
     }
     let host = host(request)?;
     let connection = request.extensions().get::<Connection>();
     let scheme = connection.map_or(Scheme::Http, |connection| connection.scheme);
-    let takes_any_host = limited.takes_any_host();
-    if !takes_any_host && !is_this_machine(host.host()) {
+    let accepts_any_host = state.accepts_any_host();
+    if !accepts_any_host && !is_this_machine(host.host()) {
         return Err(Problem::new(
             &FOREIGN_HOST,
             "the header Host names another machine; this server accepts localhost, 127.0.0.1 and [::1]",
@@ -62,8 +62,8 @@ fn check(limited: &Limited, request: &Request) -> Result<(), Problem> {
     match all(request.headers(), &header::ORIGIN).as_slice() {
         [] => Ok(()),
         [origin] if is_same_origin(origin, scheme, &host) => Ok(()),
-        [origin] if takes_any_host && is_of_host(origin, &host) => Ok(()),
-        [origin] if limited.origins().iter().any(|ours| is_named(ours, origin)) => Ok(()),
+        [origin] if accepts_any_host && is_of_host(origin, &host) => Ok(()),
+        [origin] if state.origins().iter().any(|ours| is_named(ours, origin)) => Ok(()),
         _ => Err(Problem::new(
             &FOREIGN_ORIGIN,
             "the request comes from a web page of another origin",

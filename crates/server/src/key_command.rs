@@ -148,7 +148,7 @@ pub(crate) fn run(
             let is_missing = config.server().keys.is_some() && !file.path().exists();
             make(create, &file, config.policy(), now)?;
             match is_missing {
-                true => tell(&format!(
+                true => print_note(&format!(
                     "{} did not exist and now contains only this key; if it held other keys, servers reject them \
                      until they are restored",
                     file.path().display()
@@ -188,7 +188,7 @@ fn revoke(file: &ServerKeyFile, ids: &[String], now: Timestamp) -> Result<(), Ke
         let before = match file.revoke(id, now) {
             Err(error @ ServerKeysError::NoSuchKey) => {
                 if ids.len() > 1 {
-                    tell(&format!(
+                    print_note(&format!(
                         "number {} of the given ids does not exist",
                         at + 1
                     ))?;
@@ -198,7 +198,7 @@ fn revoke(file: &ServerKeyFile, ids: &[String], now: Timestamp) -> Result<(), Ke
             }
             before => before?,
         };
-        tell(&match before.revoked_at {
+        print_note(&match before.revoked_at {
             Some(at) => format!("the key {id} was already revoked at {at:.0}"),
             None => format!("revoked the key {id} of {}", before.owner.escape_debug()),
         })?;
@@ -224,10 +224,10 @@ fn make(
     );
     file.add(key)?;
     writeln!(io::stdout(), "{text}")?;
-    tell(&said)
+    print_note(&said)
 }
 
-fn tell(said: &str) -> Result<(), KeyCommandError> {
+fn print_note(said: &str) -> Result<(), KeyCommandError> {
     Ok(writeln!(io::stderr(), "{said}")?)
 }
 

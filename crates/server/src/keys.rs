@@ -33,10 +33,10 @@ const WRONG_AT_ONCE: NonZeroU32 = NonZeroU32::MIN.saturating_add(49);
 /// A key that a request presented.
 #[derive(Debug)]
 pub(crate) struct Key {
-    pub(crate) said: ServerKey,
+    pub(crate) stored: ServerKey,
     rate: Option<Rate>,
     /// The rate limit for requests that are counted separately.
-    apart: Option<Rate>,
+    separate_rate: Option<Rate>,
 }
 
 /// The keys of a server's clients. Clones share them.
@@ -52,7 +52,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    looked: Instant,
+    checked_at: Instant,
     /// The state of the file when it was read. `None` if there was no file, or if it must be read again.
     stamp: Option<FileStamp>,
     known: Arc<HashMap<ContentHash, Arc<Key>>>,
@@ -99,10 +99,10 @@ impl Keys {
         is_needed: bool,
     ) -> Self {
         let state = State {
-            looked: Instant::now(),
+            checked_at: Instant::now(),
             stamp,
             is_needed,
-            known: Arc::new(known(read, &HashMap::new())),
+            known: Arc::new(index_by_hash(read, &HashMap::new())),
             has_complained: false,
         };
         Self(Some(Arc::new(Shared {
@@ -117,7 +117,7 @@ impl Keys {
     #[must_use]
     pub fn are_needed(&self) -> bool {
         let shared = self.0.as_ref();
-        shared.is_some_and(|shared| shared.look(|state| state.is_needed))
+        shared.is_some_and(|shared| shared.with_state(|state| state.is_needed))
     }
 
     /// Returns the key that a request presents. The reason for a refusal is only logged.
@@ -127,12 +127,13 @@ impl Keys {
         };
         // Timing this reveals something about hashes, but nothing about keys.
         let hash = ContentHash::of(shown.as_bytes());
-        let found = shared.look(|state| state.known.get(&hash).cloned());
+        let found = shared.with_state(|state| state.known.get(&hash).cloned());
         let why = match &found {
-            Some(key) => key.said.refused_at(SystemClock.now()),
+            Some(key) => key.stored.refused_at(SystemClock.now()),
             None => Some("unknown"),
         };
-        let Some((why, id)) = why.map(|why| (why, found.as_ref().map(|key| &*key.said.id))) else {
+        let Some((why, id)) = why.map(|why| (why, found.as_ref().map(|key| &*key.stored.id)))
+        else {
             return found.ok_or_else(needed);
         };
         match shared.wrong.count() {
@@ -151,13 +152,13 @@ impl Keys {
     }
 
     /// Logs each key that has an unknown plan: requests with it are refused, and its holder cannot fix that.
-    pub(crate) fn tell_of_missing_plans(&self, policy: &Policy) {
+    pub(crate) fn warn_about_missing_plans(&self, policy: &Policy) {
         let Some(shared) = &self.0 else {
             return;
         };
         let now = SystemClock.now();
-        let known = shared.look(|state| Arc::clone(&state.known));
-        for key in known.values().map(|key| &key.said) {
+        let known = shared.with_state(|state| Arc::clone(&state.known));
+        for key in known.values().map(|key| &key.stored) {
             if let Some(plan) = key.missing_plan(policy)
                 && key.refused_at(now).is_none()
             {
@@ -171,36 +172,36 @@ impl Keys {
     }
 
     /// Returns whether a key that was accepted still is, unchanged.
-    pub(crate) fn takes(&self, key: &Arc<Key>) -> bool {
-        let hash = &key.said.hash;
+    pub(crate) fn still_accepts(&self, key: &Arc<Key>) -> bool {
+        let hash = &key.stored.hash;
         let is_known = |shared: &Arc<Shared>| {
-            shared.look(|state| {
+            shared.with_state(|state| {
                 let known = state.known.get(hash);
                 known.is_some_and(|known| Arc::ptr_eq(known, key))
             })
         };
-        self.0.as_ref().is_some_and(is_known) && key.said.refused_at(SystemClock.now()).is_none()
+        self.0.as_ref().is_some_and(is_known) && key.stored.refused_at(SystemClock.now()).is_none()
     }
 }
 
 impl Key {
     /// Counts a request, and refuses it if it exceeds the key's limit per minute.
     pub(crate) fn count(&self) -> Result<(), Problem> {
-        self.within(self.rate.as_ref())
+        self.check_rate(self.rate.as_ref())
     }
 
     /// Counts a request that cancels a run or answers the server separately from other requests, so that one that frees
     /// capacity or was asked for is not refused because of them.
-    pub(crate) fn count_apart(&self) -> Result<(), Problem> {
-        self.within(self.apart.as_ref())
+    pub(crate) fn count_separately(&self) -> Result<(), Problem> {
+        self.check_rate(self.separate_rate.as_ref())
     }
 
-    fn within(&self, rate: Option<&Rate>) -> Result<(), Problem> {
+    fn check_rate(&self, rate: Option<&Rate>) -> Result<(), Problem> {
         let Some(rate) = rate else {
             return Ok(());
         };
         rate.count().map_err(|seconds| {
-            let most = self.said.requests_per_minute.map_or(0, NonZeroU32::get);
+            let most = self.stored.requests_per_minute.map_or(0, NonZeroU32::get);
             let detail = format!(
                 "this key is limited to {most} requests per minute; try again {}",
                 in_seconds(seconds)
@@ -212,11 +213,11 @@ impl Key {
 
 impl Shared {
     /// Reads the known keys, after checking the file if the last check was a while ago.
-    fn look<T>(&self, at: impl FnOnce(&State) -> T) -> T {
+    fn with_state<T>(&self, at: impl FnOnce(&State) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.looked.elapsed() >= GOOD_FOR {
+        if state.checked_at.elapsed() >= GOOD_FOR {
             self.refresh(&mut state);
-            state.looked = Instant::now();
+            state.checked_at = Instant::now();
         }
         at(&state)
     }
@@ -253,53 +254,60 @@ impl Shared {
         state.has_complained = false;
         state.is_needed |= !read.is_empty();
         let keys = read.len();
-        let read = known(read, &state.known);
-        let (changed, gone) = (other_than(&read, &state.known), gone(&read, &state.known));
+        let read = index_by_hash(read, &state.known);
+        let (changed, gone) = (
+            changed_ids(&read, &state.known),
+            removed_ids(&read, &state.known),
+        );
         tracing::info!(keys, changed, gone, "reloaded the keys");
         state.known = Arc::new(read);
     }
 }
 
 /// Indexes keys by their hashes. An unchanged key keeps its object, and with it its request counts.
-fn known(
+fn index_by_hash(
     read: Vec<ServerKey>,
     before: &HashMap<ContentHash, Arc<Key>>,
 ) -> HashMap<ContentHash, Arc<Key>> {
-    let key = |said: ServerKey| {
-        let same = before.get(&said.hash).filter(|key| key.said == said);
+    let key = |stored: ServerKey| {
+        let same = before.get(&stored.hash).filter(|key| key.stored == stored);
         let key = same.cloned().unwrap_or_else(|| {
-            let rate = || said.requests_per_minute.map(Rate::per_minute);
-            let (rate, apart) = (rate(), rate());
-            Arc::new(Key { said, rate, apart })
+            let rate = || stored.requests_per_minute.map(Rate::per_minute);
+            let (rate, separate_rate) = (rate(), rate());
+            Arc::new(Key {
+                stored,
+                rate,
+                separate_rate,
+            })
         });
-        (key.said.hash, key)
+        (key.stored.hash, key)
     };
     read.into_iter().map(key).collect()
 }
 
 /// Returns the ids of keys that are new or have changed, such as revoked ones.
-fn other_than(
+fn changed_ids(
     read: &HashMap<ContentHash, Arc<Key>>,
     before: &HashMap<ContentHash, Arc<Key>>,
 ) -> Option<String> {
     let is_same = |key: &Arc<Key>| {
-        let same = before.get(&key.said.hash);
+        let same = before.get(&key.stored.hash);
         same.is_some_and(|same| Arc::ptr_eq(same, key))
     };
     ids(read.values().filter(|key| !is_same(key)))
 }
 
 /// Returns the ids of keys that no longer exist.
-fn gone(
+fn removed_ids(
     read: &HashMap<ContentHash, Arc<Key>>,
     before: &HashMap<ContentHash, Arc<Key>>,
 ) -> Option<String> {
-    let is_gone = |key: &&Arc<Key>| !read.contains_key(&key.said.hash);
+    let is_gone = |key: &&Arc<Key>| !read.contains_key(&key.stored.hash);
     ids(before.values().filter(is_gone))
 }
 
 fn ids<'a>(keys: impl Iterator<Item = &'a Arc<Key>>) -> Option<String> {
-    let mut ids: Vec<&str> = keys.map(|key| key.said.id.as_str()).collect();
+    let mut ids: Vec<&str> = keys.map(|key| key.stored.id.as_str()).collect();
     ids.sort_unstable();
     (!ids.is_empty()).then(|| ids.join(", "))
 }

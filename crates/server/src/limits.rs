@@ -16,8 +16,8 @@ use crate::caller::Caller;
 use crate::events::Streams;
 use crate::keys::Keys;
 use crate::metrics::Metrics;
+use crate::permits::{HeldPermit, OwnerPermit, PermitPool, StartPermit};
 use crate::problem::{MODE_NOT_ALLOWED, Problem};
-use crate::slots::{BeginningSlot, HeldSlot, OwnerSlot, Slots};
 use crate::token::DecisionToken;
 
 /// What the clients of a server may use.
@@ -41,8 +41,8 @@ pub struct Limits {
     /// Additional origins of pages whose requests are accepted with keys, such as `https://chat.example.com`. Pages of
     /// the host that a request names are accepted anyway. None by default.
     pub origins: Vec<String>,
-    /// The slots of these runs, if other code than requests also takes some. By default, the server creates its own.
-    pub(crate) slots: Option<Slots>,
+    /// The permits of these runs, if other code than requests also takes some. By default, the server creates its own.
+    pub(crate) permits: Option<PermitPool>,
 }
 
 impl Limits {
@@ -60,17 +60,17 @@ impl Default for Limits {
             keys: Keys::default(),
             any_host: false,
             origins: Vec::new(),
-            slots: None,
+            permits: None,
         }
     }
 }
 
 /// The engine, and the remaining capacity within its limits.
 #[derive(Debug, Clone)]
-pub(crate) struct Limited {
+pub(crate) struct ServerState {
     orchestrator: Orchestrator,
     modes: Arc<[Mode]>,
-    slots: Slots,
+    permits: PermitPool,
     max_runs_per_owner: Option<NonZeroU32>,
     decisions: Option<DecisionToken>,
     keys: Keys,
@@ -81,33 +81,33 @@ pub(crate) struct Limited {
     followers: Followers,
 }
 
-impl FromRef<Limited> for Orchestrator {
-    fn from_ref(limited: &Limited) -> Self {
-        limited.orchestrator.clone()
+impl FromRef<ServerState> for Orchestrator {
+    fn from_ref(state: &ServerState) -> Self {
+        state.orchestrator.clone()
     }
 }
 
-impl FromRef<Limited> for Metrics {
-    fn from_ref(limited: &Limited) -> Self {
-        limited.metrics.clone()
+impl FromRef<ServerState> for Metrics {
+    fn from_ref(state: &ServerState) -> Self {
+        state.metrics.clone()
     }
 }
 
-impl FromRef<Limited> for Streams {
-    fn from_ref(limited: &Limited) -> Self {
-        limited.streams.clone()
+impl FromRef<ServerState> for Streams {
+    fn from_ref(state: &ServerState) -> Self {
+        state.streams.clone()
     }
 }
 
-impl Limited {
+impl ServerState {
     pub(crate) fn new(orchestrator: Orchestrator, limits: &Limits, metrics: Metrics) -> Self {
         metrics.allow_runs(limits.max_runs.get());
         Self {
             modes: modes_of(&orchestrator, limits),
-            slots: limits
-                .slots
+            permits: limits
+                .permits
                 .clone()
-                .unwrap_or_else(|| Slots::new(limits.max_runs)),
+                .unwrap_or_else(|| PermitPool::new(limits.max_runs)),
             max_runs_per_owner: limits.max_runs_per_owner,
             decisions: limits.decisions,
             keys: limits.keys.clone(),
@@ -120,7 +120,7 @@ impl Limited {
         }
     }
 
-    /// Returns the limits for another engine: what clients may use is taken from it, while slots, streams and followers
+    /// Returns the limits for another engine: what clients may use is taken from it, while permits, streams and followers
     /// are shared by all engines.
     pub(crate) fn with(&self, orchestrator: Orchestrator, limits: &Limits) -> Self {
         Self {
@@ -135,7 +135,7 @@ impl Limited {
     }
 
     /// Returns whether a channel may be used in a mode.
-    pub(crate) fn takes(&self, channel: &Channel, mode: &Mode) -> bool {
+    pub(crate) fn allows(&self, channel: &Channel, mode: &Mode) -> bool {
         let rules = self.orchestrator.policy().config().channels.get(channel);
         let taken = rules.and_then(|rules| rules.allowed_modes.as_ref());
         taken.is_none_or(|taken| taken.contains(mode))
@@ -145,7 +145,7 @@ impl Limited {
     /// there. An unknown mode is left to the policy, whose error lists the known ones.
     pub(crate) fn check(&self, channel: &Channel, mode: &Mode) -> Result<(), Problem> {
         let policy = self.orchestrator.policy();
-        let takes = |mode: &&Mode| self.takes(channel, mode);
+        let takes = |mode: &&Mode| self.allows(channel, mode);
         let usable: Vec<&Mode> = self.modes.iter().filter(takes).collect();
         if usable.contains(&mode) || !policy.modes().any(|known| known == mode) {
             return Ok(());
@@ -191,7 +191,7 @@ impl Limited {
     }
 
     /// Returns whether requests may name any host: with a key, a forged host name does no harm.
-    pub(crate) fn takes_any_host(&self) -> bool {
+    pub(crate) fn accepts_any_host(&self) -> bool {
         self.any_host && self.keys.are_needed()
     }
 
@@ -204,7 +204,7 @@ impl Limited {
     }
 
     /// Returns whether such origins are configured, whether or not there are keys yet.
-    pub(crate) fn names_origins(&self) -> bool {
+    pub(crate) fn has_configured_origins(&self) -> bool {
         !self.origins.is_empty()
     }
 
@@ -218,29 +218,32 @@ impl Limited {
         McpServer::new(self.orchestrator.clone())
             .no_answer_is(OfflineModel::is_no_answer)
             .modes(self.modes.iter().cloned())
-            .places(self.slots.all())
+            .run_permits(self.permits.all())
     }
 
-    /// Takes a slot for a run of a caller.
-    pub(crate) fn slot(&self, caller: &Caller) -> Result<BeginningSlot, Problem> {
-        self.slots.take(self.owner_limit(caller))
+    /// Takes a permit for a run of a caller.
+    pub(crate) fn take_permit(&self, caller: &Caller) -> Result<StartPermit, Problem> {
+        self.permits.take(self.owner_limit(caller))
     }
 
-    /// Takes a slot for an owner's run that resumes, even if none is free.
-    pub(crate) fn overdraw(&self, owner: Option<&str>) -> HeldSlot {
-        self.slots.overdraw(owner)
+    /// Takes a permit for an owner's run that resumes, even if none is free.
+    pub(crate) fn take_permit_regardless(&self, owner: Option<&str>) -> HeldPermit {
+        self.permits.take_regardless(owner)
     }
 
-    /// Takes one of an owner's slots for a run that resumes, even if none is free.
-    pub(crate) fn overdraw_owner(&self, owner: &str) -> OwnerSlot {
-        self.slots.overdraw_owner(owner)
+    /// Takes one of an owner's permits for a run that resumes, even if none is free.
+    pub(crate) fn take_owner_permit_regardless(&self, owner: &str) -> OwnerPermit {
+        self.permits.take_for_owner_regardless(owner)
     }
 
-    /// Takes one of the slots of the caller's owner, if their number is limited.
-    pub(crate) fn slot_of_owner(&self, caller: &Caller) -> Result<Option<OwnerSlot>, Problem> {
+    /// Takes one of the permits of the caller's owner, if their number is limited.
+    pub(crate) fn take_owner_permit(
+        &self,
+        caller: &Caller,
+    ) -> Result<Option<OwnerPermit>, Problem> {
         let limit = self.owner_limit(caller);
-        let slot = limit.map(|(owner, most)| self.slots.of_owner(owner, most));
-        slot.transpose()
+        let permit = limit.map(|(owner, most)| self.permits.take_for_owner(owner, most));
+        permit.transpose()
     }
 
     /// Returns the owner whose turns are counted for a caller, and the maximum number in progress at the same time.

@@ -54,7 +54,7 @@ fn queue(target: impl Write + Send + 'static, max_lines: usize) -> (NonBlocking,
         target,
         max_lines,
         lost: Arc::clone(&lost),
-        told: 0,
+        reported: 0,
     };
     let builder = NonBlockingBuilder::default().thread_name("log");
     let builder = builder.lossy(true).buffered_lines_limit(max_lines);
@@ -82,14 +82,14 @@ struct CleanLog<W> {
     /// How many lines were lost since the process started.
     lost: Arc<OnceLock<ErrorCounter>>,
     /// How many of them were reported.
-    told: usize,
+    reported: usize,
 }
 
 impl<W: Write> CleanLog<W> {
     /// Reports how many lines were lost, if at least this many have not been reported yet.
-    fn tell_lost(&mut self, least: usize) -> io::Result<()> {
+    fn report_lost(&mut self, least: usize) -> io::Result<()> {
         let lost = self.lost.get().map_or(0, ErrorCounter::dropped_lines);
-        let untold = lost.saturating_sub(self.told);
+        let untold = lost.saturating_sub(self.reported);
         if untold < least {
             return Ok(());
         }
@@ -100,7 +100,7 @@ impl<W: Write> CleanLog<W> {
             "  WARN neuraxis_server: log lines were lost because standard error was not read in time lost={untold}\n"
         );
         self.target.write_all(line.as_bytes())?;
-        self.told = lost;
+        self.reported = lost;
         Ok(())
     }
 }
@@ -108,7 +108,7 @@ impl<W: Write> CleanLog<W> {
 impl<W: Write> Write for CleanLog<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         // If lines arrive faster than they are read, the queue is never empty.
-        self.tell_lost(self.max_lines)?;
+        self.report_lost(self.max_lines)?;
         let text = String::from_utf8_lossy(line);
         self.target.write_all(without_secrets(&text).as_bytes())?;
         Ok(line.len())
@@ -116,7 +116,7 @@ impl<W: Write> Write for CleanLog<W> {
 
     /// Called whenever the queue is empty.
     fn flush(&mut self) -> io::Result<()> {
-        self.tell_lost(1)?;
+        self.report_lost(1)?;
         self.target.flush()
     }
 }

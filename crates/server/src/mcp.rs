@@ -24,8 +24,8 @@ use tokio::time::sleep;
 use crate::body;
 use crate::caller::Caller;
 use crate::keys::Key;
-use crate::limits::Limited;
-use crate::openapi::{Described, Operation, Tag, operation};
+use crate::limits::ServerState;
+use crate::openapi::{DescribedRouter, Operation, Tag, operation};
 use crate::problem::Problem;
 
 /// The header that names a protocol session, in the answer that starts it and in each later request.
@@ -40,7 +40,7 @@ type Keyed = (Arc<Key>, HttpService);
 /// Answers MCP clients.
 #[derive(Debug, Clone)]
 pub(crate) struct McpClients {
-    limited: Limited,
+    state: ServerState,
     /// For clients that present the decision token: their users may approve calls.
     trusted: HttpService,
     /// For all other clients, if there are no keys.
@@ -69,12 +69,12 @@ impl States {
 }
 
 /// Returns the routes of the protocol.
-pub(crate) fn routes(clients: &McpClients) -> Described<Limited> {
+pub(crate) fn routes(clients: &McpClients) -> DescribedRouter<ServerState> {
     let handler = || {
         let clients = clients.clone();
         move |caller: Caller, request: Request| clients.clone().answer(caller, request)
     };
-    Described::new()
+    DescribedRouter::new()
         .post("/mcp", handler(), sending())
         .get("/mcp", handler(), following())
         .delete("/mcp", handler(), ending())
@@ -113,28 +113,28 @@ fn ending() -> Operation {
 }
 
 impl McpClients {
-    pub(crate) fn new(limited: &Limited) -> Self {
-        Self::with(limited, States::default())
+    pub(crate) fn new(state: &ServerState) -> Self {
+        Self::with(state, States::default())
     }
 
     /// Returns the clients' services for another engine, which accepts answers to questions that this one asked.
-    pub(crate) fn replaced(&self, limited: &Limited) -> Self {
-        Self::with(limited, self.states.clone())
+    pub(crate) fn replaced(&self, state: &ServerState) -> Self {
+        Self::with(state, self.states.clone())
     }
 
-    fn with(limited: &Limited, states: States) -> Self {
+    fn with(state: &ServerState, states: States) -> Self {
         let (stopping, streams) = (CancellationToken::new(), CancellationToken::new());
         let asking = stopping.child_token();
         let service = |server: McpServer| {
             let server = server.stopping(stopping.clone());
             HttpService::behind_a_guard(server.asking_until(asking.clone()), streams.clone())
         };
-        let trusted = limited.for_mcp().request_states(states.of(None));
+        let trusted = state.for_mcp().request_states(states.of(None));
         Self {
-            trusted: service(admitting(limited, trusted, Caller::Local)),
-            others: service(limited.for_mcp().without_questions()),
+            trusted: service(admitting(state, trusted, Caller::Local)),
+            others: service(state.for_mcp().without_questions()),
             keyed: Arc::default(),
-            limited: limited.clone(),
+            state: state.clone(),
             states,
             stopping,
             asking,
@@ -155,7 +155,7 @@ impl McpClients {
                 if let Caller::Key(key) = &caller {
                     // The request was not counted when the key was admitted.
                     match body.as_ref().is_ok_and(|body| asks_for_nothing(body)) {
-                        true => key.count_apart(),
+                        true => key.count_separately(),
                         false => key.count(),
                     }?;
                 }
@@ -176,42 +176,42 @@ impl McpClients {
     /// Returns the service for clients that present a key. Services for keys that are no longer accepted are dropped.
     fn of(&self, key: &Arc<Key>) -> HttpService {
         let mut keyed = self.keyed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, service)) = keyed.get(&key.said.id)
+        if let Some((of, service)) = keyed.get(&key.stored.id)
             && Arc::ptr_eq(of, key)
         {
             return service.clone();
         }
-        keyed.retain(|_, (of, _)| self.limited.keys().takes(of));
+        keyed.retain(|_, (of, _)| self.state.keys().still_accepts(of));
         let service = HttpService::behind_a_guard(self.server_of(key), self.streams.clone());
         let entry = (Arc::clone(key), service.clone());
-        keyed.insert(key.said.id.clone(), entry);
+        keyed.insert(key.stored.id.clone(), entry);
         service
     }
 
     fn server_of(&self, key: &Arc<Key>) -> McpServer {
         let caller = Caller::Key(Arc::clone(key));
-        let server = self.limited.for_mcp();
+        let server = self.state.for_mcp();
         let server = server
-            .modes(caller.modes(&self.limited))
-            .channels(caller.channels(&self.limited))
-            .agents(caller.agents(&self.limited))
-            .owner(&key.said.owner)
-            .request_states(self.states.of(Some(key.said.id.as_str())))
+            .modes(caller.modes(&self.state))
+            .channels(caller.channels(&self.state))
+            .agents(caller.agents(&self.state))
+            .owner(&key.stored.owner)
+            .request_states(self.states.of(Some(key.stored.id.as_str())))
             .stopping(self.stopping.clone())
             .asking_until(self.asking.clone());
-        let server = match caller.needs(Scope::Approve) {
+        let server = match caller.check_scope(Scope::Approve) {
             Ok(()) => server,
             Err(_) => server.without_questions(),
         };
-        let server = match caller.needs(Scope::Read) {
+        let server = match caller.check_scope(Scope::Read) {
             Ok(()) => server,
             Err(_) => server.without_sessions(),
         };
-        let server = match caller.may_ask(&self.limited) {
+        let server = match caller.may_ask(&self.state) {
             true => server,
             false => server.without_ask(),
         };
-        admitting(&self.limited, server, caller)
+        admitting(&self.state, server, caller)
     }
 
     /// Ends open questions: their answers go to the engine that replaces this one.
@@ -245,25 +245,29 @@ fn asks_for_nothing(message: &[u8]) -> bool {
 }
 
 /// Makes a server assign each request to its caller, and count each resumed run among those of its owner.
-fn admitting(limited: &Limited, server: McpServer, caller: Caller) -> McpServer {
-    let (slots, owner) = (limited.clone(), caller.key().map(|key| key.owner.clone()));
-    let server = server.going_on(move |context| match &owner {
-        Some(owner) => context.with(slots.overdraw_owner(owner)),
+fn admitting(state: &ServerState, server: McpServer, caller: Caller) -> McpServer {
+    let (permits, owner) = (state.clone(), caller.key().map(|key| key.owner.clone()));
+    let server = server.resume_context(move |context| match &owner {
+        Some(owner) => context.with(permits.take_owner_permit_regardless(owner)),
         None => context,
     });
-    let limited = limited.clone();
+    let state = state.clone();
     server.admit(move |request| {
-        let admitted = admit(&limited, &caller, request);
-        admitted.map_err(|problem| problem.told().detail)
+        let admitted = admit(&state, &caller, request);
+        admitted.map_err(|problem| problem.details().detail)
     })
 }
 
-/// Assigns a request to its caller, with one of the owner's slots if their number is limited.
-fn admit(limited: &Limited, caller: &Caller, request: UserRequest) -> Result<UserRequest, Problem> {
-    let mut request = caller.apply(limited, request)?;
-    if let Some(slot) = limited.slot_of_owner(caller)? {
+/// Assigns a request to its caller, with one of the owner's permits if their number is limited.
+fn admit(
+    state: &ServerState,
+    caller: &Caller,
+    request: UserRequest,
+) -> Result<UserRequest, Problem> {
+    let mut request = caller.apply(state, request)?;
+    if let Some(permit) = state.take_owner_permit(caller)? {
         // Dropped together with the run's context.
-        request.context = std::mem::take(&mut request.context).with(slot);
+        request.context = std::mem::take(&mut request.context).with(permit);
     }
     Ok(request)
 }

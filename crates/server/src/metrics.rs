@@ -238,8 +238,8 @@ mod tests {
         let metrics = Metrics::new();
         // A metric without a value is not shown.
         let (http, runs) = (metrics.http(), &metrics.0.runs);
-        http.answered("GET", "/", 200, Duration::ZERO);
-        http.refused("internal");
+        http.count_request("GET", "/", 200, Duration::ZERO);
+        http.count_problem("internal");
         runs.count_each();
         metrics.0.telemetry.count_each();
         let of_file = vec![("certificate".to_owned(), "server.pem".to_owned())];

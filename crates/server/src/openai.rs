@@ -8,14 +8,14 @@
 //! Unlike on the server's own API, a client that disconnects ends its run. Not for approvals, which clients of this API
 //! cannot give: such a run waits, and its answer says so.
 
-mod asked;
 mod calls;
 mod chat;
+mod client_request;
 mod content;
 mod error;
+mod events_from_records;
 mod models;
 mod responses;
-mod retold;
 mod run;
 mod stream;
 mod thoughts;
@@ -27,16 +27,16 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::api::OF_POLICY;
-use crate::limits::Limited;
-use crate::openapi::{Described, Operation, Problems, Tag, operation};
+use crate::limits::ServerState;
+use crate::openapi::{DescribedRouter, Operation, Problems, Tag, operation};
 use crate::problem::{
     AT_WORK_ELSEWHERE, INVALID_FIELD, INVALID_JSON, NO_SUCH_MODEL, NO_SUCH_RESPONSE,
     NO_SUCH_SESSION, Problem, RUN_UNRECORDED, SESSION_ALTERED, SESSION_BUSY, SHUTTING_DOWN,
     TOO_MANY_OWN_RUNS, TOO_MANY_RUNS,
 };
-use crate::said;
+use crate::request_body;
 
-pub(crate) use error::{ErrorBody, SHOULD_RETRY, in_their_shape};
+pub(crate) use error::{ErrorBody, SHOULD_RETRY, convert_problems};
 
 /// Lists the routes beneath `/v1`, for clients that request another one there.
 pub(crate) const NOTHING_HERE: &str = "not found; the routes under /v1 are /v1/chat/completions, /v1/responses and \
@@ -59,7 +59,7 @@ const OF_RUNS: Problems = &[
 ];
 
 /// Returns the routes of this API.
-pub(crate) fn routes() -> Described<Limited> {
+pub(crate) fn routes() -> DescribedRouter<ServerState> {
     let chat = described("openai_chat", "Chat Completions: answers a conversation.")
         .description(CHAT_ABOUT)
         .body::<chat::ChatRequest>(CHAT)
@@ -92,7 +92,7 @@ pub(crate) fn routes() -> Described<Limited> {
         .path::<String>("id", "The name of an agent or role.")
         .answers::<models::Model>("The model.")
         .problems(&[&NO_SUCH_MODEL]);
-    Described::new()
+    DescribedRouter::new()
         .post("/v1/chat/completions", chat::complete, chat)
         .post("/v1/responses", responses::create, respond)
         .get("/v1/responses/{id}", responses::retrieve, response)
@@ -129,11 +129,11 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     // Bodies may be large, so they are parsed a second time only if necessary.
     if bytes.windows(NUL.len()).any(|part| part == NUL)
         && let Ok(body) = serde_json::from_slice::<Value>(bytes)
-        && let Some(place) = said::nul_in(&body)
+        && let Some(place) = request_body::find_nul(&body)
     {
-        return Err(said::holds_nul(&place));
+        return Err(request_body::nul_problem(&place));
     }
-    if said::is_list(bytes) {
+    if request_body::is_list(bytes) {
         let detail = "the body must be a JSON object, not a list";
         return Err(Problem::new(&INVALID_FIELD, detail));
     }

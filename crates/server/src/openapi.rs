@@ -1,6 +1,6 @@
 //! The API described in OpenAPI 3.1, generated from the routes that answer.
 //!
-//! A route is added to [`Described`] together with its [`Operation`], so every route has a description. Schemas are
+//! A route is added to [`DescribedRouter`] together with its [`Operation`], so every route has a description. Schemas are
 //! generated from the types that are sent and read, and problems from the constants that are answered with. Only the
 //! list of problems that a route can return is written by hand, and the tests check every answer against the document.
 //!
@@ -28,7 +28,7 @@ const PLACE: &str = "/openapi.json";
 
 /// An operation with its path and method.
 #[derive(Debug)]
-struct Placed {
+struct DescribedRoute {
     path: &'static str,
     method: Method,
     operation: Operation,
@@ -36,17 +36,17 @@ struct Placed {
 
 /// Routes with their descriptions.
 #[derive(Debug)]
-pub(crate) struct Described<S> {
+pub(crate) struct DescribedRouter<S> {
     router: Router<S>,
-    placed: Vec<Placed>,
+    routes: Vec<DescribedRoute>,
 }
 
-impl<S: Clone + Send + Sync + 'static> Described<S> {
+impl<S: Clone + Send + Sync + 'static> DescribedRouter<S> {
     /// Creates an empty set.
     pub(crate) fn new() -> Self {
         Self {
             router: Router::new(),
-            placed: Vec::new(),
+            routes: Vec::new(),
         }
     }
 
@@ -91,7 +91,7 @@ impl<S: Clone + Send + Sync + 'static> Described<S> {
         T: 'static,
     {
         self.router = self.router.route(path, on(filter, handler));
-        self.placed.push(Placed {
+        self.routes.push(DescribedRoute {
             path,
             method,
             operation,
@@ -102,7 +102,7 @@ impl<S: Clone + Send + Sync + 'static> Described<S> {
     /// Adds the routes of another part of the API.
     pub(crate) fn merge(mut self, other: Self) -> Self {
         self.router = self.router.merge(other.router);
-        self.placed.extend(other.placed);
+        self.routes.extend(other.routes);
         self
     }
 
@@ -110,14 +110,14 @@ impl<S: Clone + Send + Sync + 'static> Described<S> {
     pub(crate) fn into_router(mut self) -> Router<S> {
         let itself = operation("read_openapi", Tag::Server, "Returns this document.")
             .answers::<serde_json::Map<String, serde_json::Value>>("The document.");
-        self.placed.push(Placed {
+        self.routes.push(DescribedRoute {
             path: PLACE,
             method: Method::GET,
             operation: itself,
         });
-        let placed = self.placed;
+        let routes = self.routes;
         let text = Arc::new(LazyLock::new(move || {
-            Bytes::from(document(&placed).to_string())
+            Bytes::from(document(&routes).to_string())
         }));
         let answer = async move || {
             let document: Bytes = LazyLock::force(&text).clone();

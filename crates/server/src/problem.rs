@@ -182,7 +182,7 @@ pub(crate) struct Document {
 
 impl Problem {
     /// Returns its details, with secrets removed.
-    pub(crate) fn told(&self) -> Details {
+    pub(crate) fn details(&self) -> Details {
         let mut members = self.members.clone();
         clean_members(&mut members);
         Details {
@@ -207,7 +207,7 @@ fn clean_members(members: &mut Map<String, Value>) {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let told = self.told();
+        let told = self.details();
         let Self {
             kind, retry_after, ..
         } = self;

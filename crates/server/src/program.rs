@@ -23,10 +23,10 @@ use crate::key_command::{self, KeyCommand, KeyCommandError};
 use crate::keys::Keys;
 use crate::logs::{self, LogFilterError};
 use crate::metrics::Metrics;
+use crate::permits::PermitPool;
 use crate::reload::{self, Duty, Wiring};
 use crate::retention::Retention;
 use crate::server::{BindError, Server, Unfinished};
-use crate::slots::Slots;
 use crate::stop::{self, Hangups, Stop};
 use crate::tls::{Tls, TlsError};
 use crate::token::DecisionToken;
@@ -149,8 +149,8 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let shown = token.as_ref().map(ServerToken::reveal);
     wiring.decisions = shown.map(DecisionToken::new);
     let mut limits = wiring.limits(&config);
-    let slots = Slots::new(limits.max_runs);
-    limits.slots = Some(slots.clone());
+    let permits = PermitPool::new(limits.max_runs);
+    limits.permits = Some(permits.clone());
     let server = server
         .with_limits(limits)
         .with_metrics(wiring.metrics.clone())
@@ -159,12 +159,12 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(tls) => server.with_tls(tls),
         None => server,
     };
-    reload::recover_in_the_background(&app, &slots);
+    reload::recover_in_the_background(&app, &permits);
     // Held until the server has stopped.
     let _retention = Retention::start(app.orchestrator.sessions(), config.store(), config.policy());
     announce(&server.url(), token.as_ref());
-    let (app, replacing) = (Arc::new(Mutex::new(app)), server.replacing());
-    let reloading = wiring.keep_reloading(config, Arc::clone(&app), replacing, slots, hangups);
+    let (app, replacer) = (Arc::new(Mutex::new(app)), server.engine_replacer());
+    let reloading = wiring.keep_reloading(config, Arc::clone(&app), replacer, permits, hangups);
     let reloading = tokio::spawn(reloading);
     let asked = OnceLock::new();
     let stop = async {

@@ -311,7 +311,7 @@ mod tests {
         let folder = "/srv/project".into();
         let problem = Problem::from(ResumeError::Elsewhere { run, folder });
         assert!(problem.is(&CANNOT_GO_ON), "{problem:?}");
-        let told = problem.told().detail;
+        let told = problem.details().detail;
         let expected = "only a server whose tools.root is that folder can resume it";
         assert!(told.contains(expected), "{told}");
     }

@@ -10,12 +10,12 @@ use neuraxis_app::{
     App, BuildError, Config, ConfigError, Environment, Sources, Telemetry, keep_secrets_out,
 };
 
-use crate::engines::Replacing;
+use crate::engines::EngineReplacer;
 use crate::keys::Keys;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::permits::PermitPool;
 use crate::recipients::Recipients;
-use crate::slots::Slots;
 use crate::stop::Hangups;
 use crate::tls::Tls;
 use crate::token::DecisionToken;
@@ -59,7 +59,7 @@ pub(crate) enum Duty {
 
 /// Why a configuration is rejected.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum ReloadError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
@@ -129,7 +129,7 @@ impl Wiring {
         for notice in &app.notices {
             tracing::warn!("{notice}");
         }
-        self.keys.tell_of_missing_plans(config.policy());
+        self.keys.warn_about_missing_plans(config.policy());
         Ok(app)
     }
 
@@ -144,20 +144,20 @@ impl Wiring {
             keys: self.keys.clone(),
             any_host: !self.is_loopback || server.behind_proxy,
             origins: server.origins.clone(),
-            slots: None,
+            permits: None,
         }
     }
 
     /// Rereads the configuration whenever the process is signalled to, and replaces the current engine by one wired
     /// from it. A configuration that cannot be used is logged and changes nothing. Drop this once the server stops:
     /// runs that a new engine resumed then would die with the process. `started` is the configuration that the process
-    /// was started with; some of its settings stay in force across reloads. Resumed runs take `slots`.
+    /// was started with; some of its settings stay in force across reloads. Resumed runs take `permits`.
     pub(crate) async fn keep_reloading(
         self,
         started: Config,
         current: Arc<Mutex<App>>,
-        replacing: Replacing,
-        slots: Slots,
+        replacer: EngineReplacer,
+        permits: PermitPool,
         mut hangups: Hangups,
     ) {
         let mut recipients = Recipients::of(&locked(&current).orchestrator, &started);
@@ -168,15 +168,15 @@ impl Wiring {
             let app = locked(&current);
             match self.reload(&app).await {
                 Ok((new, by)) => {
-                    self.tell_what_stays(&started, &by);
+                    self.warn_restart_needed(&started, &by);
                     let (orchestrator, limits) = (new.orchestrator.clone(), self.limits(&by));
                     let policy_hash = orchestrator.policy().hash();
                     let now = Recipients::of(&orchestrator, &by);
-                    let Some(over) = replacing.begin(orchestrator, limits).await else {
+                    let Some(over) = replacer.replace(orchestrator, limits).await else {
                         return;
                     };
                     // Only now: the server may have stopped meanwhile.
-                    recover_in_the_background(&new, &slots);
+                    recover_in_the_background(&new, &permits);
                     *current.lock().unwrap_or_else(PoisonError::into_inner) = new;
                     tokio::spawn(async move {
                         let _ = over.await;
@@ -197,14 +197,14 @@ impl Wiring {
         }
     }
 
-    async fn reload(&self, app: &App) -> Result<(App, Config), Refused> {
+    async fn reload(&self, app: &App) -> Result<(App, Config), ReloadError> {
         let config = Config::load(&self.environment, &self.sources)?;
         let app = self.build(&config, Some(app)).await?;
         Ok((app, config))
     }
 
     /// Warns about changed settings that require a restart.
-    fn tell_what_stays(&self, started: &Config, now: &Config) {
+    fn warn_restart_needed(&self, started: &Config, now: &Config) {
         let (before, after) = (started.server(), now.server());
         let moves = before.listen != after.listen && !self.is_address_given;
         for (key, is_changed) in [
@@ -229,13 +229,13 @@ pub(crate) fn locked(current: &Mutex<App>) -> App {
     current.clone()
 }
 
-/// Resumes runs that no process drives, for as long as the engine accepts new ones; each takes a slot, which also
+/// Resumes runs that no process drives, for as long as the engine accepts new ones; each takes a permit, which also
 /// counts for its owner. Also exchanges data with other processes while runs are in progress or followed: runs here
 /// receive what other processes post to them, and live events are sent to and received from other processes.
-pub(crate) fn recover_in_the_background(app: &App, slots: &Slots) {
-    let slots = slots.clone();
+pub(crate) fn recover_in_the_background(app: &App, permits: &PermitPool) {
+    let permits = permits.clone();
     let runs = app.orchestrator.runs().with_context_of_each(move |run| {
-        RequestContext::default().with(slots.overdraw(run.owner.as_deref()))
+        RequestContext::default().with(permits.take_regardless(run.owner.as_deref()))
     });
     tokio::spawn(async move {
         // No request waits for this: a store that accepts no writes may delay it for a long time.

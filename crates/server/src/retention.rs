@@ -28,7 +28,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
 use archive::Part;
-use clock::{AgeClock, Look, Reading};
+use clock::{AgeClock, ClockCheck, Reading};
 
 /// How often to check for old sessions, which are usually days old.
 const EVERY: Duration = Duration::from_secs(3_600);
@@ -45,7 +45,7 @@ pub(crate) struct Retention(JoinHandle<()>);
 
 /// Why an old session is not deleted.
 #[derive(Debug, thiserror::Error)]
-enum Stays {
+enum RetireError {
     #[error("the store cannot read or delete it")]
     Store(#[from] StoreError),
     #[error("cannot archive it in {}", folder.display())]
@@ -58,7 +58,7 @@ enum Stays {
     Export(#[from] ExportError),
 }
 
-impl Stays {
+impl RetireError {
     /// Returns whether another server was quicker, or the session is in use again.
     const fn is_in_use(&self) -> bool {
         matches!(
@@ -76,7 +76,7 @@ impl Retention {
     /// Starts the task, if the configuration says how long sessions are kept. Needs a tokio runtime.
     pub(crate) fn start(sessions: Sessions, config: &StoreConfig, policy: &Policy) -> Option<Self> {
         let keep = config.keep?;
-        if gives_days_back(keep, policy) {
+        if refunds_daily_budgets(keep, policy) {
             tracing::warn!(
                 "[store] keep is shorter than a day, but plans have a daily budget: deleting expired sessions gives \
                  back what their runs used"
@@ -93,8 +93,8 @@ impl Retention {
             loop {
                 ticks.tick().await;
                 let terms = (keep, archive.as_deref());
-                let looked = look(&sessions, terms, SystemClock.now(), &mut clock).await;
-                if let Err(error) = looked {
+                let checked = check(&sessions, terms, SystemClock.now(), &mut clock).await;
+                if let Err(error) = checked {
                     tracing::warn!(error = %with_causes(&error), "deleting expired sessions failed; trying again \
                                                                   later");
                 }
@@ -110,24 +110,24 @@ impl Drop for Retention {
 }
 
 /// Returns whether sessions can be deleted before the end of the day whose budget their runs used.
-fn gives_days_back(keep: Duration, policy: &Policy) -> bool {
+fn refunds_daily_budgets(keep: Duration, policy: &Policy) -> bool {
     let mut plans = policy.config().plans.values();
     keep < DAY && plans.any(|plan| plan.day != BudgetConfig::default())
 }
 
 /// Deletes the sessions that have been inactive for this long, given this machine's current time. Returns how many.
-async fn look(
+async fn check(
     sessions: &Sessions,
     (keep, archive): (Duration, Option<&Path>),
     now: Timestamp,
     clock: &mut AgeClock,
-) -> Result<u64, Stays> {
+) -> Result<u64, RetireError> {
     let reading = Reading::new(now, sessions.shared_time().await?);
-    let which = clock.hear(reading);
+    let which = clock.observe(reading);
     let Some(before) = reading.old_before(keep) else {
         return Ok(0);
     };
-    if which == Look::First && is_all_old(sessions, before).await? {
+    if which == ClockCheck::First && is_all_old(sessions, before).await? {
         tracing::warn!(
             %before,
             "everything in the store is older than [store] keep, as if this machine's clock were ahead; no expired \
@@ -135,7 +135,7 @@ async fn look(
         );
         return Ok(0);
     }
-    if which == Look::AfterJump {
+    if which == ClockCheck::AfterJump {
         tracing::warn!(
             %before,
             "the clock was set or this machine slept since the last check; no expired sessions are deleted before the \
@@ -168,11 +168,11 @@ async fn retire(
     sessions: &Sessions,
     before: Timestamp,
     archive: Option<&Path>,
-) -> Result<u64, Stays> {
+) -> Result<u64, RetireError> {
     let Some(folder) = archive else {
         let first = sessions.idle(before, deleted::NAMED).await?;
         let count = sessions.prune(before).await?;
-        deleted::tell(count, &deleted::gone(sessions, first).await);
+        deleted::log(count, &deleted::find_missing(sessions, first).await);
         return Ok(count);
     };
     let (mut count, mut first) = (0, Vec::new());
@@ -188,7 +188,7 @@ async fn retire(
             if left.contains(&session) {
                 continue;
             }
-            match archived(sessions, before, &session, folder).await {
+            match archive_and_delete(sessions, before, &session, folder).await {
                 Ok(()) => {
                     count += 1;
                     if first.len() < deleted::NAMED {
@@ -201,7 +201,7 @@ async fn retire(
                     let why = with_causes(&error);
                     // A problem of the folder affects all sessions.
                     match (&failed, &error) {
-                        (Some(Stays::Archive { .. }), Stays::Archive { .. }) => {
+                        (Some(RetireError::Archive { .. }), RetireError::Archive { .. }) => {
                             tracing::debug!(%session, error = %why, "another expired session was not deleted");
                         }
                         _ => {
@@ -211,7 +211,7 @@ async fn retire(
                     // A damaged session says nothing about others.
                     is_stuck |= !matches!(
                         error,
-                        Stays::Export(ExportError::Store(StoreError::Damaged(_)))
+                        RetireError::Export(ExportError::Store(StoreError::Damaged(_)))
                     );
                     failed = Some(error);
                 }
@@ -219,20 +219,20 @@ async fn retire(
             left.insert(session);
         }
         if is_last || (is_stuck && count == counted) {
-            deleted::tell(count, &first);
+            deleted::log(count, &first);
             return failed.map_or(Ok(count), Err);
         }
     }
 }
 
 /// Writes a session into a folder, and deletes it once the file is on disk. If it is used meanwhile, it stays.
-async fn archived(
+async fn archive_and_delete(
     sessions: &Sessions,
     before: Timestamp,
     id: &SessionId,
     folder: &Path,
-) -> Result<(), Stays> {
-    let not_archived = |source| Stays::Archive {
+) -> Result<(), RetireError> {
+    let not_archived = |source| RetireError::Archive {
         folder: folder.to_owned(),
         source,
     };
@@ -319,9 +319,9 @@ mod tests {
         let of_day = policy("day = { max_tokens = 100 }");
         let of_session = policy("session = { max_tokens = 100 }");
         let hours = |hours: u64| Duration::from_secs(hours * 3_600);
-        assert!(gives_days_back(hours(23), &of_day));
-        assert!(!gives_days_back(hours(24), &of_day));
-        assert!(!gives_days_back(hours(23), &of_session));
+        assert!(refunds_daily_budgets(hours(23), &of_day));
+        assert!(!refunds_daily_budgets(hours(24), &of_day));
+        assert!(!refunds_daily_budgets(hours(23), &of_session));
     }
 
     #[tokio::test]
@@ -341,7 +341,10 @@ mod tests {
         let taken = folder.path().join("taken");
         fs::write(&taken, "a file").unwrap();
         let failed = retire(&sessions, before, Some(&taken)).await;
-        assert!(matches!(failed, Err(Stays::Archive { .. })), "{failed:?}");
+        assert!(
+            matches!(failed, Err(RetireError::Archive { .. })),
+            "{failed:?}"
+        );
         assert_eq!(sessions.idle(before, 10).await.unwrap().len(), 2);
 
         let archive = folder.path().join("archive");
@@ -384,15 +387,15 @@ mod tests {
         store.commit(&lease.await.unwrap(), &begun).await.unwrap();
         let sessions = Sessions::new(store.clone());
         let terms = (Duration::from_secs(90 * 86_400), None);
-        let first = look(&sessions, terms, day(400), &mut AgeClock::default()).await;
+        let first = check(&sessions, terms, day(400), &mut AgeClock::default()).await;
         assert_eq!(first.unwrap(), 0);
         // If anything is recent, the clock is right.
         make("second", day(399)).await;
         let mut clock = AgeClock::default();
-        let first = look(&sessions, terms, day(400), &mut clock).await;
+        let first = check(&sessions, terms, day(400), &mut clock).await;
         assert_eq!(first.unwrap(), 1);
         tokio::time::advance(Duration::from_secs(400 * 86_400)).await;
-        let later = look(&sessions, terms, day(800), &mut clock).await;
+        let later = check(&sessions, terms, day(800), &mut clock).await;
         assert_eq!(later.unwrap(), 1);
     }
 
@@ -406,7 +409,7 @@ mod tests {
         let terms = (Duration::from_secs(90 * 86_400), None);
         let mut clock = AgeClock::default();
         for (now, expected) in [(day(1), 0), (day(400), 0), (day(400), 1)] {
-            let count = look(&sessions, terms, now, &mut clock).await;
+            let count = check(&sessions, terms, now, &mut clock).await;
             assert_eq!(count.unwrap(), expected);
         }
     }
@@ -427,7 +430,10 @@ mod tests {
         let sessions = Sessions::new(store.clone());
         let folder = tempfile::tempdir().unwrap();
         let retired = retire(&sessions, Timestamp::MAX, Some(folder.path())).await;
-        assert!(matches!(retired, Err(Stays::Export(_))), "{retired:?}");
+        assert!(
+            matches!(retired, Err(RetireError::Export(_))),
+            "{retired:?}"
+        );
         let left = store.idle(Timestamp::MAX, PAGE + 1).await.unwrap();
         assert_eq!(left.len(), PAGE);
     }

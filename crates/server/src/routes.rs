@@ -6,18 +6,18 @@ use axum::http::{Method, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
 
 use crate::access::{self, Access};
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::mcp::McpClients;
-use crate::openapi::Described;
+use crate::openapi::DescribedRouter;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
 use crate::{agui, api, caller, cors, guard, mcp, metrics, openai, page};
 
 /// Builds the router that answers requests.
-pub(crate) fn routes(limited: Limited, clients: &McpClients, access: Access) -> Router {
-    let readiness = Readiness::new(FromRef::from_ref(&limited));
+pub(crate) fn routes(state: ServerState, clients: &McpClients, access: Access) -> Router {
+    let readiness = Readiness::new(FromRef::from_ref(&state));
     // The routes described here are listed in `/openapi.json`; the page is added below.
-    let router = Described::new()
+    let router = DescribedRouter::new()
         .merge(api::routes())
         .merge(openai::routes())
         .merge(mcp::routes(clients))
@@ -27,18 +27,18 @@ pub(crate) fn routes(limited: Limited, clients: &McpClients, access: Access) -> 
         .get("/readyz", move || readiness.is_ready(), probes::ready())
         .into_router()
         .merge(page::routes())
-        .with_state(limited.clone())
+        .with_state(state.clone())
         .fallback(nothing_at)
         .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn_with_state(limited.clone(), caller::admit));
+        .layer(from_fn_with_state(state.clone(), caller::admit));
     // Outside authentication: a browser sends preflight requests without a key.
-    let router = match cors::layer(&limited) {
+    let router = match cors::layer(&state) {
         Some(cors) => router.layer(cors),
         None => router,
     };
     router
-        .layer(from_fn_with_state(limited, guard::admit))
-        .layer(from_fn(openai::in_their_shape))
+        .layer(from_fn_with_state(state, guard::admit))
+        .layer(from_fn(openai::convert_problems))
         .layer(from_fn_with_state(access, access::note))
 }
 

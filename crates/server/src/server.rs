@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use crate::access::Access;
 use crate::address::ListenAddress;
 use crate::connection::{Accepted, Connection, Scheme};
-use crate::engines::{Engines, Replacement, Replacing};
+use crate::engines::{EngineReplacer, Engines, Replacement};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::stop::Stop;
@@ -51,7 +51,7 @@ pub struct Server {
     metrics: Metrics,
     access_log: Option<AccessLog>,
     tls: Option<Tls>,
-    replacing: (mpsc::Sender<Replacement>, mpsc::Receiver<Replacement>),
+    replacements: (mpsc::Sender<Replacement>, mpsc::Receiver<Replacement>),
 }
 
 /// The error when a server cannot listen on its address.
@@ -94,7 +94,7 @@ impl Server {
             metrics: Metrics::default(),
             access_log: None,
             tls: None,
-            replacing: mpsc::channel(1),
+            replacements: mpsc::channel(1),
         })
     }
 
@@ -128,8 +128,8 @@ impl Server {
 
     /// Returns a handle that replaces this server's engine while it serves.
     #[must_use]
-    pub fn replacing(&self) -> Replacing {
-        Replacing::new(self.replacing.0.clone())
+    pub fn engine_replacer(&self) -> EngineReplacer {
+        EngineReplacer::new(self.replacements.0.clone())
     }
 
     const fn scheme(&self) -> Scheme {
@@ -160,7 +160,7 @@ impl Server {
             metrics,
             access_log,
             tls,
-            replacing: (_replacing, mut replacements),
+            replacements: (_sender, mut replacements),
             ..
         } = self;
         if let Some(tls) = &tls {
@@ -198,12 +198,12 @@ impl Server {
                 for clients in clients {
                     clients.end_streams();
                 }
-                // `let_go` waits for this, and continues too if the sender is dropped.
+                // `drain_connections` waits for this, and continues too if the sender is dropped.
                 let _ = over.send(());
                 ended.into_iter().collect()
             },
             async { drop(listener) },
-            let_go(graceful, is_over),
+            drain_connections(graceful, is_over),
         );
         ended
     }
@@ -226,7 +226,7 @@ async fn end(orchestrator: &Orchestrator, how: Stop) -> Result<(), Unfinished> {
 }
 
 /// Closes idle connections, and others once they have sent their remaining data or some time after all runs have ended.
-async fn let_go(graceful: GracefulShutdown, is_over: oneshot::Receiver<()>) {
+async fn drain_connections(graceful: GracefulShutdown, is_over: oneshot::Receiver<()>) {
     let patience = async {
         // The runs have ended whether the sender was used or dropped.
         let _ = is_over.await;

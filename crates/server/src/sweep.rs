@@ -14,9 +14,9 @@ const EVERY: Duration = Duration::from_secs(30);
 
 /// The background task. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Sweeping(JoinHandle<()>);
+pub(crate) struct ExpirySweep(JoinHandle<()>);
 
-impl Sweeping {
+impl ExpirySweep {
     /// Starts the task. Needs a tokio runtime.
     pub(crate) fn start(orchestrator: Orchestrator, metrics: Metrics) -> Self {
         Self(tokio::spawn(async move {
@@ -30,7 +30,7 @@ impl Sweeping {
     }
 }
 
-impl Drop for Sweeping {
+impl Drop for ExpirySweep {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -21,7 +21,7 @@ impl DecisionToken {
 }
 
 /// Returns whether a request presents the token.
-pub(crate) fn is_shown(token: Option<DecisionToken>, headers: &HeaderMap) -> bool {
+pub(crate) fn is_presented(token: Option<DecisionToken>, headers: &HeaderMap) -> bool {
     // Hashes are compared, so the time this takes reveals nothing about the token.
     let fits = |text| Some(DecisionToken::new(text)) == token;
     bearer(headers).is_some_and(fits)
@@ -61,7 +61,7 @@ mod tests {
         for value in values {
             headers.append(header::AUTHORIZATION, value);
         }
-        is_shown(Some(DecisionToken::new("t0ken")), &headers)
+        is_presented(Some(DecisionToken::new("t0ken")), &headers)
     }
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn without_a_token_of_its_own_a_server_takes_no_decisions() {
         let problem = needed(None);
-        assert!(!is_shown(None, &HeaderMap::new()));
+        assert!(!is_presented(None, &HeaderMap::new()));
         assert!(format!("{problem:?}").contains("no-decisions"));
     }
 }

@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::attached::{self, Attached};
 use crate::caller::Caller;
 use crate::client_tool::{self, ClientTool};
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::problem::Problem;
-use crate::said::{self, Said};
+use crate::request_body::{self, RequestBody};
 
 /// A user message, with the settings that a client may choose.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -20,7 +20,7 @@ use crate::said::{self, Said};
 #[serde(deny_unknown_fields, expecting = "an object with the field message")]
 pub(crate) struct Turn {
     /// The message.
-    #[schemars(regex(pattern = said::SAYS_SOMETHING))]
+    #[schemars(regex(pattern = request_body::NOT_BLANK))]
     message: String,
     /// Files that go with the message, in this order after its text: at most 20, each at most 7 MiB (a text file 1
     /// MiB), together at most 15 MiB.
@@ -53,7 +53,7 @@ pub(crate) struct Turn {
     tools: Vec<ClientTool>,
 }
 
-impl Said for Turn {
+impl RequestBody for Turn {
     const FIELDS: &'static [&'static str] = &[
         "message",
         "attachments",
@@ -68,8 +68,8 @@ impl Said for Turn {
 impl Turn {
     /// Parses a turn from JSON.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Problem> {
-        let turn: Self = said::parse(bytes)?;
-        said::without_nul("message", &turn.message)?;
+        let turn: Self = request_body::parse(bytes)?;
+        request_body::check_no_nul("message", &turn.message)?;
         if turn.message.trim().is_empty() {
             return Err(RequestError::EmptyMessage.into());
         }
@@ -81,11 +81,11 @@ impl Turn {
         self,
         session: SessionId,
         caller: &Caller,
-        limited: &Limited,
+        state: &ServerState,
     ) -> Result<UserRequest, Problem> {
         let mut request = UserRequest::new(session, self.message);
         request.attachments = attached::parts(&self.attachments)?;
-        (request.channel, request.mode) = caller.chosen(limited, self.channel, self.mode);
+        (request.channel, request.mode) = caller.channel_and_mode(state, self.channel, self.mode);
         if let Some(agent) = self.agent {
             request = request.agent(agent);
         }
@@ -98,6 +98,6 @@ impl Turn {
             let tools = client_tool::specs(self.tools)?;
             request = request.with_client_input(ClientInput::default().tools(tools));
         }
-        caller.apply(limited, request)
+        caller.apply(state, request)
     }
 }

@@ -24,10 +24,10 @@ use crate::attached::MAX_BODY_BYTES;
 use crate::body;
 use crate::caller::Caller;
 use crate::events::{self, Streams};
-use crate::limits::Limited;
+use crate::limits::ServerState;
+use crate::permits::StartPermit;
 use crate::problem::{INVALID_IDEMPOTENCY_KEY, Problem, RUN_UNRECORDED, SHUTTING_DOWN};
 use crate::refusal::{RETRY_AFTER, internal};
-use crate::slots::BeginningSlot;
 use crate::turn::Turn;
 
 /// The request header that makes repeating a request safe.
@@ -39,7 +39,7 @@ pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-rep
 /// Takes a turn.
 pub(crate) async fn take(
     State(orchestrator): State<Orchestrator>,
-    State(limited): State<Limited>,
+    State(state): State<ServerState>,
     caller: Caller,
     State(streams): State<Streams>,
     id: Result<Path<String>, PathRejection>,
@@ -50,20 +50,20 @@ pub(crate) async fn take(
     let key = idempotency_key(&headers)?;
     let last = events::last_of(&headers)?;
     let turn = Turn::parse(&body::json_of(&headers, body, MAX_BODY_BYTES).await?)?;
-    let mut request = turn.into_request(session, &caller, &limited)?;
-    let later = if key.is_some() {
-        Later::UnderItsKey
+    let mut request = turn.into_request(session, &caller, &state)?;
+    let advice = if key.is_some() {
+        RetryAdvice::SameKey
     } else {
-        Later::InTheSession
+        RetryAdvice::ReadSession
     };
     request.idempotency_key = key;
-    let slot = match limited.slot(&caller) {
-        Ok(slot) => Some(slot),
-        // A repeated request for an existing run needs no further slot.
+    let permit = match state.take_permit(&caller) {
+        Ok(permit) => Some(permit),
+        // A repeated request for an existing run needs no further permit.
         Err(_) if orchestrator.runs().is_repeat(&request).await? => None,
         Err(problem) => return Err(problem),
     };
-    let (handle, events) = begin(orchestrator.clone(), request, slot).await?;
+    let (handle, events) = begin(orchestrator.clone(), request, permit).await?;
     let mut answer = if wants_events(&headers) {
         // No client can have seen a record of a run that starts now.
         let last = if handle.is_repeat() { last } else { Seq(0) };
@@ -73,7 +73,7 @@ pub(crate) async fn take(
     } else {
         drop(events);
         let result = handle.result().await;
-        Json(result.map_err(|why| no_result(&orchestrator, &handle, &why, later))?).into_response()
+        Json(result.map_err(|why| no_result(&orchestrator, &handle, &why, advice))?).into_response()
     };
     if handle.is_repeat() {
         let is = HeaderValue::from_static("true");
@@ -83,46 +83,51 @@ pub(crate) async fn take(
 }
 
 /// Starts a run, even if the client disconnects halfway: a half-started run would keep its session busy permanently.
-/// The run holds its slot until it ends, whether or not a client listens.
+/// The run holds its permit until it ends, whether or not a client listens.
 async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
-    slot: Option<BeginningSlot>,
+    permit: Option<StartPermit>,
 ) -> Result<(RunHandle, Events), Problem> {
-    Ok(detached(start(orchestrator, request, slot)).await??)
+    Ok(detached(start(orchestrator, request, permit)).await??)
 }
 
-/// Starts a run, which holds its slot until it ends.
+/// Starts a run, which holds its permit until it ends.
 pub(crate) async fn start(
     orchestrator: Orchestrator,
     mut request: UserRequest,
-    slot: Option<BeginningSlot>,
+    permit: Option<StartPermit>,
 ) -> Result<(RunHandle, Events), RequestError> {
-    let beginning = slot.map(|BeginningSlot { beginning, held }| {
-        // The context is dropped when the run ends, however it ends, which releases the slot.
-        request.context = std::mem::take(&mut request.context).with(held);
-        beginning
-    });
+    let pending_start = permit.map(
+        |StartPermit {
+             pending_start,
+             held,
+         }| {
+            // The context is dropped when the run ends, however it ends, which releases the permit.
+            request.context = std::mem::take(&mut request.context).with(held);
+            pending_start
+        },
+    );
     let (handle, events) = orchestrator.stream(request).await?;
-    drop(beginning);
-    access::is_about(handle.run_id());
+    drop(pending_start);
+    access::record_run(handle.run_id());
     Ok((handle, events))
 }
 
 /// How a client can later get the answer of a run that has no result yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Later {
+pub(crate) enum RetryAdvice {
     /// By sending the same request again.
-    UnderItsKey,
+    SameKey,
     /// By reading the session: sending the request again would start another run.
-    InTheSession,
+    ReadSession,
 }
 
-impl Later {
-    const fn advice(self) -> &'static str {
+impl RetryAdvice {
+    const fn text(self) -> &'static str {
         match self {
-            Self::UnderItsKey => "send the same request again under the same Idempotency-Key",
-            Self::InTheSession => {
+            Self::SameKey => "send the same request again under the same Idempotency-Key",
+            Self::ReadSession => {
                 "the result will be in the session; sending the same request again starts another run"
             }
         }
@@ -134,12 +139,12 @@ pub(crate) fn no_result(
     orchestrator: &Orchestrator,
     run: &RunHandle,
     why: &NoResult,
-    later: Later,
+    advice: RetryAdvice,
 ) -> Problem {
     let problem = match why {
-        NoResult::Unrecorded(_) => unrecorded(later),
+        NoResult::Unrecorded(_) => unrecorded(advice),
         _ if orchestrator.is_shutting_down() => {
-            let advice = later.advice();
+            let advice = advice.text();
             let detail = format!(
                 "the server stopped before the run ended; the next one resumes it: {advice}"
             );
@@ -153,17 +158,17 @@ pub(crate) fn no_result(
 }
 
 /// Reports that a run has not ended, and that its next step could not be recorded.
-fn unrecorded(later: Later) -> Problem {
-    let advice = later.advice();
+fn unrecorded(advice: RetryAdvice) -> Problem {
+    let text = advice.text();
     let detail = format!(
         "the run started, but its next step could not be recorded; it has not ended, and continues once the store \
-         accepts records again: {advice}"
+         accepts records again: {text}"
     );
     let problem = Problem::new(&RUN_UNRECORDED, detail);
-    match later {
-        Later::UnderItsKey => problem.retry_after(RETRY_AFTER),
+    match advice {
+        RetryAdvice::SameKey => problem.retry_after(RETRY_AFTER),
         // No `Retry-After` here: many clients resend automatically when they see it.
-        Later::InTheSession => problem,
+        RetryAdvice::ReadSession => problem,
     }
 }
 
@@ -234,10 +239,13 @@ mod tests {
     /// Clients that find the header resend the request automatically.
     #[test]
     fn only_who_may_send_a_request_again_is_told_when() {
-        for (later, expected) in [(Later::UnderItsKey, true), (Later::InTheSession, false)] {
-            let response = unrecorded(later).into_response();
+        for (advice, expected) in [
+            (RetryAdvice::SameKey, true),
+            (RetryAdvice::ReadSession, false),
+        ] {
+            let response = unrecorded(advice).into_response();
             let is_told = response.headers().contains_key(header::RETRY_AFTER);
-            assert_eq!(is_told, expected, "{later:?}");
+            assert_eq!(is_told, expected, "{advice:?}");
         }
     }
 }

@@ -18,7 +18,7 @@ use rmcp::model::{
 use rmcp::service::PeerRequestOptions;
 use tokio::time::sleep;
 
-use super::{Call, Stopped, person};
+use super::{Call, FollowError, elicitation};
 use crate::offers::Offer;
 use crate::question;
 use crate::shown::words;
@@ -27,7 +27,7 @@ use crate::shown::words;
 const AFTER_EXPIRY: Duration = Duration::from_millis(500);
 
 /// How often to check whether the question has been settled elsewhere.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const CHECK_EVERY: Duration = Duration::from_secs(2);
 
 /// How often to ping a client while a user decides.
 const PING_EVERY: Duration = Duration::from_secs(20 * 60);
@@ -37,7 +37,7 @@ const PING_EVERY: Duration = Duration::from_secs(20 * 60);
 const PING_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// The result of asking the questions of a run.
-pub(super) enum Asked {
+pub(super) enum AskOutcome {
     /// They are decided. Holds the last record before the last decision, if any decision was needed.
     Settled(Option<Seq>),
     /// They go to the client, which sends the answers with its next call.
@@ -45,7 +45,7 @@ pub(super) enum Asked {
 }
 
 /// The result of putting one question to the user.
-enum Put {
+enum QuestionOutcome {
     /// The user answered, or no answer will come.
     Answered(ApprovalDecision),
     /// The question was settled elsewhere.
@@ -56,12 +56,12 @@ enum Put {
 
 impl Call<'_> {
     /// Returns the questions as the result of the call. A question that cannot be asked is decided immediately.
-    pub(super) async fn in_result(
+    pub(super) async fn ask_in_result(
         &self,
         offer: &Offer,
         run: RunId,
         open: &[WaitingApproval],
-    ) -> Result<Asked, Stopped> {
+    ) -> Result<AskOutcome, FollowError> {
         let mut questions: InputRequests = BTreeMap::new();
         let mut last = None;
         for waiting in open {
@@ -72,29 +72,29 @@ impl Call<'_> {
                 }
                 Err(decision) => {
                     let decided = self.decide(run, waiting, decision).await;
-                    last = last.max(decided.map_err(Stopped::Failed)?);
+                    last = last.max(decided.map_err(FollowError::Failed)?);
                 }
             }
         }
         if questions.is_empty() {
-            return Ok(Asked::Settled(last));
+            return Ok(AskOutcome::Settled(last));
         }
         let asks = self.with_state(offer, run, questions);
-        asks.map(Asked::ByClient).map_err(Stopped::Failed)
+        asks.map(AskOutcome::ByClient).map_err(FollowError::Failed)
     }
 
     /// Returns what the run's tools ask as the result of the call, while the tools wait. A question that cannot be
     /// asked is declined.
-    pub(super) async fn questions_in_result(
+    pub(super) async fn ask_questions_in_result(
         &self,
         offer: &Offer,
         run: RunId,
-    ) -> Result<Asked, Stopped> {
+    ) -> Result<AskOutcome, FollowError> {
         let runs = self.runs();
         let mut questions: InputRequests = BTreeMap::new();
         for open in runs.questions(run).unwrap_or_default() {
             let id = &open.question_id;
-            if let Some(form) = person::form(&open.question) {
+            if let Some(form) = elicitation::form(&open.question) {
                 let asked = InputRequest::Elicitation(ElicitRequest::new(form));
                 questions.insert(id.to_string(), asked);
             } else {
@@ -103,11 +103,11 @@ impl Call<'_> {
             }
         }
         if questions.is_empty() {
-            let last = self.newest(run).await.map_err(Stopped::Failed)?;
-            return Ok(Asked::Settled(Some(last)));
+            let last = self.newest(run).await.map_err(FollowError::Failed)?;
+            return Ok(AskOutcome::Settled(Some(last)));
         }
         let asks = self.with_state(offer, run, questions);
-        asks.map(Asked::ByClient).map_err(Stopped::Failed)
+        asks.map(AskOutcome::ByClient).map_err(FollowError::Failed)
     }
 
     /// Bundles the questions with the state that the client sends back with its answers.
@@ -127,36 +127,38 @@ impl Call<'_> {
 
     /// Asks the questions in turn and records each decision, until one is settled elsewhere; the open questions are
     /// then read again. Returns `None` if the server stops or its engine is replaced, which leaves the questions open.
-    pub(super) async fn by_request(
+    pub(super) async fn ask_by_request(
         &self,
         run: RunId,
         open: &[WaitingApproval],
-    ) -> Result<Option<Asked>, Stopped> {
-        let before = self.newest(run).await.map_err(Stopped::Failed)?;
+    ) -> Result<Option<AskOutcome>, FollowError> {
+        let before = self.newest(run).await.map_err(FollowError::Failed)?;
         let mut last = None;
         for waiting in open {
             let decision = match question::form(waiting) {
-                Ok(form) => match self.put(waiting, form).await? {
-                    Put::Answered(decision) => decision,
-                    Put::Settled => return Ok(Some(Asked::Settled(last.max(Some(before))))),
-                    Put::Left => return Ok(None),
+                Ok(form) => match self.ask(waiting, form).await? {
+                    QuestionOutcome::Answered(decision) => decision,
+                    QuestionOutcome::Settled => {
+                        return Ok(Some(AskOutcome::Settled(last.max(Some(before)))));
+                    }
+                    QuestionOutcome::Left => return Ok(None),
                 },
                 Err(decision) => decision,
             };
             let decided = self.decide(run, waiting, decision).await;
-            last = last.max(decided.map_err(Stopped::Failed)?);
+            last = last.max(decided.map_err(FollowError::Failed)?);
         }
-        Ok(Some(Asked::Settled(last)))
+        Ok(Some(AskOutcome::Settled(last)))
     }
 
     /// Puts one question to the user, for as long as it is open.
-    async fn put(
+    async fn ask(
         &self,
         waiting: &WaitingApproval,
         form: ElicitRequestParams,
-    ) -> Result<Put, Stopped> {
-        if self.server.asked_until().is_cancelled() {
-            return Ok(Put::Left);
+    ) -> Result<QuestionOutcome, FollowError> {
+        if self.server.asking_ended().is_cancelled() {
+            return Ok(QuestionOutcome::Left);
         }
         let options = match waiting.request.expires_at {
             Some(at) => PeerRequestOptions::with_timeout(left_until(at)),
@@ -166,23 +168,23 @@ impl Call<'_> {
         let asked = self.peer.send_request_with_option(request, options).await;
         let asked = match asked {
             Ok(asked) => asked,
-            Err(error) => return unanswered(&error).map(Put::Answered),
+            Err(error) => return unanswered(&error).map(QuestionOutcome::Answered),
         };
         let id = asked.id.clone();
         let answered = tokio::select! {
             answered = asked.await_response() => answered,
             () = self.given_up.cancelled() => {
                 self.withdraw(id, "the call was cancelled").await;
-                return Err(Stopped::GivenUp);
+                return Err(FollowError::Cancelled);
             }
             () = self.settled(waiting) => {
                 self.withdraw(id, "decided elsewhere").await;
-                return Ok(Put::Settled);
+                return Ok(QuestionOutcome::Settled);
             }
-            () = self.server.asked_until().cancelled() => {
+            () = self.server.asking_ended().cancelled() => {
                 let why = "the engine was replaced, or the server is stopping";
                 self.withdraw(id, why).await;
-                return Ok(Put::Left);
+                return Ok(QuestionOutcome::Left);
             }
             never = self.ping() => match never {},
         };
@@ -191,7 +193,7 @@ impl Call<'_> {
             Ok(_) => question::denied("the client's answer is invalid".to_owned()),
             Err(error) => unanswered(&error)?,
         };
-        Ok(Put::Answered(decision))
+        Ok(QuestionOutcome::Answered(decision))
     }
 
     /// Pings the client from time to time until it stops replying. Over HTTP, a client's session is dropped after too
@@ -229,7 +231,7 @@ impl Call<'_> {
                 // The code that follows the run reports the error.
                 Ok(false) | Err(_) => return,
             }
-            sleep(LOOK_EVERY).await;
+            sleep(CHECK_EVERY).await;
         }
     }
 
@@ -253,9 +255,9 @@ impl Call<'_> {
 }
 
 /// Interprets the lack of an answer from a client.
-fn unanswered(error: &ServiceError) -> Result<ApprovalDecision, Stopped> {
+fn unanswered(error: &ServiceError) -> Result<ApprovalDecision, FollowError> {
     match error {
-        ServiceError::TransportClosed => Err(Stopped::GivenUp),
+        ServiceError::TransportClosed => Err(FollowError::Cancelled),
         error => {
             let why = words(&error.to_string());
             Ok(question::denied(format!(

@@ -9,7 +9,7 @@ use neuraxis_core::{LiveBody, RecordBody, RunId, Seq, SessionId, with_causes};
 use neuraxis_engine::{Event, Events, NoResult, OrchestratorResult, ResumeError, RunHandle, Runs};
 use tokio::time::timeout;
 
-use super::{Asking, Call};
+use super::{AskMode, Call};
 use crate::server::McpServer;
 use crate::sessions::address;
 
@@ -20,13 +20,13 @@ const LAST_PROGRESS: Duration = Duration::from_secs(1);
 const LEFT: &str = "its server is stopping or was reconfigured, and the next one resumes it";
 
 /// A run that is followed until it ends or asks.
-pub(super) struct Followed {
+pub(super) struct FollowedRun {
     events: Option<Events>,
     result: BoxFuture<'static, Result<OrchestratorResult, String>>,
 }
 
 /// How far a run was followed.
-pub(super) enum Reached {
+pub(super) enum FollowOutcome {
     /// Until it ended, or was suspended with its questions.
     Result(Box<OrchestratorResult>),
     /// Until a tool asked a question that goes to the client in the result of the call.
@@ -34,57 +34,60 @@ pub(super) enum Reached {
 }
 
 /// Why a call has no result of its run.
-pub(super) enum Stopped {
+pub(super) enum FollowError {
     /// The client no longer wants one.
-    GivenUp,
+    Cancelled,
     /// There is no result, for this reason.
     Failed(String),
 }
 
 impl Call<'_> {
     /// Waits for a run to end or to ask, and reports its progress to the client.
-    pub(super) async fn follow(&mut self, followed: Followed) -> Result<Reached, Stopped> {
-        let Followed { events, mut result } = followed;
+    pub(super) async fn follow(
+        &mut self,
+        followed: FollowedRun,
+    ) -> Result<FollowOutcome, FollowError> {
+        let FollowedRun { events, mut result } = followed;
         let reached = |result: Result<OrchestratorResult, String>| {
-            let result = result.map_err(Stopped::Failed)?;
-            Ok(Reached::Result(Box::new(result)))
+            let result = result.map_err(FollowError::Failed)?;
+            Ok(FollowOutcome::Result(Box::new(result)))
         };
         let Some(mut events) = events else {
             return tokio::select! {
-                () = self.given_up.cancelled() => Err(Stopped::GivenUp),
+                () = self.given_up.cancelled() => Err(FollowError::Cancelled),
                 result = result => reached(result),
             };
         };
         let (runs, asking) = (self.runs(), self.asking);
         let (progress, messages) = (&mut self.progress, &mut self.messages);
-        let mut told = pin!(async {
+        let mut reporting = pin!(async {
             while let Some(event) = events.next().await {
-                progress.hear(&event).await;
-                messages.hear(&event).await;
-                match ends_here(&runs, &event) {
-                    Some(Halt::PutAside) if asking != Asking::Nobody => return None,
-                    Some(Halt::Question) if asking == Asking::InResult => {
-                        return Some(Reached::Question);
+                progress.report(&event).await;
+                messages.forward(&event).await;
+                match halt_of(&runs, &event) {
+                    Some(Halt::Parked) if asking != AskMode::Nobody => return None,
+                    Some(Halt::Question) if asking == AskMode::InResult => {
+                        return Some(FollowOutcome::Question);
                     }
                     _ => {}
                 }
             }
             None
         });
-        let mut is_told = false;
+        let mut is_reported = false;
         loop {
             tokio::select! {
                 biased;
-                () = self.given_up.cancelled() => return Err(Stopped::GivenUp),
-                asks = &mut told, if !is_told => match asks {
+                () = self.given_up.cancelled() => return Err(FollowError::Cancelled),
+                asks = &mut reporting, if !is_reported => match asks {
                     Some(asks) => return Ok(asks),
-                    None => is_told = true,
+                    None => is_reported = true,
                 },
                 result = &mut result => {
                     // Events of a run that this engine left may keep coming for as long as the next engine drives it.
-                    if !is_told && result.is_ok() {
+                    if !is_reported && result.is_ok() {
                         // A client that does not receive them in time still gets the result.
-                        let _ = timeout(LAST_PROGRESS, told).await;
+                        let _ = timeout(LAST_PROGRESS, reporting).await;
                     }
                     return reached(result);
                 }
@@ -97,13 +100,13 @@ impl Call<'_> {
         &self,
         run: RunId,
         last: Option<Seq>,
-    ) -> Result<Followed, String> {
+    ) -> Result<FollowedRun, String> {
         let runs = self.runs();
         let events = match last {
             Some(last) => Some(
                 runs.attach(run, last)
                     .await
-                    .map_err(|error| lost(run, &error))?,
+                    .map_err(|error| cannot_follow(run, &error))?,
             ),
             None => None,
         };
@@ -111,11 +114,11 @@ impl Call<'_> {
         let result = async move {
             match runs.result(run).await {
                 Ok(result) => Ok(result),
-                Err(ResumeError::ShuttingDown) => Err(left(&server, run).await),
-                Err(error) => Err(lost(run, &error)),
+                Err(ResumeError::ShuttingDown) => Err(describe_left(&server, run).await),
+                Err(error) => Err(cannot_follow(run, &error)),
             }
         };
-        Ok(Followed {
+        Ok(FollowedRun {
             events,
             result: result.boxed(),
         })
@@ -125,17 +128,17 @@ impl Call<'_> {
 /// Why a run stops until it gets an answer.
 enum Halt {
     /// The run is suspended until a decision is made.
-    PutAside,
+    Parked,
     /// A tool waits for an answer.
     Question,
 }
 
 /// Returns why a run halts with this event, if it does. A late subscriber also receives questions that are already
 /// settled, which do not halt the run.
-fn ends_here(runs: &Runs, event: &Event) -> Option<Halt> {
+fn halt_of(runs: &Runs, event: &Event) -> Option<Halt> {
     match event {
         Event::Record(record) => {
-            matches!(record.body, RecordBody::Waiting(_)).then_some(Halt::PutAside)
+            matches!(record.body, RecordBody::Waiting(_)).then_some(Halt::Parked)
         }
         Event::Live(live) => {
             let LiveBody::Question(question) = &live.body else {
@@ -148,9 +151,9 @@ fn ends_here(runs: &Runs, event: &Event) -> Option<Halt> {
     }
 }
 
-impl Followed {
+impl FollowedRun {
     /// Follows a run that was started here.
-    pub(super) fn here(run: RunHandle, server: &McpServer) -> Self {
+    pub(super) fn started_here(run: RunHandle, server: &McpServer) -> Self {
         let events = run.events();
         let server = server.clone();
         let result = async move {
@@ -186,10 +189,10 @@ fn no_result(server: &McpServer, run: &RunHandle, why: &NoResult) -> String {
 }
 
 /// Describes a run that was being followed and that the engine left.
-async fn left(server: &McpServer, run: RunId) -> String {
+async fn describe_left(server: &McpServer, run: RunId) -> String {
     match server.orchestrator.sessions().run(run).await {
         Ok(summary) => unended(server, run, &summary.session, LEFT),
-        Err(error) => lost(run, &error),
+        Err(error) => cannot_follow(run, &error),
     }
 }
 
@@ -206,6 +209,6 @@ fn unended(server: &McpServer, run: RunId, session: &SessionId, why: &str) -> St
 }
 
 /// Describes that a run cannot be followed.
-pub(super) fn lost(run: RunId, error: &dyn std::error::Error) -> String {
+pub(super) fn cannot_follow(run: RunId, error: &dyn std::error::Error) -> String {
     format!("cannot follow run {run}: {}", with_causes(error))
 }

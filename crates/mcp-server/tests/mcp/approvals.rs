@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use neuraxis_core::{ApprovalDecision, RunStatus};
 use neuraxis_engine::DecideLater;
-use neuraxis_mcp_server::{McpServer, Place, RequestStates};
+use neuraxis_mcp_server::{McpServer, RequestStates, RunPermit};
 use neuraxis_ports::{CancellationToken, RequestContext};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use rmcp::model::{CallToolResponse, ErrorData};
@@ -394,24 +394,27 @@ async fn a_run_has_no_place_while_a_person_decides_and_one_again_when_it_goes_on
             .then(reply::calls([("refund", REFUND)]))
             .then(Script::hanging());
         let model = Arc::new(model);
-        let places = Arc::new(Semaphore::new(1));
+        let permits = Arc::new(Semaphore::new(1));
         let other = Arc::new(Mutex::new(None));
         let person = Person::answering({
-            let (places, other) = (Arc::clone(&places), Arc::clone(&other));
+            let (permits, other) = (Arc::clone(&permits), Arc::clone(&other));
             move |_| {
-                *other.lock().unwrap() = Place::take(&places);
+                *other.lock().unwrap() = RunPermit::take(&permits);
                 Ok(serde_json::from_value(approval()).unwrap())
             }
         });
         let (server, _) = server(&model, &[refund()]);
-        let served = connect(&server.places(Arc::clone(&places)), era, &person).await;
+        let served = connect(&server.run_permits(Arc::clone(&permits)), era, &person).await;
         let goes_on = async {
             // A call with a decision is not refused, and gets the next permit.
             until("the run is at work", async || model.open_calls() == 1).await;
             let other = other.lock().unwrap().take();
             assert!(other.is_some(), "{era:?}");
             drop(other);
-            until("it has its place", async || places.available_permits() == 0).await;
+            until("it has its permit", async || {
+                permits.available_permits() == 0
+            })
+            .await;
         };
         tokio::select! {
             _ = served.call("ask", json!({"message": "Refund."})) => panic!("it has no end"),
@@ -424,17 +427,17 @@ async fn a_run_has_no_place_while_a_person_decides_and_one_again_when_it_goes_on
 #[tokio::test(start_paused = true)]
 async fn a_run_that_goes_on_has_a_place_while_the_next_question_is_asked() {
     let (model, tool) = two_slow_refunds();
-    let places = Arc::new(Semaphore::new(1));
+    let permits = Arc::new(Semaphore::new(1));
     let free = Arc::new(Mutex::new(Vec::new()));
     let person = Person::answering({
-        let (places, free) = (Arc::clone(&places), Arc::clone(&free));
+        let (permits, free) = (Arc::clone(&permits), Arc::clone(&free));
         move |_| {
-            free.lock().unwrap().push(places.available_permits());
+            free.lock().unwrap().push(permits.available_permits());
             Ok(serde_json::from_value(approval()).unwrap())
         }
     });
     let (server, _) = server(&model, &[tool]);
-    let served = connect(&server.places(places), &INITIALIZE, &person).await;
+    let served = connect(&server.run_permits(permits), &INITIALIZE, &person).await;
     let done = served.call("ask", json!({"message": "Refund."})).await;
     assert_eq!(text(&done), "That is all.");
     assert_eq!(*free.lock().unwrap(), [1, 0]);
@@ -448,8 +451,8 @@ async fn a_run_that_somebody_else_lets_go_on_has_the_place_that_it_is_given_alon
         .then(Script::hanging());
     let (model, tool, person) = (Arc::new(model), refund(), Person::saying(approval()));
     let (server, orchestrator) = server(&model, &[tool]);
-    let places = Arc::new(Semaphore::new(2));
-    let server = server.places(Arc::clone(&places));
+    let permits = Arc::new(Semaphore::new(2));
+    let server = server.run_permits(Arc::clone(&permits));
     let silent = crate::endings::Silent(person.clone());
     let client = crate::endings::connect_silent(&server, silent).await;
     let call = request("ask", json!({"message": "Refund order 17."}));
@@ -457,7 +460,7 @@ async fn a_run_that_somebody_else_lets_go_on_has_the_place_that_it_is_given_alon
     let calling = tokio::spawn(async move { peer.call_tool(call).await });
     until("it is asked", async || !person.questions().is_empty()).await;
 
-    let given = RequestContext::default().with(Place::overdraw(&places));
+    let given = RequestContext::default().with(RunPermit::take_regardless(&permits));
     let approvals = orchestrator.approvals().with_context(given);
     let waiting = approvals.list().await.unwrap().remove(0);
     let (run, asked) = (waiting.run_id, &waiting.request);
@@ -467,7 +470,7 @@ async fn a_run_that_somebody_else_lets_go_on_has_the_place_that_it_is_given_alon
     until("the run is at work", async || model.open_calls() == 1).await;
     // By then the call has noticed.
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(places.available_permits(), 1);
+    assert_eq!(permits.available_permits(), 1);
     calling.abort();
     client.cancel().await.unwrap();
 }

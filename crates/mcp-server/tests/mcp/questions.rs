@@ -101,8 +101,8 @@ async fn without_sessions_the_tool_waits_for_the_call_that_brings_an_answer_whic
     let (tool, model) = asking();
     let orchestrator = builder(&model, &[]).tool(Arc::clone(&tool) as _);
     let orchestrator = orchestrator.build().unwrap();
-    let places = Arc::new(Semaphore::new(1));
-    let server = McpServer::new(orchestrator.clone()).places(Arc::clone(&places));
+    let permits = Arc::new(Semaphore::new(1));
+    let server = McpServer::new(orchestrator.clone()).run_permits(Arc::clone(&permits));
     let person = Person::saying(json!({"action": "decline"}));
     let served = connect(&server, &ERAS[1], &person).await;
     let call = request("ask", json!({"message": "Look.", "session": "s1"}));
@@ -121,13 +121,13 @@ async fn without_sessions_the_tool_waits_for_the_call_that_brings_an_answer_whic
     };
     let asked = answered(call.clone()).await.unwrap();
     assert_eq!(status(&orchestrator, "s1").await, Some(RunStatus::Running));
-    assert_eq!(places.available_permits(), 0, "the run has its place");
+    assert_eq!(permits.available_permits(), 0, "the run has its permit");
     // An answer that does not fit is asked for again.
     let asked = answered(bring(asked, 10)).await.unwrap();
     let done = answered(bring(asked, 7)).await;
     assert_eq!(done.unwrap_err(), "That is all.");
-    until("the place is free", async || {
-        places.available_permits() == 1
+    until("the permit is free", async || {
+        permits.available_permits() == 1
     })
     .await;
     let heard = QuestionReply::Answered(JsonText::from_text(r#"{"size":7}"#));

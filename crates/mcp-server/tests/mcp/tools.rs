@@ -282,8 +282,8 @@ async fn clients_choose_among_the_modes_that_they_are_given() {
 async fn a_run_needs_a_place_and_gives_it_back() {
     let model = Arc::new(ScriptedModel::always(Script::hanging()));
     let (server, _) = server(&model, &[]);
-    let places = Arc::new(Semaphore::new(1));
-    let server = server.places(Arc::clone(&places));
+    let permits = Arc::new(Semaphore::new(1));
+    let server = server.run_permits(Arc::clone(&permits));
     let served = connect(&server, &INITIALIZE, &Person::absent()).await;
     tokio::select! {
         _ = served.call("ask", json!({"message": "x"})) => panic!("it has no end"),
@@ -293,8 +293,8 @@ async fn a_run_needs_a_place_and_gives_it_back() {
         } => assert!(text(&refused).starts_with("the server has reached its limit"), "{refused:?}"),
     }
     served.leave().await;
-    until("the place is free", async || {
-        places.available_permits() == 1
+    until("the permit is free", async || {
+        permits.available_permits() == 1
     })
     .await;
 }

@@ -10,15 +10,15 @@ use neuraxis::core::{RunId, Seq};
 use neuraxis::{Event, Events, Orchestrator, RunHandle, RunStatus};
 
 use super::event::{Body, Outgoing, PROTOCOL_VERSION};
-use super::followers::EndIfLeft;
+use super::followers::FollowerGuard;
 use super::input::Named;
 use super::mapping::Mapping;
-use crate::events::{Cut, Source, Streams, write_event};
+use crate::events::{CutReason, Source, Streams, write_event};
 use crate::problem::Problem;
-use crate::turns::{Later, no_result};
+use crate::turns::{RetryAdvice, no_result};
 
 /// A run that is reported to a front end, until it ends or waits. The start has already been reported.
-pub(super) struct Telling {
+pub(super) struct RunFeed {
     pub(super) orchestrator: Orchestrator,
     pub(super) mapping: Mapping,
     pub(super) run: RunId,
@@ -26,19 +26,19 @@ pub(super) struct Telling {
     pub(super) events: Events,
     /// A record that has not been received yet: if the run waited before this record, it has resumed since.
     pub(super) known: Option<Seq>,
-    pub(super) end: EndIfLeft,
+    pub(super) guard: FollowerGuard,
 }
 
-impl Telling {
+impl RunFeed {
     /// Answers with the run.
     pub(super) fn answer(self, streams: &Streams) -> Response {
-        streams.send(Left::Events(Box::new(self)))
+        streams.send(FeedState::Events(Box::new(self)))
     }
 
     /// Returns the next event, or `None` at the end or if nothing more is to be reported.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         // Do not continue to follow a waiting run that another process drives: the client must decide first.
-        if self.handle.is_none() && self.mapping.waits() && self.known.is_none() {
+        if self.handle.is_none() && self.mapping.is_waiting() && self.known.is_none() {
             return Poll::Ready(None);
         }
         let event = ready!(Pin::new(&mut self.events).poll_next(cx));
@@ -56,11 +56,11 @@ impl Telling {
             Some(handle) => match handle.result().await {
                 Ok(result) => Ok(result),
                 Err(why) => {
-                    let later = Later::InTheSession;
-                    Err(no_result(&self.orchestrator, handle, &why, later))
+                    let advice = RetryAdvice::ReadSession;
+                    Err(no_result(&self.orchestrator, handle, &why, advice))
                 }
             },
-            None if self.mapping.waits() => {
+            None if self.mapping.is_waiting() => {
                 self.mapping.wait();
                 return;
             }
@@ -81,7 +81,7 @@ impl Telling {
                 self.mapping.end(&result.reply, result.status, reason);
             }
             Err(problem) => {
-                let told = problem.told();
+                let told = problem.details();
                 self.mapping.fail(told.detail, told.name);
             }
         }
@@ -89,13 +89,13 @@ impl Telling {
 }
 
 /// What remains to be reported.
-enum Left {
-    Events(Box<Telling>),
-    End(Pin<Box<dyn Future<Output = Box<Telling>> + Send>>),
+enum FeedState {
+    Events(Box<RunFeed>),
+    End(Pin<Box<dyn Future<Output = Box<RunFeed>> + Send>>),
     Nothing,
 }
 
-impl Source for Left {
+impl Source for FeedState {
     const COMMENT: &'static [u8] = b": ping\n\n";
 
     fn poll_write(
@@ -104,27 +104,27 @@ impl Source for Left {
         piece: &mut Vec<u8>,
     ) -> Poll<Option<Result<(), serde_json::Error>>> {
         let told = match self {
-            Self::Events(telling) => {
-                let mut told = telling.mapping.take();
+            Self::Events(feed) => {
+                let mut told = feed.mapping.take();
                 // The start of the run is ready before any event is received.
                 if told.is_empty() {
-                    if let Some(event) = ready!(telling.poll_event(cx)) {
-                        telling.mapping.hear(&event);
-                        told = telling.mapping.take();
-                    } else if let Self::Events(mut telling) = mem::replace(self, Self::Nothing) {
+                    if let Some(event) = ready!(feed.poll_event(cx)) {
+                        feed.mapping.apply(&event);
+                        told = feed.mapping.take();
+                    } else if let Self::Events(mut feed) = mem::replace(self, Self::Nothing) {
                         *self = Self::End(Box::pin(async move {
-                            telling.settle().await;
-                            telling
+                            feed.settle().await;
+                            feed
                         }));
                     }
                 }
                 told
             }
-            Self::End(telling) => {
-                let mut telling = ready!(telling.as_mut().poll(cx));
-                telling.end.is_settled = true;
+            Self::End(feed) => {
+                let mut feed = ready!(feed.as_mut().poll(cx));
+                feed.guard.is_settled = true;
                 *self = Self::Nothing;
-                telling.mapping.take()
+                feed.mapping.take()
             }
             Self::Nothing => return Poll::Ready(None),
         };
@@ -135,14 +135,14 @@ impl Source for Left {
     }
 
     /// Reports that the run ends. Dropping this ends it if no other client follows it.
-    fn write_cut(&mut self, why: Cut, piece: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    fn write_cut(&mut self, why: CutReason, piece: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         // The end was already reported.
         if matches!(self, Self::Nothing) {
             return Ok(());
         }
         let code = match why {
-            Cut::Untaken(_) => "dropped",
-            Cut::NoKey => "key-needed",
+            CutReason::ClientStalled(_) => "dropped",
+            CutReason::KeyInvalid => "key-needed",
         };
         let failed = Body::RunError {
             message: format!("{why}; the run ends unless another connection follows it"),
@@ -167,19 +167,19 @@ pub(super) fn refused(streams: &Streams, named: Named, problem: &Problem) -> Res
         parent_run_id,
         metadata: None,
     };
-    let told = problem.told();
+    let told = problem.details();
     let failed = Body::RunError {
         message: told.detail,
         code: told.name.to_owned(),
         usage: Vec::new(),
     };
-    streams.send(Refused(vec![started, failed].into_iter()))
+    streams.send(RefusalEvents(vec![started, failed].into_iter()))
 }
 
 /// The events for a refused request.
-struct Refused(std::vec::IntoIter<Body>);
+struct RefusalEvents(std::vec::IntoIter<Body>);
 
-impl Source for Refused {
+impl Source for RefusalEvents {
     fn poll_write(
         &mut self,
         _: &mut Context<'_>,
@@ -190,7 +190,7 @@ impl Source for Refused {
     }
 
     /// All events are sent in one piece, so the stream cannot be cut off while a client waits.
-    fn write_cut(&mut self, _: Cut, _: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    fn write_cut(&mut self, _: CutReason, _: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         Ok(())
     }
 }

@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::messages::{Conversation, New};
 use crate::caller::Caller;
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::problem::{INVALID_FIELD, INVALID_JSON, INVALID_SESSION_ID, Problem};
-use crate::said;
+use crate::request_body;
 
 /// The maximum length of a run's id, in characters.
 const MAX_RUN_ID_CHARS: usize = 256;
@@ -60,7 +60,7 @@ pub(super) struct Resume {
 
 impl Resume {
     /// Returns whether the question is left unanswered.
-    pub(super) fn gives_up(&self) -> bool {
+    pub(super) fn is_cancelled(&self) -> bool {
         self.status == ResumeStatus::Cancelled
     }
 }
@@ -145,8 +145,8 @@ impl Input {
         if !body.is_object() {
             return Err(invalid("threadId", "the body must be a JSON object"));
         }
-        if let Some(place) = said::nul_in(&body) {
-            return Err(said::holds_nul(&place));
+        if let Some(place) = request_body::find_nul(&body) {
+            return Err(request_body::nul_problem(&place));
         }
         let wire: Wire = typed(body, "")?;
         let session = wire.thread_id.parse::<SessionId>().map_err(|error| {
@@ -189,7 +189,7 @@ impl Input {
         new: New,
         untrusted: Taint,
         caller: &Caller,
-        limited: &Limited,
+        state: &ServerState,
     ) -> Result<UserRequest, Problem> {
         let instructions: Vec<&str> = self
             .conversation
@@ -210,11 +210,11 @@ impl Input {
             request = request.attach(part);
         }
         let (channel, mode) = (self.chosen.channel.clone(), self.chosen.mode.clone());
-        (request.channel, request.mode) = caller.chosen(limited, channel, mode);
+        (request.channel, request.mode) = caller.channel_and_mode(state, channel, mode);
         if let Some(agent) = &self.chosen.agent {
             request = request.agent(agent.clone());
         }
-        caller.apply(limited, request)
+        caller.apply(state, request)
     }
 }
 

@@ -6,11 +6,11 @@
 //!
 //! For a run that resumes, earlier events are processed first but not sent again.
 
+mod call_output;
 mod calls;
+mod client_messages;
 mod ending;
-mod hearing;
-mod shown;
-mod speech;
+mod events;
 mod subagents;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +23,8 @@ use neuraxis::core::{
 };
 use serde_json::{Map, Value, json};
 
-use self::shown::Shown;
-use self::speech::Speech;
+use self::call_output::CallOutput;
+use self::client_messages::ClientMessages;
 use self::subagents::Subagents;
 use super::event::{Body, Outgoing, PROTOCOL_VERSION};
 use super::input::Named;
@@ -40,11 +40,11 @@ pub(super) struct Mapping {
     /// The specification with which the run started, and the check of its draft, if there is one.
     spec: Option<Arc<RunSpec>>,
     self_check: Option<SelfCheck>,
-    shown: Shown,
+    client_messages: ClientMessages,
     /// How many turns the root agent has started, and the model call of the last one while it is a step.
     turns: u32,
     step: Option<EffectId>,
-    speaking: BTreeMap<EffectId, Speech>,
+    outputs: BTreeMap<EffectId, CallOutput>,
     /// The model calls that are on record. Their further live events are ignored.
     settled: BTreeSet<EffectId>,
     /// The calls that were sent, and those of them that have their results.
@@ -68,7 +68,12 @@ pub(super) struct Mapping {
 
 impl Mapping {
     /// Creates the mapping for a run.
-    pub(super) fn new(named: Named, run: RunId, state: Option<Value>, said: Vec<Value>) -> Self {
+    pub(super) fn new(
+        named: Named,
+        run: RunId,
+        state: Option<Value>,
+        messages: Vec<Value>,
+    ) -> Self {
         let state = match state {
             None => Some(Map::new()),
             Some(Value::Object(state)) => Some(state),
@@ -81,10 +86,10 @@ impl Mapping {
             plan_is_shown: false,
             spec: None,
             self_check: None,
-            shown: Shown::after(said),
+            client_messages: ClientMessages::starting_with(messages),
             turns: 0,
             step: None,
-            speaking: BTreeMap::new(),
+            outputs: BTreeMap::new(),
             settled: BTreeSet::new(),
             called: BTreeSet::new(),
             answered: BTreeSet::new(),
@@ -103,11 +108,11 @@ impl Mapping {
     /// Processes earlier records so that they are not sent again. Call this before [`begin`](Self::begin).
     pub(super) fn recall<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) {
         for record in records {
-            self.record(record);
+            self.apply_record(record);
         }
         self.out.clear();
-        self.shown.forget();
-        self.speaking.clear();
+        self.client_messages.forget();
+        self.outputs.clear();
         self.subagents.suspend();
         self.usage.clear();
         self.plan_is_shown = false;
@@ -138,25 +143,25 @@ impl Mapping {
             }
             .into(),
         );
-        self.subagents.go_on(self.run, &mut self.out);
+        self.subagents.emit_resumed(self.run, &mut self.out);
         if self.step.is_some() {
             let step_name = step_name(self.turns);
-            self.tell(AgentId::ROOT, Body::StepStarted { step_name });
+            self.emit(AgentId::ROOT, Body::StepStarted { step_name });
         }
     }
 
     /// Processes an event of the run.
-    pub(super) fn hear(&mut self, event: &Event) {
+    pub(super) fn apply(&mut self, event: &Event) {
         if self.outcome.is_some() {
             return;
         }
         match event {
             Event::Record(record) => {
                 self.at = Some(record.at.as_millisecond());
-                self.record(record);
+                self.apply_record(record);
                 self.at = None;
             }
-            Event::Live(live) => self.live(live),
+            Event::Live(live) => self.apply_live(live),
         }
     }
 
@@ -166,7 +171,7 @@ impl Mapping {
     }
 
     /// Returns whether the run waits and has not resumed since.
-    pub(super) const fn waits(&self) -> bool {
+    pub(super) const fn is_waiting(&self) -> bool {
         self.waits
     }
 
@@ -183,7 +188,7 @@ impl Mapping {
     }
 
     /// Emits an event of an agent. If the client does not know the agent, nothing is emitted.
-    fn tell(&mut self, agent: AgentId, body: Body) {
+    fn emit(&mut self, agent: AgentId, body: Body) {
         let subagent = self.subagents.id(agent);
         if agent == AgentId::ROOT || subagent.is_some() {
             self.out.push(Outgoing {
@@ -195,7 +200,7 @@ impl Mapping {
     }
 
     /// Emits the start of another turn of the root agent, if there is one.
-    fn turn(&mut self, agent: AgentId, call: EffectId) {
+    fn begin_turn(&mut self, agent: AgentId, call: EffectId) {
         if agent != AgentId::ROOT || self.step == Some(call) {
             return;
         }
@@ -203,13 +208,13 @@ impl Mapping {
         self.turns = self.turns.saturating_add(1);
         self.step = Some(call);
         let step_name = step_name(self.turns);
-        self.tell(AgentId::ROOT, Body::StepStarted { step_name });
+        self.emit(AgentId::ROOT, Body::StepStarted { step_name });
     }
 
     fn end_step(&mut self) {
         if self.step.take().is_some() {
             let step_name = step_name(self.turns);
-            self.tell(AgentId::ROOT, Body::StepFinished { step_name });
+            self.emit(AgentId::ROOT, Body::StepFinished { step_name });
         }
     }
 }

@@ -131,7 +131,7 @@ impl Conversation {
     }
 
     /// Returns the user's message, if the thread ends with one.
-    pub(super) fn said_last(&self) -> Option<String> {
+    pub(super) fn last_user_text(&self) -> Option<String> {
         match self.messages.last()?.as_ref() {
             Message::User { parts } => Some(texts(parts)),
             _ => None,
@@ -146,7 +146,7 @@ impl Conversation {
             self.messages.clone()
         } else {
             let mut new = self.results_for(kept);
-            new.extend(self.said_since(kept));
+            new.extend(self.new_user_messages(kept));
             new
         };
         let last = new.pop();
@@ -223,7 +223,7 @@ impl Conversation {
     /// Returns the user's messages after the last answer. If there are several, those up to the last one that the
     /// session holds were handled by a run that gave no answer. The session may hold a later message that the front end
     /// does not know: one added to a run in progress that ended before a model received it.
-    fn said_since(&self, kept: &[Arc<Message>]) -> Vec<Arc<Message>> {
+    fn new_user_messages(&self, kept: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let is_user = |message: &&Arc<Message>| matches!(***message, Message::User { .. });
         let is_answer = |message: &Arc<Message>| {
             matches!(**message, Message::Assistant(_)) && message.tool_calls().next().is_none()

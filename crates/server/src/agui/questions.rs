@@ -44,12 +44,12 @@ impl<'a> Questions<'a> {
     }
 
     /// Returns whether one of these questions was asked.
-    pub(super) fn hold_any<'q>(&self, mut names: impl Iterator<Item = &'q str>) -> bool {
+    pub(super) fn contains_any<'q>(&self, mut names: impl Iterator<Item = &'q str>) -> bool {
         names.any(|name| self.asked.contains_key(name))
     }
 
     /// Returns whether the run has ended.
-    pub(super) const fn are_over(&self) -> bool {
+    pub(super) const fn has_run_ended(&self) -> bool {
         self.end.is_some()
     }
 
@@ -62,7 +62,7 @@ impl<'a> Questions<'a> {
     ) -> Result<Seq, Problem> {
         let call = self.asked.get(&answer.interrupt_id).ok_or_else(not_asked)?;
         match self.decided.get(call).copied() {
-            Some((seq, taken)) if answer.gives_up() || taken == decision => Ok(seq),
+            Some((seq, taken)) if answer.is_cancelled() || taken == decision => Ok(seq),
             Some((_, ApprovalDecision::Expired)) => {
                 let detail = "the interrupt was not answered in time, and the run continued without the call; send it \
                               with status cancelled to see how";
@@ -74,7 +74,7 @@ impl<'a> Questions<'a> {
                 Err(Problem::new(&NOT_ASKED, detail))
             }
             // The run ended while the question was open.
-            None if answer.gives_up() => self.end.ok_or_else(not_asked),
+            None if answer.is_cancelled() => self.end.ok_or_else(not_asked),
             None => Err(not_asked()),
         }
     }

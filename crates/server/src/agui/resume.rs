@@ -10,15 +10,15 @@ use neuraxis::ports::RunSummary;
 use neuraxis::{Events, Message, Orchestrator, RunHandle, RunStatus, SessionId};
 use serde::Deserialize;
 
-use super::answer::Telling;
-use super::followers::EndIfLeft;
+use super::answer::RunFeed;
+use super::followers::FollowerGuard;
 use super::input::{Input, Resume, ResumeStatus, invalid, typed};
-use super::kept;
 use super::mapping::Mapping;
 use super::questions::{Questions, not_asked};
-use crate::access::{detached, is_about};
+use super::stored_messages;
+use crate::access::{detached, record_run};
 use crate::caller::Caller;
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::problem::{NOT_ASKED, Problem, QUESTION_ALTERED, RUN_ENDED};
 
 /// The reason that the model receives if the user left the question unanswered.
@@ -51,23 +51,23 @@ struct Payload {
 /// the user sent a message (and the questions were cancelled), or the front end executed the calls with which that run
 /// ended, and no run gave an answer based on their results.
 pub(super) async fn resume(
-    limited: &Limited,
+    state: &ServerState,
     caller: &Caller,
     input: &Input,
-) -> Result<Option<Telling>, Problem> {
+) -> Result<Option<RunFeed>, Problem> {
     let (session, answers) = (&input.session, &input.resume);
-    if !answers.iter().all(Resume::gives_up) {
-        caller.decides(limited)?;
+    if !answers.iter().all(Resume::is_cancelled) {
+        caller.check_may_decide(state)?;
     }
-    let orchestrator = limited.orchestrator();
+    let orchestrator = state.orchestrator();
     caller.session(orchestrator, session).await?;
     let named = named(answers)?;
-    let run = asking(orchestrator, session, &named).await?;
-    is_about(run);
-    match answer(limited, caller, input, &named, run).await {
+    let run = find_asking_run(orchestrator, session, &named).await?;
+    record_run(run);
+    match answer(state, caller, input, &named, run).await {
         // The question may have been settled since it was read; by now the outcome is on record.
         Err(problem) if problem.is(&NOT_ASKED) || problem.is(&RUN_ENDED) => {
-            answer(limited, caller, input, &named, run).await
+            answer(state, caller, input, &named, run).await
         }
         answered => answered,
     }
@@ -75,54 +75,54 @@ pub(super) async fn resume(
 
 /// Answers what a run asked, given the current state of its session.
 async fn answer(
-    limited: &Limited,
+    state: &ServerState,
     caller: &Caller,
     input: &Input,
     named: &BTreeSet<&str>,
     run: RunId,
-) -> Result<Option<Telling>, Problem> {
+) -> Result<Option<RunFeed>, Problem> {
     let (session, answers) = (&input.session, &input.resume);
-    let gives_up = answers.iter().all(Resume::gives_up);
-    let orchestrator = limited.orchestrator();
+    let is_cancelled = answers.iter().all(Resume::is_cancelled);
+    let orchestrator = state.orchestrator();
     let open = open(orchestrator, session).await?;
     let records = orchestrator.sessions().records(run).await?;
     let questions = Questions::of(run, &records);
-    let is_new = is_new(input.conversation.said_last(), &records);
-    if is_new && !gives_up {
+    let is_new = is_new(input.conversation.last_user_text(), &records);
+    if is_new && !is_cancelled {
         let complaint = "a resumed run accepts no new message; send it once the run has ended";
         return Err(invalid("messages", complaint));
     }
-    let (decided, earlier) = sort(orchestrator, answers, &open, &questions)?;
+    let (decided, earlier) = split_settled(orchestrator, answers, &open, &questions)?;
     let is_settled = decided.is_empty();
-    if is_settled && questions.are_over() {
-        let kept = kept(orchestrator, caller, session).await?;
+    if is_settled && questions.has_run_ended() {
+        let kept = stored_messages(orchestrator, caller, session).await?;
         if is_new || input.conversation.answers_calls_of(&kept) {
             return Ok(None);
         }
-        if let Some(taker) = taker(orchestrator, input, &kept, run).await? {
-            return match taker.status {
+        if let Some(last) = run_using_results(orchestrator, input, &kept, run).await? {
+            return match last.status {
                 RunStatus::Failed | RunStatus::Interrupted => Ok(None),
-                _ => told_again(limited, input, taker.run_id).await.map(Some),
+                _ => feed_from_start(state, input, last.run_id).await.map(Some),
             };
         }
     }
     // Other open questions are reported at the end of a run that is reported again.
     if !is_settled {
-        caller.decides(limited)?;
+        caller.check_may_decide(state)?;
         check_all(&open, named)?;
     }
     let newest = records.last().map_or(Seq(0), |record| record.seq);
     // Everything up to this record was sent to the client before.
     let last = earlier.map_or(newest, |first| Seq(first.0.saturating_sub(1)));
-    let gone_on = match is_settled {
+    let resumed = match is_settled {
         true => None,
-        false => go_on(limited, caller, session, run, decided).await?,
+        false => decide_and_resume(state, caller, session, run, decided).await?,
     };
-    let (handle, events, end) = followed(limited, run, last, gone_on).await?;
+    let (handle, events, guard) = follow_after(state, run, last, resumed).await?;
     let mut mapping = mapping(input, run);
     let past = records.iter().filter(|record| record.seq <= last);
     mapping.recall(past.map(Arc::as_ref));
-    if gives_up && is_settled {
+    if is_cancelled && is_settled {
         mapping.give_up();
     }
     mapping.begin();
@@ -132,20 +132,20 @@ async fn answer(
             "a resumed run accepts no new message; send it again",
         );
     }
-    Ok(Some(Telling {
+    Ok(Some(RunFeed {
         orchestrator: orchestrator.clone(),
         mapping,
         run,
         handle,
         events,
         known: Some(newest).filter(|newest| *newest > last),
-        end,
+        guard,
     }))
 }
 
 /// Returns the last run of the session, if it used the results with which the thread ends and is not the run that
 /// asked.
-async fn taker(
+async fn run_using_results(
     orchestrator: &Orchestrator,
     input: &Input,
     kept: &[Arc<Message>],
@@ -179,23 +179,27 @@ fn answered(messages: &[Arc<Message>]) -> impl Iterator<Item = &ToolCallId> {
 }
 
 /// Reports a run again from its start until it ends or asks.
-async fn told_again(limited: &Limited, input: &Input, run: RunId) -> Result<Telling, Problem> {
-    let orchestrator = limited.orchestrator();
+async fn feed_from_start(
+    state: &ServerState,
+    input: &Input,
+    run: RunId,
+) -> Result<RunFeed, Problem> {
+    let orchestrator = state.orchestrator();
     let records = orchestrator.sessions().records(run).await?;
-    let (handle, events, end) = followed(limited, run, Seq(0), None).await?;
+    let (handle, events, guard) = follow_after(state, run, Seq(0), None).await?;
     let mut mapping = mapping(input, run);
-    if input.resume.iter().all(Resume::gives_up) {
+    if input.resume.iter().all(Resume::is_cancelled) {
         mapping.give_up();
     }
     mapping.begin();
-    Ok(Telling {
+    Ok(RunFeed {
         orchestrator: orchestrator.clone(),
         mapping,
         run,
         handle,
         events,
         known: records.last().map(|record| record.seq),
-        end,
+        guard,
     })
 }
 
@@ -206,20 +210,20 @@ fn mapping(input: &Input, run: RunId) -> Mapping {
 
 /// Returns the events of a run after a record: with its handle if it resumes here, otherwise from the process that
 /// drives it.
-async fn followed(
-    limited: &Limited,
+async fn follow_after(
+    state: &ServerState,
     run: RunId,
     last: Seq,
-    gone_on: Option<(RunHandle, EndIfLeft)>,
-) -> Result<(Option<RunHandle>, Events, EndIfLeft), Problem> {
-    if let Some((handle, end)) = gone_on {
+    resumed: Option<(RunHandle, FollowerGuard)>,
+) -> Result<(Option<RunHandle>, Events, FollowerGuard), Problem> {
+    if let Some((handle, guard)) = resumed {
         let events = handle.events_after(last);
-        return Ok((Some(handle), events, end));
+        return Ok((Some(handle), events, guard));
     }
-    let runs = limited.orchestrator().runs();
+    let runs = state.orchestrator().runs();
     // Register the follower only now: a client that cannot follow the run must not end it by leaving.
     let events = runs.attach(run, last).await?;
-    Ok((None, events, limited.followers().add(runs, run)))
+    Ok((None, events, state.followers().add(runs, run)))
 }
 
 /// Returns the interrupts that are answered. None may occur twice, because it would be unclear which answer applies.
@@ -242,7 +246,7 @@ async fn open(orchestrator: &Orchestrator, session: &SessionId) -> Result<Open, 
 
 /// Returns the run that asked: the one that waits for one of these answers, or the latest recent run that asked one of
 /// them.
-async fn asking(
+async fn find_asking_run(
     orchestrator: &Orchestrator,
     session: &SessionId,
     named: &BTreeSet<&str>,
@@ -256,7 +260,7 @@ async fn asking(
     let lately = runs.into_iter().rev().take(ASKED_LATELY);
     for run in lately.map(|run| run.run_id) {
         let records = sessions.records(run).await?;
-        if Questions::of(run, &records).hold_any(named.iter().copied()) {
+        if Questions::of(run, &records).contains_any(named.iter().copied()) {
             return Ok(run);
         }
     }
@@ -273,7 +277,7 @@ fn is_new(said: Option<String>, records: &[Arc<Record>]) -> bool {
 }
 
 /// Returns the decisions to be recorded, and the first record that settled one of the other questions.
-fn sort(
+fn split_settled(
     orchestrator: &Orchestrator,
     answers: &[Resume],
     open: &Open,
@@ -307,7 +311,7 @@ fn check_all(open: &Open, named: &BTreeSet<&str>) -> Result<(), Problem> {
 }
 
 fn decision(answer: &Resume, at: usize) -> Result<ApprovalDecision, Problem> {
-    if answer.gives_up() {
+    if answer.is_cancelled() {
         return Ok(ApprovalDecision::Deny {
             reason: Some(LEFT.to_owned()),
         });
@@ -358,19 +362,19 @@ fn check(
 
 /// Resumes the run with the decisions, and returns it if it runs here. If the client disconnects halfway, the run must
 /// not be left without a driver.
-async fn go_on(
-    limited: &Limited,
+async fn decide_and_resume(
+    state: &ServerState,
     caller: &Caller,
     session: &SessionId,
     run: RunId,
     decided: Vec<Deciding>,
-) -> Result<Option<(RunHandle, EndIfLeft)>, Problem> {
-    let context = caller.going_on(limited, session).await?;
-    let orchestrator = limited.orchestrator();
+) -> Result<Option<(RunHandle, FollowerGuard)>, Problem> {
+    let context = caller.resume_context(state, session).await?;
+    let orchestrator = state.orchestrator();
     let approvals = orchestrator.approvals().with_context(context);
-    let (runs, followers) = (orchestrator.runs(), limited.followers().clone());
-    let by = caller.by();
-    let gone_on = detached(async move {
+    let (runs, followers) = (orchestrator.runs(), state.followers().clone());
+    let by = caller.decider_name();
+    let resumed = detached(async move {
         for (waiting, _, status) in &decided {
             // Cancelling is never too late: the run treats it like the expiry.
             if *status == ResumeStatus::Resolved {
@@ -382,13 +386,13 @@ async fn go_on(
         let decisions = decisions.map(|(waiting, decision, _)| (waiting, decision.clone()));
         let decided = approvals.decide_all_and_resume(decisions.collect(), by);
         Ok::<_, DecideError>(match decided.await? {
-            Decided::Continues(handle) => {
-                followers.go_on(run);
+            Decided::GoesOn(handle) => {
+                followers.note_resumed(run);
                 Some((handle, followers.add(runs, run)))
             }
             // The process that holds the run applies them.
             Decided::LeftToHolder => None,
         })
     });
-    Ok(gone_on.await??)
+    Ok(resumed.await??)
 }

@@ -15,23 +15,23 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::call_of;
-use super::runs::at_work;
+use super::runs::unended_run;
 use super::sessions::page_size;
 use crate::access::detached;
 use crate::body;
 use crate::caller::Caller;
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::problem::{NOT_ASKED, OTHER_QUESTION, Problem, QUESTION_ALTERED};
-use crate::said::{self, Said};
+use crate::request_body::{self, RequestBody};
 
 /// The questions to return.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Shown {
+pub(crate) struct ApprovalsQuery {
     /// Only questions of this session.
     session: Option<SessionId>,
     /// Only questions of this owner.
-    #[schemars(regex(pattern = said::WITHOUT_NUL))]
+    #[schemars(regex(pattern = request_body::WITHOUT_NUL))]
     owner: Option<String>,
     /// The maximum number of runs whose questions are returned; 50 by default.
     #[schemars(range(min = 1, max = RunFilter::MAX_LIMIT - 1))]
@@ -65,18 +65,18 @@ struct Question {
 pub(crate) async fn list(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
-    shown: Result<Query<Shown>, QueryRejection>,
+    query: Result<Query<ApprovalsQuery>, QueryRejection>,
 ) -> Result<Json<Waiting>, Problem> {
-    let shown = said::query(shown)?;
-    let most = page_size(shown.limit, RunFilter::MAX_LIMIT)?;
-    let seen = RequestContext::default().owned_by(caller.seen_of(shown.owner)?);
+    let query = request_body::parse_query(query)?;
+    let most = page_size(query.limit, RunFilter::MAX_LIMIT)?;
+    let seen = RequestContext::default().owned_by(caller.list_owner_for(query.owner)?);
     let approvals = orchestrator.approvals().with_context(seen);
-    let mut found = match &shown.session {
+    let mut found = match &query.session {
         // At most one of its runs waits.
         Some(session) => approvals.find_in(session).await?,
-        None => approvals.page(shown.after, most).await?,
+        None => approvals.page(query.after, most).await?,
     };
-    let is_behind = |run: RunId| shown.after.is_none_or(|after| run > after);
+    let is_behind = |run: RunId| query.after.is_none_or(|after| run > after);
     found.waiting.retain(|waiting| is_behind(waiting.run_id));
     // An expired question cannot be answered, even if its run has not noticed yet.
     let open = found
@@ -112,8 +112,8 @@ pub(crate) struct DecisionBody {
     /// decision applies to no other question.
     question: String,
     /// The index of the offered choice to remember, starting at 0.
-    #[serde(default, deserialize_with = "said::whole_if_any")]
-    #[schemars(range(max = said::MAX_WHOLE))]
+    #[serde(default, deserialize_with = "request_body::whole_number_if_any")]
+    #[schemars(range(max = request_body::MAX_WHOLE_NUMBER))]
     remember: Option<u64>,
 }
 
@@ -126,7 +126,7 @@ enum Verb {
     Deny,
 }
 
-impl Said for DecisionBody {
+impl RequestBody for DecisionBody {
     const FIELDS: &'static [&'static str] =
         &["decision", "question", "reason", "arguments", "remember"];
 }
@@ -143,17 +143,17 @@ pub(crate) struct Kept {
 
 /// `POST /api/v1/runs/{id}/approvals/{call_id}`
 pub(crate) async fn decide(
-    State(limited): State<Limited>,
+    State(state): State<ServerState>,
     caller: Caller,
     ids: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Kept>), Problem> {
-    caller.decides(&limited)?;
-    let orchestrator = limited.orchestrator().clone();
+    caller.check_may_decide(&state)?;
+    let orchestrator = state.orchestrator().clone();
     let (run, call) = call_of(ids)?;
-    let said: DecisionBody = said::parse(&body::json(&headers, body).await?)?;
-    let summary = at_work(&orchestrator, &caller, run).await?;
+    let said: DecisionBody = request_body::parse(&body::json(&headers, body).await?)?;
+    let summary = unended_run(&orchestrator, &caller, run).await?;
     let open = orchestrator.approvals().of_run(&summary).await?;
     let is_it = |waiting: &WaitingApproval| waiting.request.tool_call_id == call;
     let Some(waiting) = open.into_iter().find(is_it) else {
@@ -170,8 +170,8 @@ pub(crate) async fn decide(
         return Err(Problem::new(&QUESTION_ALTERED, detail));
     }
     let decision = said.decision(&waiting)?;
-    let by = caller.by();
-    let context = caller.going_on(&limited, &summary.session).await?;
+    let by = caller.decider_name();
+    let context = caller.resume_context(&state, &summary.session).await?;
     // If the client disconnects halfway, the run must not be left without a driver.
     let decided = detached(async move {
         let approvals = orchestrator.approvals().with_context(context);

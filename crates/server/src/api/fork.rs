@@ -21,11 +21,11 @@ use crate::access::detached;
 use crate::attached::{self, Attached, MAX_BODY_BYTES};
 use crate::body;
 use crate::caller::Caller;
-use crate::limits::Limited;
+use crate::limits::ServerState;
+use crate::permits::StartPermit;
 use crate::problem::{Problem, SESSION_EXISTS};
 use crate::refusal::internal;
-use crate::said::{self, MAX_WHOLE, Said};
-use crate::slots::BeginningSlot;
+use crate::request_body::{self, MAX_WHOLE_NUMBER, RequestBody};
 
 /// The body of a request to fork a run.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -40,8 +40,8 @@ pub(super) struct Fork {
     #[serde(default)]
     attachments: Vec<Attached>,
     /// The turn of the run after which to fork; 0 is before the model's first reply. The default is the last turn.
-    #[serde(default, deserialize_with = "said::whole_if_any")]
-    #[schemars(range(max = MAX_WHOLE))]
+    #[serde(default, deserialize_with = "request_body::whole_number_if_any")]
+    #[schemars(range(max = MAX_WHOLE_NUMBER))]
     turn: Option<u64>,
     /// The id of the new session. By default, the server generates one.
     session: Option<SessionId>,
@@ -53,7 +53,7 @@ pub(super) struct Fork {
     agent: Option<AgentName>,
 }
 
-impl Said for Fork {
+impl RequestBody for Fork {
     const FIELDS: &'static [&'static str] = &[
         "message",
         "attachments",
@@ -90,12 +90,13 @@ impl Fork {
         &self,
         session: SessionId,
         decided: Option<&Decision>,
-        (caller, limited): (&Caller, &Limited),
+        (caller, state): (&Caller, &ServerState),
     ) -> Result<ForkOptions, Problem> {
         let mut options = ForkOptions::new(session);
         let channel = self.channel.as_ref().or(decided.map(|it| &it.channel));
         let mode = self.mode.as_ref().or(decided.map(|it| &it.mode));
-        (options.channel, options.mode) = caller.chosen(limited, channel.cloned(), mode.cloned());
+        (options.channel, options.mode) =
+            caller.channel_and_mode(state, channel.cloned(), mode.cloned());
         let agent = self.agent.as_ref();
         let agent = agent.or(decided.and_then(|it| it.agent.as_ref()));
         options.agent = agent.cloned();
@@ -116,7 +117,7 @@ pub(crate) struct Forked {
 
 /// `POST /api/v1/runs/{id}/fork`
 pub(crate) async fn fork(
-    State(limited): State<Limited>,
+    State(state): State<ServerState>,
     caller: Caller,
     id: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
@@ -124,10 +125,10 @@ pub(crate) async fn fork(
 ) -> Result<(StatusCode, Json<Forked>), Problem> {
     let id = run_id(id)?;
     let said: Fork = match body::json_of_if_any(&headers, body, MAX_BODY_BYTES).await? {
-        Some(bytes) => said::parse(&bytes)?,
+        Some(bytes) => request_body::parse(&bytes)?,
         None => Fork::default(),
     };
-    said::without_nul("message", said.message.as_deref().unwrap_or_default())?;
+    request_body::check_no_nul("message", said.message.as_deref().unwrap_or_default())?;
     let session = match &said.session {
         Some(session) => session.clone(),
         None => UuidV7
@@ -136,33 +137,32 @@ pub(crate) async fn fork(
             .parse()
             .map_err(|error| internal(&error))?,
     };
-    let orchestrator = limited.orchestrator().clone();
+    let orchestrator = state.orchestrator().clone();
     let run = caller.run(&orchestrator, id).await?;
     if said.message.is_some() {
-        caller.speaks_to(&limited, &run)?;
+        caller.check_may_message(&state, &run)?;
     }
     let records = orchestrator.sessions().records(id).await?;
     let at = said.turn_of(&records)?;
     let view = RunView::of(&records);
-    let mut options = said.options(
-        session,
-        view.decision().map(Arc::as_ref),
-        (&caller, &limited),
-    )?;
+    let mut options = said.options(session, view.decision().map(Arc::as_ref), (&caller, &state))?;
     // What the caller may not choose for a turn, it may not choose here either.
     let mut turn = UserRequest::new(options.session_id.clone(), "");
     turn.channel.clone_from(&options.channel);
     turn.mode.clone_from(&options.mode);
     turn.agent.clone_from(&options.agent);
-    let turn = caller.apply(&limited, turn)?;
+    let turn = caller.apply(&state, turn)?;
     (options.plan, options.trace) = (turn.plan, turn.trace);
-    let BeginningSlot { beginning, held } = limited.slot(&caller)?;
+    let StartPermit {
+        pending_start,
+        held,
+    } = state.take_permit(&caller)?;
     let begun = detached(async move {
         let handle = orchestrator.runs().fork(id, at, options).await?;
-        drop(beginning);
+        drop(pending_start);
         let run = handle.clone();
         tokio::spawn(async move {
-            // However the run ended, it no longer needs its slot.
+            // However the run ended, it no longer needs its permit.
             let _ = run.result().await;
             drop(held);
         });

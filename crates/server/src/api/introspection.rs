@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::body;
 use crate::caller::Caller;
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::problem::Problem;
 use crate::turn::Turn;
 
@@ -132,9 +132,9 @@ struct Agent {
 }
 
 /// `GET /api/v1/agents`
-pub(crate) async fn agents(State(limited): State<Limited>, caller: Caller) -> Json<Agents> {
-    let policy = limited.orchestrator().policy();
-    let agents = caller.agents(&limited).into_iter().filter_map(|name| {
+pub(crate) async fn agents(State(state): State<ServerState>, caller: Caller) -> Json<Agents> {
+    let policy = state.orchestrator().policy();
+    let agents = caller.agents(&state).into_iter().filter_map(|name| {
         let config = policy.agent(&name)?.clone();
         Some(Agent { name, config })
     });
@@ -161,31 +161,31 @@ pub(crate) struct Choices {
 }
 
 /// `GET /api/v1/policy`
-pub(crate) async fn policy(State(limited): State<Limited>, caller: Caller) -> Json<Choices> {
-    let policy = limited.orchestrator().policy();
-    let modes = caller.modes(&limited);
-    let mut channels = caller.channels(&limited);
-    channels.retain(|channel| modes.iter().any(|mode| limited.takes(channel, mode)));
+pub(crate) async fn policy(State(state): State<ServerState>, caller: Caller) -> Json<Choices> {
+    let policy = state.orchestrator().policy();
+    let modes = caller.modes(&state);
+    let mut channels = caller.channels(&state);
+    channels.retain(|channel| modes.iter().any(|mode| state.allows(channel, mode)));
     Json(Choices {
         policy_hash: policy.hash().to_string(),
         scopes: caller.scopes(),
         modes,
         channels,
-        agents: caller.agents(&limited),
+        agents: caller.agents(&state),
     })
 }
 
 /// `POST /api/v1/policy/explain`: what the policy would decide about the first turn of a session.
 pub(crate) async fn explain(
-    State(limited): State<Limited>,
+    State(state): State<ServerState>,
     caller: Caller,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Decision>, Problem> {
     let turn = Turn::parse(&body::json(&headers, body).await?)?;
     let session = NO_SESSION.parse().map_err(|_| unnamed())?;
-    let request = turn.into_request(session, &caller, &limited)?;
-    let decision = limited.orchestrator().decide_today(&request).await?;
+    let request = turn.into_request(session, &caller, &state)?;
+    let decision = state.orchestrator().decide_today(&request).await?;
     Ok(Json(decision))
 }
 

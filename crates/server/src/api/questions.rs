@@ -19,13 +19,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::runs::at_work;
+use super::runs::unended_run;
 use crate::body;
 use crate::caller::Caller;
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::problem::{AT_WORK_ELSEWHERE, INVALID_FIELD, NO_SUCH_QUESTION, Problem};
 use crate::refusal::{RETRY_AFTER, internal, no_such_run};
-use crate::said::{self, Said};
+use crate::request_body::{self, RequestBody};
 
 /// A client's answer to a question.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -67,7 +67,7 @@ impl Action {
     }
 }
 
-impl Said for Answer {
+impl RequestBody for Answer {
     const FIELDS: &'static [&'static str] = &["action", "content"];
 }
 
@@ -100,26 +100,26 @@ pub(crate) struct Answered {
 
 /// `POST /api/v1/runs/{id}/questions/{question_id}`
 pub(crate) async fn answer(
-    State(limited): State<Limited>,
+    State(state): State<ServerState>,
     caller: Caller,
     ids: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Answered>), Problem> {
-    caller.decides(&limited)?;
-    let orchestrator = limited.orchestrator();
+    caller.check_may_decide(&state)?;
+    let orchestrator = state.orchestrator();
     let (run_id, question_id) = question_of(ids)?;
-    let said: Answer = said::parse(&body::json(&headers, body).await?)?;
+    let said: Answer = request_body::parse(&body::json(&headers, body).await?)?;
     let action = said.action.as_str();
     let reply = said.reply()?;
-    let run = at_work(orchestrator, &caller, run_id).await?;
+    let run = unended_run(orchestrator, &caller, run_id).await?;
     let answered = orchestrator
         .runs()
         .answer_question(run_id, &question_id, reply);
     answered.map_err(|error| not_taken(&error, &run))?;
     // Logged because no record holds it, and the answer may have been a user's consent. The content is for the tool
     // alone.
-    let by = caller.by();
+    let by = caller.decider_name();
     tracing::info!(
         run = %run_id, question = question_id.as_str(), action, by,
         "a tool's question was answered"
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     fn reply(json: &str) -> Result<QuestionReply, Problem> {
-        said::parse::<Answer>(json.as_bytes()).and_then(Answer::reply)
+        request_body::parse::<Answer>(json.as_bytes()).and_then(Answer::reply)
     }
 
     #[test]

@@ -8,8 +8,8 @@ use neuraxis::ports::Session;
 use neuraxis::{IdempotencyKey, OrchestratorResult, SessionId};
 
 use super::{approvals, fork, introspection, questions, runs, sessions};
-use crate::limits::Limited;
-use crate::openapi::{Described, Operation, Pointers, Problems, Tag, operation};
+use crate::limits::ServerState;
+use crate::openapi::{DescribedRouter, Operation, Pointers, Problems, Tag, operation};
 use crate::problem::{
     AGENT_NOT_ALLOWED, AT_WORK_ELSEWHERE, CANNOT_GO_ON, CHANNEL_NOT_ALLOWED,
     IDEMPOTENCY_KEY_REUSED, INVALID_IDEMPOTENCY_KEY, INVALID_LAST_EVENT_ID, INVALID_SESSION_ID,
@@ -57,21 +57,21 @@ const OF_RESUMING: Problems = &[
 const TURN: &str = r#"{ "message": "What time is it?", "channel": "chat", "mode": "moderate" }"#;
 
 /// Returns the routes of the API.
-pub(crate) fn routes() -> Described<Limited> {
-    Described::new()
+pub(crate) fn routes() -> DescribedRouter<ServerState> {
+    DescribedRouter::new()
         .merge(of_sessions())
         .merge(of_runs())
         .merge(of_approvals())
         .merge(of_introspection())
 }
 
-fn of_sessions() -> Described<Limited> {
+fn of_sessions() -> DescribedRouter<ServerState> {
     let list = operation(
         "list_sessions",
         Tag::Sessions,
         "Lists sessions, newest first, in pages.",
     )
-    .query::<sessions::Shown>()
+    .query::<sessions::SessionsQuery>()
     .answers::<sessions::Page>("A page of sessions.")
     .problems(&[&NO_SUCH_SESSION])
     .stores();
@@ -95,7 +95,7 @@ fn of_sessions() -> Described<Limited> {
     .problems(&[&NO_SUCH_SESSION]);
     let delete = of_session("delete_session", "Deletes a session with its runs.")
         .problems(&[&NO_SUCH_SESSION, &SESSION_BUSY]);
-    Described::new()
+    DescribedRouter::new()
         .get("/api/v1/sessions", sessions::list, list)
         .post("/api/v1/sessions", sessions::create, create)
         .get("/api/v1/sessions/{id}", sessions::show, show)
@@ -147,13 +147,13 @@ const LAST_OF_REPEAT: &str =
 /// The description of `Last-Event-ID` for a run.
 const LAST: &str = "The last record received. Later events are sent; all of them by default.";
 
-fn of_runs() -> Described<Limited> {
+fn of_runs() -> DescribedRouter<ServerState> {
     let list = operation(
         "list_runs",
         Tag::Runs,
         "Lists runs, newest first, in pages.",
     )
-    .query::<runs::Shown>()
+    .query::<runs::RunsQuery>()
     .answers::<runs::Page>("A page of runs.")
     .stores();
     let stats = operation(
@@ -164,7 +164,7 @@ fn of_runs() -> Described<Limited> {
     .description(
         "A run is counted entirely on the day (UTC) on which it started. Money is in millionths of a US dollar.",
     )
-    .query::<runs::Counted>()
+    .query::<runs::StatsQuery>()
     .answers::<Stats>("The totals of the runs.")
     .stores();
     let show = of_run(
@@ -210,12 +210,12 @@ fn of_runs() -> Described<Limited> {
         Tag::Runs,
         "Submits the result of a tool that the client runs.",
     )
-    .body::<runs::Brought>(r#"{ "result": { "celsius": 21 }, "duration_ms": 40 }"#)
+    .body::<runs::ToolResultBody>(r#"{ "result": { "celsius": 21 }, "duration_ms": 40 }"#)
     .answers::<runs::Taken>("The result is stored, and the run continues.")
     .status(StatusCode::ACCEPTED)
     .problems(OF_JOINING)
     .problems(OF_RESUMING);
-    Described::new()
+    DescribedRouter::new()
         .get("/api/v1/runs", runs::list, list)
         .get("/api/v1/stats", runs::stats, stats)
         .get("/api/v1/runs/{id}", runs::show, show)
@@ -223,7 +223,11 @@ fn of_runs() -> Described<Limited> {
         .post("/api/v1/runs/{id}/cancel", runs::cancel, cancel)
         .post("/api/v1/runs/{id}/steer", runs::steer, steer)
         .post("/api/v1/runs/{id}/fork", fork::fork, of_fork())
-        .post("/api/v1/runs/{id}/tools/{call_id}", runs::bring, bring)
+        .post(
+            "/api/v1/runs/{id}/tools/{call_id}",
+            runs::submit_tool_result,
+            bring,
+        )
 }
 
 fn of_fork() -> Operation {
@@ -254,7 +258,7 @@ const OF_FIRST: Pointers = &[
     ("call_id", "/approvals/0/request/tool_call_id"),
 ];
 
-fn of_approvals() -> Described<Limited> {
+fn of_approvals() -> DescribedRouter<ServerState> {
     let list = operation(
         "list_approvals",
         Tag::Approvals,
@@ -264,7 +268,7 @@ fn of_approvals() -> Described<Limited> {
         "A page may be empty and still have a `next`, because expired questions are omitted. The integrity of the \
          session is checked if `session` is given, and when a decision is made.",
     )
-    .query::<approvals::Shown>()
+    .query::<approvals::ApprovalsQuery>()
     .answers::<approvals::Waiting>("A page of calls, those of the oldest run first.")
     .example(include_str!("../openapi/examples/approvals.json"))
     .leads_to("decide", OF_FIRST)
@@ -304,7 +308,7 @@ fn of_approvals() -> Described<Limited> {
         &AT_WORK_ELSEWHERE,
     ])
     .stores();
-    Described::new()
+    DescribedRouter::new()
         .get("/api/v1/approvals", approvals::list, list)
         .post(
             "/api/v1/runs/{id}/approvals/{call_id}",
@@ -318,7 +322,7 @@ fn of_approvals() -> Described<Limited> {
         )
 }
 
-fn of_introspection() -> Described<Limited> {
+fn of_introspection() -> DescribedRouter<ServerState> {
     let of = |id, summary| operation(id, Tag::Introspection, summary);
     let tools = of("list_tools", "Lists the tools.").answers::<introspection::Tools>("The tools.");
     let models = of(
@@ -339,7 +343,7 @@ fn of_introspection() -> Described<Limited> {
     .body::<Turn>(TURN)
     .answers::<Decision>("The decision, with its reasons.")
     .problems(OF_POLICY);
-    Described::new()
+    DescribedRouter::new()
         .get("/api/v1/tools", introspection::tools, tools)
         .get("/api/v1/models", introspection::models, models)
         .get("/api/v1/agents", introspection::agents, agents)

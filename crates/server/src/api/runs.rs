@@ -29,15 +29,15 @@ use super::{call_of, questions, run_id};
 use crate::body;
 use crate::caller::Caller;
 use crate::events::{self, Streams};
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::problem::{INVALID_FIELD, Problem, RUN_ENDED};
-use crate::said::{self, Said};
+use crate::request_body::{self, RequestBody};
 
 /// How long reading a run's result may take.
-const READING: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the driver of a run may take to suspend it: clients learn that the run waits as soon as that is recorded.
-const PUTTING_ASIDE: Duration = Duration::from_millis(600);
+const SUSPEND_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// The reason recorded for a run that a client cancelled without giving one.
 const CANCELLED: &str = "cancelled by a client";
@@ -45,11 +45,11 @@ const CANCELLED: &str = "cancelled by a client";
 /// The page of a list to return.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Shown {
+pub(crate) struct RunsQuery {
     /// Only runs of this session.
     session: Option<SessionId>,
     /// Only runs of this owner.
-    #[schemars(regex(pattern = said::WITHOUT_NUL))]
+    #[schemars(regex(pattern = request_body::WITHOUT_NUL))]
     owner: Option<String>,
     /// The maximum number of runs; 50 by default.
     #[schemars(range(min = 1, max = RunFilter::MAX_LIMIT - 1))]
@@ -73,16 +73,16 @@ pub(crate) struct Page {
 pub(crate) async fn list(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
-    shown: Result<Query<Shown>, QueryRejection>,
+    query: Result<Query<RunsQuery>, QueryRejection>,
 ) -> Result<Json<Page>, Problem> {
-    let shown = said::query(shown)?;
-    let most = page_size(shown.limit, RunFilter::MAX_LIMIT)?;
+    let query = request_body::parse_query(query)?;
+    let most = page_size(query.limit, RunFilter::MAX_LIMIT)?;
     let mut filter = RunFilter::default().limited_to(most + 1);
-    filter.owner = caller.seen_of(shown.owner)?;
-    if let Some(session) = shown.session {
+    filter.owner = caller.list_owner_for(query.owner)?;
+    if let Some(session) = query.session {
         filter = filter.of_session(session);
     }
-    if let Some(after) = shown.after {
+    if let Some(after) = query.after {
         filter = filter.after(after);
     }
     let mut each = orchestrator.sessions().each_run(filter);
@@ -101,11 +101,11 @@ pub(crate) async fn list(
 /// The runs to add up.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Counted {
+pub(crate) struct StatsQuery {
     /// Only runs that began at this time or later; all by default.
     since: Option<Timestamp>,
     /// Only runs of this owner.
-    #[schemars(regex(pattern = said::WITHOUT_NUL))]
+    #[schemars(regex(pattern = request_body::WITHOUT_NUL))]
     owner: Option<String>,
 }
 
@@ -113,12 +113,12 @@ pub(crate) struct Counted {
 pub(crate) async fn stats(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
-    counted: Result<Query<Counted>, QueryRejection>,
+    query: Result<Query<StatsQuery>, QueryRejection>,
 ) -> Result<Json<Stats>, Problem> {
-    let counted = said::query(counted)?;
+    let query = request_body::parse_query(query)?;
     let mut filter = StatsFilter::default();
-    filter.owner = caller.seen_of(counted.owner)?;
-    filter.since = counted.since;
+    filter.owner = caller.list_owner_for(query.owner)?;
+    filter.since = query.since;
     Ok(Json(orchestrator.sessions().stats(&filter).await?))
 }
 
@@ -144,7 +144,7 @@ pub(crate) async fn show(
 ) -> Result<Json<Run>, Problem> {
     let id = run_id(id)?;
     let summary = caller.run(&orchestrator, id).await?;
-    let result = stands(&orchestrator, &summary).await?;
+    let result = result_if_settled(&orchestrator, &summary).await?;
     let questions = questions::open(&orchestrator, id);
     Ok(Json(Run {
         summary,
@@ -154,15 +154,15 @@ pub(crate) async fn show(
 }
 
 /// Returns the result of a run, or what it waits for. Returns `None` while the run is in progress.
-pub(crate) async fn stands(
+pub(crate) async fn result_if_settled(
     orchestrator: &Orchestrator,
     run: &RunSummary,
 ) -> Result<Option<OrchestratorResult>, Problem> {
     let waits = run.status == RunStatus::Waiting && !run.has_mail;
     let patience = match (run.ended_at, run.leased_until) {
         (None, _) if !waits => return Ok(None),
-        (None, Some(_)) => PUTTING_ASIDE,
-        _ => READING,
+        (None, Some(_)) => SUSPEND_TIMEOUT,
+        _ => READ_TIMEOUT,
     };
     let runs = orchestrator.runs();
     match timeout(patience, runs.result(run.run_id)).await {
@@ -203,7 +203,7 @@ pub(crate) struct Taken {
     input_id: Option<InputId>,
 }
 
-fn taken(run_id: RunId, input_id: Option<InputId>) -> (StatusCode, Json<Taken>) {
+fn accepted(run_id: RunId, input_id: Option<InputId>) -> (StatusCode, Json<Taken>) {
     (StatusCode::ACCEPTED, Json(Taken { run_id, input_id }))
 }
 
@@ -215,11 +215,11 @@ fn taken(run_id: RunId, input_id: Option<InputId>) -> (StatusCode, Json<Taken>) 
 )]
 pub(crate) struct Cancel {
     /// The reason, for the log.
-    #[schemars(regex(pattern = said::WITHOUT_NUL))]
+    #[schemars(regex(pattern = request_body::WITHOUT_NUL))]
     reason: Option<String>,
 }
 
-impl Said for Cancel {
+impl RequestBody for Cancel {
     const FIELDS: &'static [&'static str] = &["reason"];
 }
 
@@ -233,21 +233,21 @@ pub(crate) async fn cancel(
 ) -> Result<(StatusCode, Json<Taken>), Problem> {
     let id = run_id(id)?;
     let said = match body::json_if_any(&headers, body).await? {
-        Some(bytes) => said::parse(&bytes)?,
+        Some(bytes) => request_body::parse(&bytes)?,
         None => Cancel::default(),
     };
-    said::without_nul("reason", said.reason.as_deref().unwrap_or_default())?;
-    let run = at_work(&orchestrator, &caller, id).await?;
-    let by = caller.by().filter(|_| caller.is_foreign(&run));
+    request_body::check_no_nul("reason", said.reason.as_deref().unwrap_or_default())?;
+    let run = unended_run(&orchestrator, &caller, id).await?;
+    let by = caller.decider_name().filter(|_| caller.is_foreign(&run));
     let reason = reason_of(said.reason, by);
     match orchestrator.runs().cancel(id, reason).await {
         // The run is ending: that is already on record, or will be in a moment.
         Err(ResumeError::Ended(_)) => {
-            at_work(&orchestrator, &caller, id).await?;
+            unended_run(&orchestrator, &caller, id).await?;
         }
         told => told?,
     }
-    Ok(taken(id, None))
+    Ok(accepted(id, None))
 }
 
 /// Returns why a run is ended, and by whom if that is not its owner.
@@ -265,34 +265,34 @@ fn reason_of(said: Option<String>, by: Option<String>) -> String {
 #[serde(deny_unknown_fields, expecting = "an object with the field message")]
 pub(crate) struct Steer {
     /// The message. It is added after the current batch of tool calls.
-    #[schemars(regex(pattern = said::SAYS_SOMETHING))]
+    #[schemars(regex(pattern = request_body::NOT_BLANK))]
     message: String,
 }
 
-impl Said for Steer {
+impl RequestBody for Steer {
     const FIELDS: &'static [&'static str] = &["message"];
 }
 
 /// `POST /api/v1/runs/{id}/steer`
 pub(crate) async fn steer(
     State(orchestrator): State<Orchestrator>,
-    State(limited): State<Limited>,
+    State(state): State<ServerState>,
     caller: Caller,
     id: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Taken>), Problem> {
     let id = run_id(id)?;
-    let said: Steer = said::parse(&body::json(&headers, body).await?)?;
-    said::without_nul("message", &said.message)?;
+    let said: Steer = request_body::parse(&body::json(&headers, body).await?)?;
+    request_body::check_no_nul("message", &said.message)?;
     if said.message.trim().is_empty() {
         return Err(Problem::invalid("message", "must not be empty"));
     }
-    let run = at_work(&orchestrator, &caller, id).await?;
-    caller.speaks_to(&limited, &run)?;
-    caller.joins(&limited, id).await?;
+    let run = unended_run(&orchestrator, &caller, id).await?;
+    caller.check_may_message(&state, &run)?;
+    caller.check_may_join(&state, id).await?;
     let input_id = orchestrator.runs().steer(id, said.message).await?;
-    Ok(taken(id, Some(input_id)))
+    Ok(accepted(id, Some(input_id)))
 }
 
 /// The outcome of a tool that the client ran.
@@ -308,23 +308,23 @@ pub(crate) async fn steer(
     deny_unknown_fields,
     expecting = "an object with the field result or error"
 )]
-pub(crate) struct Brought {
+pub(crate) struct ToolResultBody {
     /// The tool's result: any JSON value but null.
     #[schemars(with = "Option<Value>")]
     result: Option<Box<RawValue>>,
     /// Why the tool failed.
     error: Option<String>,
     /// How long the tool took, in milliseconds.
-    #[serde(default, deserialize_with = "said::whole")]
-    #[schemars(range(max = said::MAX_WHOLE))]
+    #[serde(default, deserialize_with = "request_body::whole_number")]
+    #[schemars(range(max = request_body::MAX_WHOLE_NUMBER))]
     duration_ms: u64,
 }
 
-impl Said for Brought {
+impl RequestBody for ToolResultBody {
     const FIELDS: &'static [&'static str] = &["result", "error", "duration_ms"];
 }
 
-impl Brought {
+impl ToolResultBody {
     fn outcome(self) -> Result<(ToolOutcome, Duration), Problem> {
         let outcome = match (self.result, self.error) {
             (Some(result), None) => {
@@ -342,9 +342,9 @@ impl Brought {
 }
 
 /// `POST /api/v1/runs/{id}/tools/{call_id}`
-pub(crate) async fn bring(
+pub(crate) async fn submit_tool_result(
     State(orchestrator): State<Orchestrator>,
-    State(limited): State<Limited>,
+    State(state): State<ServerState>,
     caller: Caller,
     ids: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
@@ -352,17 +352,17 @@ pub(crate) async fn bring(
 ) -> Result<(StatusCode, Json<Taken>), Problem> {
     let (id, call) = call_of(ids)?;
     let bytes = body::json(&headers, body).await?;
-    let (outcome, took) = said::parse::<Brought>(&bytes)?.outcome()?;
-    let run = at_work(&orchestrator, &caller, id).await?;
-    caller.joins(&limited, id).await?;
-    let context = caller.going_on(&limited, &run.session).await?;
+    let (outcome, took) = request_body::parse::<ToolResultBody>(&bytes)?.outcome()?;
+    let run = unended_run(&orchestrator, &caller, id).await?;
+    caller.check_may_join(&state, id).await?;
+    let context = caller.resume_context(&state, &run.session).await?;
     let runs = orchestrator.runs().with_context(context);
-    runs.supply_result(id, &call, outcome, took).await?;
-    Ok(taken(id, None))
+    runs.bring(id, &call, outcome, took).await?;
+    Ok(accepted(id, None))
 }
 
 /// Returns a run that has not ended. Refuses one that has, because nothing can reach it any more.
-pub(super) async fn at_work(
+pub(super) async fn unended_run(
     orchestrator: &Orchestrator,
     caller: &Caller,
     id: RunId,

@@ -17,7 +17,7 @@ use super::session_id;
 use crate::body;
 use crate::caller::Caller;
 use crate::problem::{INVALID_QUERY, Problem};
-use crate::said::{self, Said};
+use crate::request_body::{self, RequestBody};
 
 /// The default number of sessions or runs per page.
 pub(super) const PAGE: usize = 50;
@@ -25,15 +25,15 @@ pub(super) const PAGE: usize = 50;
 /// The page of a list to return.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Shown {
+pub(crate) struct SessionsQuery {
     /// The maximum number of sessions; 50 by default.
     #[schemars(range(min = 1, max = SessionFilter::MAX_LIMIT - 1))]
     limit: Option<usize>,
     /// Only sessions of this owner.
-    #[schemars(regex(pattern = said::WITHOUT_NUL))]
+    #[schemars(regex(pattern = request_body::WITHOUT_NUL))]
     owner: Option<String>,
     /// Only sessions whose ids begin with this.
-    #[schemars(regex(pattern = said::WITHOUT_NUL))]
+    #[schemars(regex(pattern = request_body::WITHOUT_NUL))]
     prefix: Option<String>,
     /// Only sessions after this position, the `next` of the previous page, or after the session with this id.
     after: Option<After>,
@@ -93,14 +93,14 @@ pub(crate) struct Page {
 pub(crate) async fn list(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
-    shown: Result<Query<Shown>, QueryRejection>,
+    query: Result<Query<SessionsQuery>, QueryRejection>,
 ) -> Result<Json<Page>, Problem> {
-    let shown = said::query(shown)?;
-    let most = page_size(shown.limit, SessionFilter::MAX_LIMIT)?;
+    let query = request_body::parse_query(query)?;
+    let most = page_size(query.limit, SessionFilter::MAX_LIMIT)?;
     let sessions = orchestrator.sessions();
     let mut filter = SessionFilter::default().limited_to(most + 1);
-    filter.owner = caller.seen_of(shown.owner)?;
-    if let Some(prefix) = shown.prefix {
+    filter.owner = caller.list_owner_for(query.owner)?;
+    if let Some(prefix) = query.prefix {
         // Not every store supports a search for this character.
         if prefix.contains('\0') {
             let detail = "prefix must not contain the character U+0000, because no id does";
@@ -108,7 +108,7 @@ pub(crate) async fn list(
         }
         filter = filter.beginning_with(prefix);
     }
-    filter = match &shown.after {
+    filter = match &query.after {
         Some(After::Session(id)) => filter.after(&caller.session(&orchestrator, id).await?),
         Some(After::Place(session)) => filter.after(session),
         None => filter,
@@ -151,7 +151,7 @@ pub(crate) struct New {
     id: Option<SessionId>,
 }
 
-impl Said for New {
+impl RequestBody for New {
     const FIELDS: &'static [&'static str] = &["id"];
 }
 
@@ -163,10 +163,10 @@ pub(crate) async fn create(
     body: Body,
 ) -> Result<Response, Problem> {
     let new = match body::json_if_any(&headers, body).await? {
-        Some(bytes) => said::parse(&bytes)?,
+        Some(bytes) => request_body::parse(&bytes)?,
         None => New::default(),
     };
-    let runs = orchestrator.runs().with_context(caller.making());
+    let runs = orchestrator.runs().with_context(caller.creation_context());
     let session = runs.new_session(new.id).await?;
     let place = format!("/api/v1/sessions/{}", session.id);
     Ok((

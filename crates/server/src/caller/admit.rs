@@ -16,32 +16,32 @@ use super::Caller;
 use crate::access;
 use crate::events::{KeyGone, is_stream};
 use crate::keys::{Key, Keys};
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::problem::Problem;
 use crate::token;
 
 /// How often to check whether the key of an open stream is still accepted.
-const LOOK: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Lets a request pass once its caller is identified and authorized, and refuses others.
 pub(crate) async fn admit(
-    State(limited): State<Limited>,
+    State(state): State<ServerState>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let caller = match identify(&limited, &request) {
+    let caller = match identify(&state, &request) {
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
     request.extensions_mut().insert(caller.clone());
-    access::is_by(caller.clone());
+    access::record_caller(caller.clone());
     let response = match check(&caller, &request) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     };
     match caller {
         Caller::Key(key) if is_stream(&response) => {
-            while_taken(response, limited.keys().clone(), key)
+            end_on_revocation(response, state.keys().clone(), key)
         }
         _ => response,
     }
@@ -54,9 +54,9 @@ fn check(caller: &Caller, request: &Request) -> Result<(), Problem> {
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or("", MatchedPath::as_str);
     let scope = scope_of(request.method(), route);
-    let scoped = scope.map_or(Ok(()), |scope| caller.needs(scope));
+    let scoped = scope.map_or(Ok(()), |scope| caller.check_scope(scope));
     match route {
-        "/api/v1/runs/{id}/cancel" => key.count_apart(),
+        "/api/v1/runs/{id}/cancel" => key.count_separately(),
         // Whether this is a request is known only once the body is read, which is where it is counted.
         "/mcp" if request.method() == Method::POST && scoped.is_ok() => Ok(()),
         _ => key.count(),
@@ -64,12 +64,12 @@ fn check(caller: &Caller, request: &Request) -> Result<(), Problem> {
     scoped
 }
 
-fn identify(limited: &Limited, request: &Request) -> Result<Caller, Problem> {
+fn identify(state: &ServerState, request: &Request) -> Result<Caller, Problem> {
     let headers = request.headers();
-    if token::is_shown(limited.decisions(), headers) {
+    if token::is_presented(state.decisions(), headers) {
         return Ok(Caller::Local);
     }
-    let keys = limited.keys();
+    let keys = state.keys();
     if is_open(request.uri().path()) || !keys.are_needed() {
         return Ok(Caller::Anyone);
     }
@@ -101,14 +101,14 @@ fn scope_of(method: &Method, route: &str) -> Option<Scope> {
 
 /// Ends a stream soon after its key is revoked, expires or is changed, with a last event if its protocol has one. A
 /// client that follows a run can reconnect with a valid key.
-fn while_taken(response: Response, keys: Keys, key: Arc<Key>) -> Response {
+fn end_on_revocation(response: Response, keys: Keys, key: Arc<Key>) -> Response {
     let key_gone = response.extensions().get::<KeyGone>().cloned();
     let over = async move {
-        while keys.takes(&key) {
-            sleep(LOOK).await;
+        while keys.still_accepts(&key) {
+            sleep(CHECK_INTERVAL).await;
         }
         tracing::info!(
-            key = key.said.id,
+            key = key.stored.id,
             "a stream ends: its key is no longer accepted"
         );
     };
@@ -120,7 +120,7 @@ fn while_taken(response: Response, keys: Keys, key: Arc<Key>) -> Response {
         };
         Body::from_stream(stream::poll_fn(move |cx| {
             if over.poll_unpin(cx).is_ready() {
-                key_gone.tell();
+                key_gone.set();
             }
             events.poll_next_unpin(cx)
         }))

@@ -24,10 +24,10 @@ pub(super) struct SharedFrames {
 
 /// The encoded events of one run, latest last.
 #[derive(Debug, Default)]
-struct RunFrames(Mutex<Kept>);
+struct RunFrames(Mutex<FrameCache>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct FrameCache {
     frames: VecDeque<(Event, Bytes)>,
     bytes: usize,
 }
@@ -81,7 +81,7 @@ impl Frames {
         let mut frame = Vec::new();
         encode(&event, &mut frame)?;
         out.extend_from_slice(&frame);
-        kept.keep(event, frame.into());
+        kept.push(event, frame.into());
         Ok(())
     }
 }
@@ -96,8 +96,8 @@ impl Drop for Frames {
     }
 }
 
-impl Kept {
-    fn keep(&mut self, event: Event, frame: Bytes) {
+impl FrameCache {
+    fn push(&mut self, event: Event, frame: Bytes) {
         if frame.len() > MAX_KEPT_BYTES {
             return;
         }

@@ -9,7 +9,7 @@ use neuraxis::core::Seq;
 use serde_json::json;
 
 use super::frames::Frames;
-use super::{Cut, Source, write_event};
+use super::{CutReason, Source, write_event};
 
 /// The events of one run for one client.
 pub(super) struct RunEvents<S> {
@@ -57,8 +57,8 @@ impl<S: Stream<Item = Event> + Unpin + Send + 'static> Source for RunEvents<S> {
     }
 
     /// Says from where the client can resume. A client whose key is no longer accepted learns that when it reconnects.
-    fn write_cut(&mut self, why: Cut, piece: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        if matches!(why, Cut::NoKey) {
+    fn write_cut(&mut self, why: CutReason, piece: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        if matches!(why, CutReason::KeyInvalid) {
             return Ok(());
         }
         let Seq(last) = self.last;

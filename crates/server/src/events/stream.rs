@@ -11,7 +11,7 @@ use axum::body::{Bytes, HttpBody};
 use hyper::body::Frame;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::{Cut, Source};
+use super::{CutReason, Source};
 use crate::metrics::Metrics;
 
 /// How long to wait without an event before sending a comment.
@@ -30,11 +30,11 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct KeyGone(Arc<AtomicBool>);
 
 impl KeyGone {
-    pub(crate) fn tell(&self) {
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    fn is_told(&self) -> bool {
+    fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
@@ -88,7 +88,7 @@ impl<S: Source> EventStream<S> {
     }
 
     /// Ends the stream, with an event that gives the reason if the protocol has one.
-    fn cut_off(&mut self, why: Cut) -> Poll<Option<Result<Frame<Bytes>, serde_json::Error>>> {
+    fn cut_off(&mut self, why: CutReason) -> Poll<Option<Result<Frame<Bytes>, serde_json::Error>>> {
         self.is_over = true;
         let mut piece = Vec::new();
         match self.source.write_cut(why, &mut piece) {
@@ -120,11 +120,11 @@ impl<S: Source> HttpBody for EventStream<S> {
         }
         // The sender polls again immediately unless its buffer is full.
         if !this.is_taken && this.given.elapsed() >= PATIENCE {
-            this.metrics.http().dropped();
-            return this.cut_off(Cut::Untaken(PATIENCE));
+            this.metrics.http().count_dropped_stream();
+            return this.cut_off(CutReason::ClientStalled(PATIENCE));
         }
-        if this.key_gone.is_told() {
-            return this.cut_off(Cut::NoKey);
+        if this.key_gone.is_set() {
+            return this.cut_off(CutReason::KeyInvalid);
         }
         this.is_taken = true;
         let piece = match this.gather(cx) {
@@ -154,7 +154,7 @@ impl<S> Drop for EventStream<S> {
     fn drop(&mut self) {
         // The connection was closed because the client accepted no data at all.
         if !self.is_over && !self.is_taken && self.given.elapsed() >= PATIENCE {
-            self.metrics.http().dropped();
+            self.metrics.http().count_dropped_stream();
         }
     }
 }

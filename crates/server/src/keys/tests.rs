@@ -32,14 +32,14 @@ async fn a_key_that_is_added_or_revoked_counts_within_a_second() {
     a_while().await;
     assert!(keys.are_needed());
     let key = keys.admit(Some(&text)).unwrap();
-    assert_eq!(key.said.owner, "ada");
+    assert_eq!(key.stored.owner, "ada");
     // Another key does not affect this one.
     let (_, other) = add(&file, "bob");
     a_while().await;
-    assert!(keys.admit(Some(&other)).is_ok() && keys.takes(&key));
+    assert!(keys.admit(Some(&other)).is_ok() && keys.still_accepts(&key));
     file.revoke(&made.id, SystemClock.now()).unwrap();
     a_while().await;
-    assert!(keys.admit(Some(&text)).is_err() && !keys.takes(&key));
+    assert!(keys.admit(Some(&text)).is_err() && !keys.still_accepts(&key));
     assert!(keys.admit(Some(&other)).is_ok());
 }
 
@@ -48,12 +48,15 @@ fn which_keys_came_changed_and_went_is_known() {
     let make = |owner: &str| ServerKey::make(owner, [], SystemClock.now()).unwrap().0;
     let (kept, mut changed, dropped) = (make("ada"), make("bob"), make("cyd"));
     let before = vec![kept.clone(), changed.clone(), dropped.clone()];
-    let before = known(before, &HashMap::new());
+    let before = index_by_hash(before, &HashMap::new());
     changed.revoked_at = Some(SystemClock.now());
-    let read = known(vec![kept, changed.clone()], &before);
-    assert_eq!(other_than(&read, &before), Some(changed.id));
-    assert_eq!(gone(&read, &before), Some(dropped.id));
-    assert_eq!((other_than(&read, &read), gone(&read, &read)), (None, None));
+    let read = index_by_hash(vec![kept, changed.clone()], &before);
+    assert_eq!(changed_ids(&read, &before), Some(changed.id));
+    assert_eq!(removed_ids(&read, &before), Some(dropped.id));
+    assert_eq!(
+        (changed_ids(&read, &read), removed_ids(&read, &read)),
+        (None, None)
+    );
 }
 
 #[tokio::test(start_paused = true)]

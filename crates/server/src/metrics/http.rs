@@ -16,29 +16,29 @@ use crate::problem::{
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct RequestLabels {
     method: &'static str,
     route: String,
     status: u16,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Asked {
+struct DurationLabels {
     method: &'static str,
     route: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Refused {
+struct ProblemLabels {
     kind: &'static str,
 }
 
 /// Metrics of requests, problems and streams.
 #[derive(Debug)]
 pub(crate) struct HttpMetrics {
-    requests: Family<Answered, Counter>,
-    seconds: Family<Asked, Histogram>,
-    problems: Family<Refused, Counter>,
+    requests: Family<RequestLabels, Counter>,
+    seconds: Family<DurationLabels, Histogram>,
+    problems: Family<ProblemLabels, Counter>,
     streams: Gauge,
     dropped: Counter,
 }
@@ -78,22 +78,28 @@ impl HttpMetrics {
             &TOO_MANY_REQUESTS,
         ] {
             let kind = kind.name;
-            let _ = metrics.problems.get_or_create(&Refused { kind });
+            let _ = metrics.problems.get_or_create(&ProblemLabels { kind });
         }
         metrics
     }
 
     /// Counts a request, with the time until the head of its answer was ready or its client left.
-    pub(crate) fn answered(&self, method: &'static str, route: &str, status: u16, took: Duration) {
-        let asked = Asked {
+    pub(crate) fn count_request(
+        &self,
+        method: &'static str,
+        route: &str,
+        status: u16,
+        took: Duration,
+    ) {
+        let asked = DurationLabels {
             method,
             route: route.to_owned(),
         };
         self.seconds
             .get_or_create(&asked)
             .observe(took.as_secs_f64());
-        let Asked { method, route } = asked;
-        let answered = Answered {
+        let DurationLabels { method, route } = asked;
+        let answered = RequestLabels {
             method,
             route,
             status,
@@ -102,12 +108,12 @@ impl HttpMetrics {
     }
 
     /// Counts a problem document.
-    pub(crate) fn refused(&self, kind: &'static str) {
-        self.problems.get_or_create(&Refused { kind }).inc();
+    pub(crate) fn count_problem(&self, kind: &'static str) {
+        self.problems.get_or_create(&ProblemLabels { kind }).inc();
     }
 
     /// Counts a client whose stream was cut off because it accepted no data.
-    pub(crate) fn dropped(&self) {
+    pub(crate) fn count_dropped_stream(&self) {
         self.dropped.inc();
     }
 

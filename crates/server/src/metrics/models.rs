@@ -12,24 +12,24 @@ use prometheus_client::registry::Registry;
 use super::{counted, timed};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Of {
+struct RoleLabels {
     role: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Called {
+struct CallLabels {
     role: String,
     outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Spent {
+struct TokenLabels {
     role: String,
     kind: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Paid {
+struct CostLabels {
     role: String,
     label: &'static str,
 }
@@ -37,12 +37,12 @@ struct Paid {
 /// Metrics of model calls.
 #[derive(Debug)]
 pub(super) struct ModelMetrics {
-    calls: Family<Called, Counter>,
-    retries: Family<Of, Counter>,
-    seconds: Family<Of, Histogram>,
-    first_chunk: Family<Of, Histogram>,
-    tokens: Family<Spent, Counter>,
-    cost: Family<Paid, Counter>,
+    calls: Family<CallLabels, Counter>,
+    retries: Family<RoleLabels, Counter>,
+    seconds: Family<RoleLabels, Histogram>,
+    first_chunk: Family<RoleLabels, Histogram>,
+    tokens: Family<TokenLabels, Counter>,
+    cost: Family<CostLabels, Counter>,
 }
 
 impl ModelMetrics {
@@ -86,8 +86,8 @@ impl ModelMetrics {
     /// Starts to count the calls of a role, so that the first failures already have a rate.
     pub(super) fn begin(&self, role: &Role) {
         for outcome in ["done", "failed"] {
-            let Of { role } = of(role);
-            let _ = self.calls.get_or_create(&Called { role, outcome });
+            let RoleLabels { role } = role_labels(role);
+            let _ = self.calls.get_or_create(&CallLabels { role, outcome });
         }
     }
 
@@ -101,39 +101,41 @@ impl ModelMetrics {
 
     fn replied(&self, call: &LlmCall) {
         let role = &call.served_by;
-        self.called(role, "done");
+        self.count_call(role, "done");
         self.seconds
-            .get_or_create_owned(&of(role))
+            .get_or_create_owned(&role_labels(role))
             .observe(call.duration.as_secs_f64());
         if let Some(first) = call.first_delta {
-            let seconds = self.first_chunk.get_or_create_owned(&of(role));
+            let seconds = self.first_chunk.get_or_create_owned(&role_labels(role));
             seconds.observe(first.as_secs_f64());
         }
-        self.spent(role, &call.reply.usage);
-        self.paid(role, call.cost, call.cost_label);
+        self.count_tokens(role, &call.reply.usage);
+        self.count_cost(role, call.cost, call.cost_label);
     }
 
     fn failed(&self, failed: &LlmFailed) {
         let role = &failed.served_by;
-        self.called(role, "failed");
+        self.count_call(role, "failed");
         self.seconds
-            .get_or_create_owned(&of(role))
+            .get_or_create_owned(&role_labels(role))
             .observe(failed.duration.as_secs_f64());
         if failed.next == NextAttempt::Follows {
-            self.retries.get_or_create_owned(&of(role)).inc();
+            self.retries.get_or_create_owned(&role_labels(role)).inc();
         }
         if let Some(usage) = &failed.error.usage {
-            self.spent(role, usage);
+            self.count_tokens(role, usage);
         }
-        self.paid(role, failed.cost, failed.cost_label);
+        self.count_cost(role, failed.cost, failed.cost_label);
     }
 
-    fn called(&self, role: &Role, outcome: &'static str) {
-        let Of { role } = of(role);
-        self.calls.get_or_create(&Called { role, outcome }).inc();
+    fn count_call(&self, role: &Role, outcome: &'static str) {
+        let RoleLabels { role } = role_labels(role);
+        self.calls
+            .get_or_create(&CallLabels { role, outcome })
+            .inc();
     }
 
-    fn spent(&self, role: &Role, usage: &Usage) {
+    fn count_tokens(&self, role: &Role, usage: &Usage) {
         for (kind, count) in [
             ("prompt", usage.prompt),
             ("completion", usage.completion),
@@ -141,21 +143,21 @@ impl ModelMetrics {
             ("cached", usage.cached),
             ("cache_written", usage.cache_written.unwrap_or_default()),
         ] {
-            let Of { role } = of(role);
-            let tokens = self.tokens.get_or_create_owned(&Spent { role, kind });
+            let RoleLabels { role } = role_labels(role);
+            let tokens = self.tokens.get_or_create_owned(&TokenLabels { role, kind });
             tokens.inc_by(count.tokens);
         }
     }
 
-    fn paid(&self, role: &Role, cost: Option<MicroUsd>, label: CountLabel) {
+    fn count_cost(&self, role: &Role, cost: Option<MicroUsd>, label: CountLabel) {
         let Some(MicroUsd(cost)) = cost else { return };
         let label = match label {
             CountLabel::Measured => "measured",
             CountLabel::Estimated => "estimated",
             CountLabel::Unknown => "unknown",
         };
-        let Of { role } = of(role);
-        let paid = self.cost.get_or_create_owned(&Paid { role, label });
+        let RoleLabels { role } = role_labels(role);
+        let paid = self.cost.get_or_create_owned(&CostLabels { role, label });
         paid.inc_by(cost);
     }
 
@@ -163,18 +165,18 @@ impl ModelMetrics {
     #[cfg(test)]
     pub(super) fn count_each(&self) {
         let role = &Role::REASONING;
-        self.called(role, "done");
-        self.retries.get_or_create_owned(&of(role)).inc();
-        self.spent(role, &Usage::UNKNOWN);
-        self.paid(role, Some(MicroUsd(1)), CountLabel::Measured);
+        self.count_call(role, "done");
+        self.retries.get_or_create_owned(&role_labels(role)).inc();
+        self.count_tokens(role, &Usage::UNKNOWN);
+        self.count_cost(role, Some(MicroUsd(1)), CountLabel::Measured);
         for times in [&self.seconds, &self.first_chunk] {
-            times.get_or_create_owned(&of(role)).observe(0.0);
+            times.get_or_create_owned(&role_labels(role)).observe(0.0);
         }
     }
 }
 
-fn of(role: &Role) -> Of {
-    Of {
+fn role_labels(role: &Role) -> RoleLabels {
+    RoleLabels {
         role: role.as_str().to_owned(),
     }
 }

@@ -25,18 +25,18 @@ const MAX_TOOLS: usize = 256;
 const OTHER: &str = "other";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct RunLabels {
     reason: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ToolEnded {
+struct ToolCallLabels {
     tool: String,
     outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ToolTook {
+struct ToolLabels {
     tool: String,
 }
 
@@ -46,10 +46,10 @@ pub(crate) struct RunMetrics {
     models: ModelMetrics,
     at_work: Gauge,
     begun: Counter,
-    ended: Family<Ended, Counter>,
+    ended: Family<RunLabels, Counter>,
     trims: Counter,
-    tool_calls: Family<ToolEnded, Counter>,
-    tool_seconds: Family<ToolTook, Histogram>,
+    tool_calls: Family<ToolCallLabels, Counter>,
+    tool_seconds: Family<ToolLabels, Histogram>,
     state: Mutex<State>,
 }
 
@@ -83,7 +83,7 @@ impl RunMetrics {
         };
         // As for problems: an alert must not miss the first ones.
         for reason in ["failed", "deadline"] {
-            let _ = metrics.ended.get_or_create(&Ended { reason });
+            let _ = metrics.ended.get_or_create(&RunLabels { reason });
         }
         metrics
     }
@@ -92,14 +92,14 @@ impl RunMetrics {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_at_work(&self, run: RunId) {
+    fn note_active(&self, run: RunId) {
         if self.state().runs.insert(run) {
             self.at_work.inc();
         }
     }
 
     /// Adds the names of the tools that an agent is offered, except a client's, whose names the client chooses.
-    fn learn(&self, agent: &AgentSpec) {
+    fn add_tools(&self, agent: &AgentSpec) {
         let tools = &mut self.state().tools;
         for tool in agent.tools.iter() {
             if tools.len() >= MAX_TOOLS {
@@ -114,9 +114,9 @@ impl RunMetrics {
 
     fn started(&self, record: &Record) {
         if let RecordBody::RunStarted(started) = &record.body {
-            self.learn(&started.spec.root);
+            self.add_tools(&started.spec.root);
             for agent in started.spec.agents.values() {
-                self.learn(agent);
+                self.add_tools(agent);
             }
         }
     }
@@ -128,21 +128,21 @@ impl RunMetrics {
         if let Some(took) = result.duration {
             let took: Duration = took;
             let tool = tool.clone();
-            let seconds = self.tool_seconds.get_or_create_owned(&ToolTook { tool });
+            let seconds = self.tool_seconds.get_or_create_owned(&ToolLabels { tool });
             seconds.observe(took.as_secs_f64());
         }
-        let ended = ToolEnded { tool, outcome };
+        let ended = ToolCallLabels { tool, outcome };
         self.tool_calls.get_or_create(&ended).inc();
     }
 }
 
 impl TraceSink for RunMetrics {
     fn begin(&self, run: RunId, _history: &Transcript) {
-        self.is_at_work(run);
+        self.note_active(run);
     }
 
-    fn resume(&self, run: RunId, _history: &Transcript, records: &[Arc<Record>]) {
-        self.is_at_work(run);
+    fn taken_up(&self, run: RunId, _history: &Transcript, records: &[Arc<Record>]) {
+        self.note_active(run);
         records.iter().for_each(|record| self.started(record));
     }
 
@@ -167,7 +167,7 @@ impl TraceSink for RunMetrics {
                 if record.ends_the_run() =>
             {
                 let reason = outcome.finish_reason.name();
-                self.ended.get_or_create(&Ended { reason }).inc();
+                self.ended.get_or_create(&RunLabels { reason }).inc();
             }
             _ => {}
         }
@@ -178,12 +178,12 @@ impl TraceSink for RunMetrics {
 impl RunMetrics {
     /// Counts one of each kind.
     pub(super) fn count_each(&self) {
-        self.ended.get_or_create(&Ended { reason: OTHER }).inc();
+        self.ended.get_or_create(&RunLabels { reason: OTHER }).inc();
         self.models.count_each();
         let (tool, outcome) = (OTHER.to_owned(), "done");
-        let took = ToolTook { tool: tool.clone() };
+        let took = ToolLabels { tool: tool.clone() };
         self.tool_seconds.get_or_create(&took).observe(0.0);
-        let ended = ToolEnded { tool, outcome };
+        let ended = ToolCallLabels { tool, outcome };
         self.tool_calls.get_or_create(&ended).inc();
     }
 }

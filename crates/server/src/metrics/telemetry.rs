@@ -11,15 +11,15 @@ use prometheus_client::registry::Registry;
 use super::counted;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct To {
+struct SinkLabels {
     sink: &'static str,
 }
 
 /// Metrics of trace export.
 #[derive(Debug)]
 pub(super) struct TelemetryMetrics {
-    delivered: Family<To, Counter>,
-    dropped: Family<To, Counter>,
+    delivered: Family<SinkLabels, Counter>,
+    dropped: Family<SinkLabels, Counter>,
     telemetry: OnceLock<Telemetry>,
 }
 
@@ -55,7 +55,7 @@ impl TelemetryMetrics {
     pub(super) fn count(&self) {
         let telemetry = self.telemetry.get().into_iter();
         for place in telemetry.flat_map(Telemetry::destinations) {
-            let to = To { sink: place.sink };
+            let to = SinkLabels { sink: place.sink };
             let counts = [
                 (&self.delivered, place.delivery.delivered),
                 (&self.dropped, place.delivery.dropped),
@@ -71,7 +71,7 @@ impl TelemetryMetrics {
     #[cfg(test)]
     pub(super) fn count_each(&self) {
         for family in [&self.delivered, &self.dropped] {
-            family.get_or_create(&To { sink: "otlp" }).inc();
+            family.get_or_create(&SinkLabels { sink: "otlp" }).inc();
         }
     }
 }

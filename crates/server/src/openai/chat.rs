@@ -18,18 +18,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::asked::{Asked, Own};
 use super::calls::Calls;
+use super::client_request::{ClientRequest, NeuraxisOptions};
 use super::content::Content;
-use super::run::{self, Ended, Formed, Held, RunRef};
-use super::stream::answer_as_it_comes;
+use super::run::{self, ClientOutcome, GuardedRun, RunRef, StructuredReply};
+use super::stream::stream_answer;
 use super::tools::{FormatIn, ToolIn, answer, offered};
-use super::{asking, at_least_one, error, models, parse, retold, temperature, thoughts};
+use super::{
+    asking, at_least_one, error, events_from_records, models, parse, temperature, thoughts,
+};
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
 use crate::caller::Caller;
 use crate::events::Streams;
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::problem::Problem;
 
 /// A request. Unknown fields are ignored.
@@ -68,7 +70,7 @@ pub(super) struct ChatRequest {
     /// Options for streaming.
     stream_options: Option<StreamOptions>,
     /// Options that OpenAI's API lacks.
-    neuraxis: Option<Own>,
+    neuraxis: Option<NeuraxisOptions>,
 }
 
 /// Options for streaming.
@@ -121,7 +123,7 @@ struct FunctionIn {
 
 /// Handles a request.
 pub(super) async fn complete(
-    State(limited): State<Limited>,
+    State(state): State<ServerState>,
     State(streams): State<Streams>,
     caller: Caller,
     headers: HeaderMap,
@@ -132,32 +134,32 @@ pub(super) async fn complete(
     drop(bytes);
     let is_stream = said.stream.unwrap_or_default();
     let with_usage = said.stream_options.unwrap_or_default().include_usage;
-    let asked = said.asked()?;
+    let asked = said.into_client_request()?;
     let model = asked
         .model
         .clone()
         .unwrap_or_else(|| models::DEFAULT.to_owned());
-    let request = asked.into_request(&limited, &caller, "messages").await?;
-    let (held, events) = run::begin(&limited, &caller, request, "messages").await?;
+    let request = asked.into_request(&state, &caller, "messages").await?;
+    let (held, events) = run::begin(&state, &caller, request, "messages").await?;
     if is_stream {
         let chunks = stream::Chunks::new(&held, model, with_usage.unwrap_or_default());
-        return Ok(answer_as_it_comes(&streams, held, events, chunks));
+        return Ok(stream_answer(&streams, held, events, chunks));
     }
     drop(events);
-    Ok(error::not_again(completed(&held, model).await))
+    Ok(error::without_retry(completed(&held, model).await))
 }
 
 /// Waits for the complete answer.
-async fn completed(held: &Held, model: String) -> Result<Response, Problem> {
-    let ended = held.ended().await?;
-    if !ended.is_answered() {
-        return Ok(error::unanswered(&ended));
+async fn completed(held: &GuardedRun, model: String) -> Result<Response, Problem> {
+    let outcome = held.outcome().await?;
+    if !outcome.is_answered() {
+        return Ok(error::unanswered(&outcome));
     }
-    Ok(Json(Completion::new(held, model, &ended)).into_response())
+    Ok(Json(Completion::new(held, model, &outcome)).into_response())
 }
 
 impl ChatRequest {
-    fn asked(self) -> Result<Asked, Problem> {
+    fn into_client_request(self) -> Result<ClientRequest, Problem> {
         if self.n.is_some_and(|n| n != 1) {
             return Err(Problem::invalid("n", "only 1 is supported"));
         }
@@ -173,7 +175,7 @@ impl ChatRequest {
             .response_format
             .map(|format| answer("response_format", format));
         let (tools, tool_choice) = offered(self.tools.unwrap_or_default(), &self.tool_choice)?;
-        Ok(Asked {
+        Ok(ClientRequest {
             model: self.model,
             messages: asking("messages", messages)?,
             instructions: None,
@@ -315,17 +317,18 @@ struct FunctionOut {
 }
 
 impl Completion {
-    fn new(held: &Held, model: String, ended: &Ended) -> Self {
-        let Ended { result, calls, .. } = ended;
+    fn new(held: &GuardedRun, model: String, outcome: &ClientOutcome) -> Self {
+        let ClientOutcome { result, calls, .. } = outcome;
         let records = held.handle().records();
-        let Formed { content, refusal } = match run::has_form(&records) || ended.lacks_call {
-            true => ended.formed(),
-            false => Formed {
-                content: Some(retold::said(&records, ended))
-                    .filter(|text| calls.is_empty() || !text.is_empty()),
-                refusal: None,
-            },
-        };
+        let StructuredReply { content, refusal } =
+            match run::is_structured(&records) || outcome.lacks_call {
+                true => outcome.structured_reply(),
+                false => StructuredReply {
+                    content: Some(events_from_records::full_text(&records, outcome))
+                        .filter(|text| calls.is_empty() || !text.is_empty()),
+                    refusal: None,
+                },
+            };
         Self {
             id: id_of(held),
             object: "chat.completion",
@@ -344,7 +347,7 @@ impl Completion {
                 finish_reason: finish_reason(result),
             }],
             usage: UsageOut::new(&result.usage.total),
-            neuraxis: RunRef::of(held).ended(ended),
+            neuraxis: RunRef::of(held).with_outcome(outcome),
         }
     }
 }
@@ -363,7 +366,7 @@ impl CallOut {
     }
 }
 
-fn id_of(held: &Held) -> String {
+fn id_of(held: &GuardedRun) -> String {
     format!("chatcmpl-{}", held.handle().run_id())
 }
 

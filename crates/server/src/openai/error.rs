@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::run::{Ended, RunRef, gave_up_on_the_form, is_out_of_budget};
+use super::run::{ClientOutcome, RunRef, gave_up_on_structure, is_out_of_budget};
 use crate::problem::{Details, Problem};
 
 /// Tells OpenAI's own clients whether to resend a request, regardless of the status: once a run has started, a request
@@ -51,10 +51,10 @@ struct ErrorFields {
 
 impl ErrorBody {
     /// Describes why a run produced no answer.
-    pub(super) fn of_ended(ended: &Ended) -> Self {
-        let result = &ended.result;
-        let run = RunRef::begun(result.session_id.clone(), result.run_id).ended(ended);
-        Self::of_run(result.reply.clone(), &error_code(ended), Some(run))
+    pub(super) fn of_outcome(outcome: &ClientOutcome) -> Self {
+        let result = &outcome.result;
+        let run = RunRef::begun(result.session_id.clone(), result.run_id).with_outcome(outcome);
+        Self::of_run(result.reply.clone(), &error_code(outcome), Some(run))
     }
 
     /// Describes a failure of a run that started.
@@ -105,8 +105,8 @@ fn chosen_by(field: &str) -> Option<&'static str> {
 }
 
 /// Answers that a run produced no answer.
-pub(super) fn unanswered(ended: &Ended) -> Response {
-    let body = ErrorBody::of_ended(ended);
+pub(super) fn unanswered(outcome: &ClientOutcome) -> Response {
+    let body = ErrorBody::of_outcome(outcome);
     let status = match body.error.code.as_str() {
         OUT_OF_BUDGET => StatusCode::TOO_MANY_REQUESTS,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
@@ -115,15 +115,15 @@ pub(super) fn unanswered(ended: &Ended) -> Response {
 }
 
 /// Returns an error code for why there is no answer.
-pub(super) fn error_code(ended: &Ended) -> String {
-    let result = &ended.result;
-    if let Some(failure) = ended.model_failure {
+pub(super) fn error_code(outcome: &ClientOutcome) -> String {
+    let result = &outcome.result;
+    if let Some(failure) = outcome.model_failure {
         return failure.to_owned();
     }
     if is_out_of_budget(result) {
         return OUT_OF_BUDGET.to_owned();
     }
-    if gave_up_on_the_form(result) {
+    if gave_up_on_structure(result) {
         return FinishReason::InvalidAnswer(String::new()).name().to_owned();
     }
     let reason = serde_json::to_value(&result.finish_reason).unwrap_or_default();
@@ -136,7 +136,7 @@ pub(super) fn error_code(ended: &Ended) -> String {
 }
 
 /// Marks an answer so that the client does not resend a request that started a run, whatever the outcome.
-pub(super) fn not_again(answer: impl IntoResponse) -> Response {
+pub(super) fn without_retry(answer: impl IntoResponse) -> Response {
     let mut response = answer.into_response();
     let headers = response.headers_mut();
     headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
@@ -154,7 +154,7 @@ fn run_of(told: &Details) -> Option<RunRef> {
 
 /// Describes a problem within a stream.
 pub(super) fn in_stream(problem: &Problem) -> ErrorBody {
-    ErrorBody::of(&problem.told())
+    ErrorBody::of(&problem.details())
 }
 
 /// Returns the type that OpenAI uses for errors of this status (platform.openai.com/docs/guides/error-codes).
@@ -170,7 +170,7 @@ const fn kind_of(status: StatusCode) -> &'static str {
 }
 
 /// Converts problems to the form of this API for requests of this API.
-pub(crate) async fn in_their_shape(request: Request, next: Next) -> Response {
+pub(crate) async fn convert_problems(request: Request, next: Next) -> Response {
     let is_ours = request.uri().path().starts_with("/v1/");
     let mut response = next.run(request).await;
     if !is_ours {

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caller::Caller;
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::problem::{NO_SUCH_MODEL, Problem};
 
 /// The model of a request that names no specific one: the channel's agent, with the role that the policy chooses.
@@ -57,33 +57,33 @@ impl Model {
 }
 
 /// `GET /v1/models`
-pub(crate) async fn list(State(limited): State<Limited>, caller: Caller) -> Json<Models> {
+pub(crate) async fn list(State(state): State<ServerState>, caller: Caller) -> Json<Models> {
     Json(Models {
         object: "list",
-        data: all(&limited, &caller).collect(),
+        data: all(&state, &caller).collect(),
     })
 }
 
 /// `GET /v1/models/{id}`
 pub(crate) async fn show(
-    State(limited): State<Limited>,
+    State(state): State<ServerState>,
     caller: Caller,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Model>, Problem> {
     // A path segment that is not text names no model.
     let Path(id) = id.map_err(|_| no_such("\u{fffd}"))?;
-    let found = all(&limited, &caller).find(|model| model.id == id);
+    let found = all(&state, &caller).find(|model| model.id == id);
     found.map(Json).ok_or_else(|| no_such(&id))
 }
 
 /// Returns the models that a caller may use. A model for which every request would be refused is left out.
-fn all<'a>(limited: &'a Limited, caller: &'a Caller) -> impl Iterator<Item = Model> + 'a {
-    let orchestrator = limited.orchestrator();
+fn all<'a>(state: &'a ServerState, caller: &'a Caller) -> impl Iterator<Item = Model> + 'a {
+    let orchestrator = state.orchestrator();
     let policy = orchestrator.policy();
     let is_agent = move |name: &str| policy.agents().any(|agent| agent.as_str() == name);
     let own = std::iter::once(Model::new(DEFAULT, "neuraxis"));
     let agents = caller
-        .agents(limited)
+        .agents(state)
         .into_iter()
         .map(|agent| Model::new(agent.as_str().to_owned(), "neuraxis"));
     let roles = orchestrator.models().map(move |(role, info)| {
@@ -94,17 +94,17 @@ fn all<'a>(limited: &'a Limited, caller: &'a Caller) -> impl Iterator<Item = Mod
         }
     });
     let all = own.chain(agents).chain(roles);
-    let choices = choices(limited, caller);
+    let choices = choices(state, caller);
     all.filter(move |model| {
         let mut choices = choices.iter();
-        choices.any(|(channel, mode)| is_usable(limited, caller, &model.id, channel, mode))
+        choices.any(|(channel, mode)| is_usable(state, caller, &model.id, channel, mode))
     })
 }
 
 /// Returns the channels and modes that a caller may name in its requests.
-fn choices(limited: &Limited, caller: &Caller) -> Vec<(Channel, Mode)> {
-    let modes = caller.modes(limited);
-    let channels = caller.channels(limited).into_iter();
+fn choices(state: &ServerState, caller: &Caller) -> Vec<(Channel, Mode)> {
+    let modes = caller.modes(state);
+    let channels = caller.channels(state).into_iter();
     let choices = channels.flat_map(|channel| {
         let modes = modes.iter().cloned();
         modes.map(move |mode| (channel.clone(), mode))
@@ -114,7 +114,7 @@ fn choices(limited: &Limited, caller: &Caller) -> Vec<(Channel, Mode)> {
 
 /// Returns whether a caller's request for a model would be accepted.
 fn is_usable(
-    limited: &Limited,
+    state: &ServerState,
     caller: &Caller,
     model: &str,
     channel: &Channel,
@@ -123,14 +123,13 @@ fn is_usable(
     let Ok(session) = PROBE.parse() else {
         return false;
     };
-    let orchestrator = limited.orchestrator();
+    let orchestrator = state.orchestrator();
     let request = UserRequest::new(session, PROBE)
         .channel(channel.clone())
         .mode(mode.clone());
-    let chosen = choose(orchestrator, model, request, ClientInput::default());
-    let admitted = chosen.and_then(|(request, client_input)| {
-        caller.apply(limited, request.with_client_input(client_input))
-    });
+    let chosen = choose(orchestrator, model, request, Brought::default());
+    let admitted =
+        chosen.and_then(|(request, brought)| caller.apply(state, request.bring(brought)));
     admitted.is_ok_and(|request| orchestrator.decide(&request).is_ok())
 }
 

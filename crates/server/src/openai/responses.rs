@@ -25,20 +25,20 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::asked::{Asked, Own};
-use super::run::{self, Ended, Held};
-use super::stream::answer_as_it_comes;
+use super::client_request::{ClientRequest, NeuraxisOptions};
+use super::run::{self, ClientOutcome, GuardedRun};
+use super::stream::stream_answer;
 use super::tools::{FormatIn, ToolIn, answer, offered};
 use super::{asking, at_least_one, error, models, parse, temperature};
-use crate::api::stands;
+use crate::api::result_if_settled;
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
 use crate::caller::Caller;
 use crate::events::Streams;
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::problem::{NO_SUCH_RESPONSE, Problem};
 use crate::refusal::internal;
-use crate::said;
+use crate::request_body;
 use input::{Input, conversation};
 pub(super) use output::ResponseOut;
 use repeated::{FormatOut, Repeated};
@@ -85,7 +85,7 @@ pub(super) struct ResponseRequest {
     /// Must be `null`: no prompts are stored here.
     prompt: Option<Value>,
     /// Options that OpenAI's API lacks.
-    neuraxis: Option<Own>,
+    neuraxis: Option<NeuraxisOptions>,
 }
 
 /// The format of the answer.
@@ -99,7 +99,7 @@ struct TextIn {
 
 /// Handles a request.
 pub(super) async fn create(
-    State(limited): State<Limited>,
+    State(state): State<ServerState>,
     State(streams): State<Streams>,
     caller: Caller,
     headers: HeaderMap,
@@ -117,15 +117,15 @@ pub(super) async fn create(
     let mut answered_by = BTreeSet::new();
     if let Some(Input::Items(items)) = &mut said.input {
         let goes_on = previous.as_deref().and_then(run_of);
-        references::look_up(items, goes_on, limited.orchestrator(), &caller).await?;
+        references::look_up(items, goes_on, state.orchestrator(), &caller).await?;
         answered_by = references::runs_of(items);
     }
     let format = said.text.as_ref().and_then(|text| text.format.as_ref());
     let format = format.map(|format| format.kind().to_owned());
-    let mut asked = said.asked()?;
+    let mut asked = said.into_client_request()?;
     asked.answered_by = answered_by;
     if let Some(run) = asked.previous {
-        let mut before = system_before(limited.orchestrator(), &caller, run).await?;
+        let mut before = system_before(state.orchestrator(), &caller, run).await?;
         // A repeated message is kept once.
         before.retain(|text| !asked.system.contains(text));
         before.append(&mut asked.system);
@@ -141,20 +141,20 @@ pub(super) async fn create(
         format: format.unwrap_or_default(),
         system: asked.system.clone(),
     };
-    let mut request = asked.into_request(&limited, &caller, "input").await?;
+    let mut request = asked.into_request(&state, &caller, "input").await?;
     let context = mem::take(&mut request.context).with_stored(&repeated);
     request.context = context.map_err(|error| internal(&with_causes(&error)))?;
-    let (held, events) = run::begin(&limited, &caller, request, "input").await?;
+    let (held, events) = run::begin(&state, &caller, request, "input").await?;
     let handle = held.handle();
     let session = handle.session_id().clone();
     let begun = ResponseOut::begun(session, handle.run_id(), held.created(), repeated);
     let begun = begun.with_metadata(metadata);
     if is_stream {
         let told = ResponseEvents::to_client(begun, &handle.records());
-        return Ok(answer_as_it_comes(&streams, held, events, told));
+        return Ok(stream_answer(&streams, held, events, told));
     }
     drop(events);
-    Ok(error::not_again(completed(&held, begun).await))
+    Ok(error::without_retry(completed(&held, begun).await))
 }
 
 /// Returns the system messages of the conversation that continues from a run; none if no such run is visible to the
@@ -172,13 +172,13 @@ async fn system_before(
 }
 
 /// Waits for the complete response.
-async fn completed(held: &Held, begun: ResponseOut) -> Result<Response, Problem> {
-    let ended = held.ended().await?;
-    if !ended.is_answered() {
-        return Ok(error::unanswered(&ended));
+async fn completed(held: &GuardedRun, begun: ResponseOut) -> Result<Response, Problem> {
+    let outcome = held.outcome().await?;
+    if !outcome.is_answered() {
+        return Ok(error::unanswered(&outcome));
     }
     let records = held.handle().records();
-    let response = ResponseEvents::whole(begun, &records, &ended)
+    let response = ResponseEvents::whole(begun, &records, &outcome)
         .map_err(|error| internal(&with_causes(&error)))?;
     Ok(Json(response).into_response())
 }
@@ -198,19 +198,19 @@ pub(super) async fn retrieve(
     id: Result<Path<String>, PathRejection>,
     again: Result<Query<Again>, QueryRejection>,
 ) -> Result<Json<ResponseOut>, Problem> {
-    if said::query(again)?.stream == Some(true) {
+    if request_body::parse_query(again)?.stream == Some(true) {
         let why = "a stored response cannot be streamed; retrieve it whole once its run has ended";
         return Err(Problem::invalid("stream", why));
     }
     let run = id.ok().and_then(|Path(id)| run_of(&id));
     let run = run.ok_or_else(no_such)?;
-    let response = kept(&orchestrator, &caller, run).await?;
+    let response = stored_response(&orchestrator, &caller, run).await?;
     response.map(Json).ok_or_else(no_such)
 }
 
 /// Returns a response from the records of its run, as far as it is known, or `None` if no such run is visible to the
 /// caller.
-async fn kept(
+async fn stored_response(
     orchestrator: &Orchestrator,
     caller: &Caller,
     run: RunId,
@@ -222,12 +222,12 @@ async fn kept(
     let created = run::created(&records);
     let repeated = Repeated::of(&records);
     let begun = ResponseOut::begun(summary.session.clone(), run, created, repeated);
-    let Some(mut result) = stands(orchestrator, &summary).await? else {
+    let Some(mut result) = result_if_settled(orchestrator, &summary).await? else {
         return Ok(Some(begun));
     };
-    run::say_that_it_waits(&mut result, &records);
-    let ended = Ended::new(result, &records);
-    let response = ResponseEvents::whole(begun, &records, &ended);
+    run::set_waiting_notice(&mut result, &records);
+    let outcome = ClientOutcome::new(result, &records);
+    let response = ResponseEvents::whole(begun, &records, &outcome);
     Ok(Some(
         response.map_err(|error| internal(&with_causes(&error)))?,
     ))
@@ -242,7 +242,7 @@ fn no_such() -> Problem {
 }
 
 impl ResponseRequest {
-    fn asked(self) -> Result<Asked, Problem> {
+    fn into_client_request(self) -> Result<ClientRequest, Problem> {
         if self.background == Some(true) {
             let why = "background responses are not supported; stream, or wait for the response";
             return Err(Problem::invalid("background", why));
@@ -266,7 +266,7 @@ impl ResponseRequest {
         let format = self.text.and_then(|text| text.format);
         let answer = format.map(|format| answer("text.format", format));
         let (tools, tool_choice) = offered(self.tools.unwrap_or_default(), &self.tool_choice)?;
-        Ok(Asked {
+        Ok(ClientRequest {
             model: self.model,
             messages: asking("input", messages)?,
             instructions: self.instructions,

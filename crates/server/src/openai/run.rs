@@ -17,24 +17,24 @@ use super::thoughts::BREAK;
 use super::waits;
 use crate::access::detached;
 use crate::caller::Caller;
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::problem::Problem;
 use crate::refusal::refused_in;
-use crate::turns::{Later, no_result, start};
+use crate::turns::{RetryAdvice, no_result, start};
 
 /// Why a run is ended whose client has left.
 const LEFT: &str = "the client disconnected";
 
 /// A run that is cancelled if this is dropped before the run ends.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct GuardedRun {
     handle: RunHandle,
-    limited: Limited,
+    state: ServerState,
 }
 
 /// The outcome of a run.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct ClientOutcome {
     pub(super) result: OrchestratorResult,
     /// The calls that the client must run.
     pub(super) calls: Vec<ToolCall>,
@@ -49,38 +49,38 @@ pub(super) struct Ended {
     pub(super) model_failure: Option<&'static str>,
 }
 
-/// Starts a run, even if the client disconnects halfway. `said_in` is the field that holds the conversation.
+/// Starts a run, even if the client disconnects halfway. `conversation_field` is the field that holds the conversation.
 pub(super) async fn begin(
-    limited: &Limited,
+    state: &ServerState,
     caller: &Caller,
     request: UserRequest,
-    said_in: &'static str,
-) -> Result<(Held, Events), Problem> {
-    let request = caller.apply(limited, request)?;
-    let slot = limited.slot(caller)?;
-    let limited = limited.clone();
+    conversation_field: &'static str,
+) -> Result<(GuardedRun, Events), Problem> {
+    let request = caller.apply(state, request)?;
+    let permit = state.take_permit(caller)?;
+    let state = state.clone();
     let begun = detached(async move {
-        let orchestrator = limited.orchestrator().clone();
-        let (handle, events) = start(orchestrator, request, Some(slot)).await?;
+        let orchestrator = state.orchestrator().clone();
+        let (handle, events) = start(orchestrator, request, Some(permit)).await?;
         // If the client has disconnected, this is dropped with the task's result.
-        Ok::<_, RequestError>((Held { handle, limited }, events))
+        Ok::<_, RequestError>((GuardedRun { handle, state }, events))
     });
     begun
         .await?
-        .map_err(|error| refused_in(said_in, "neuraxis.session", error))
+        .map_err(|error| refused_in(conversation_field, "neuraxis.session", error))
 }
 
-impl Held {
+impl GuardedRun {
     /// Waits for the run to end, or to wait for input.
-    pub(super) async fn ended(&self) -> Result<Ended, Problem> {
+    pub(super) async fn outcome(&self) -> Result<ClientOutcome, Problem> {
         let result = self.handle.result().await;
-        let orchestrator = self.limited.orchestrator();
-        let later = Later::InTheSession;
+        let orchestrator = self.state.orchestrator();
+        let advice = RetryAdvice::ReadSession;
         let mut result =
-            result.map_err(|why| no_result(orchestrator, &self.handle, &why, later))?;
+            result.map_err(|why| no_result(orchestrator, &self.handle, &why, advice))?;
         let records = self.handle.records();
-        say_that_it_waits(&mut result, &records);
-        Ok(Ended::new(result, &records))
+        set_waiting_notice(&mut result, &records);
+        Ok(ClientOutcome::new(result, &records))
     }
 
     pub(super) const fn handle(&self) -> &RunHandle {
@@ -94,7 +94,7 @@ impl Held {
 }
 
 /// Replaces the answer of a waiting run by a notice of what it waits for.
-pub(super) fn say_that_it_waits(result: &mut OrchestratorResult, records: &[Arc<Record>]) {
+pub(super) fn set_waiting_notice(result: &mut OrchestratorResult, records: &[Arc<Record>]) {
     if result.status == RunStatus::Waiting {
         result.reply = waits::notice(result, records);
     }
@@ -132,27 +132,27 @@ impl RunRef {
     }
 
     /// Refers to the run of an answer that starts.
-    pub(super) fn of(held: &Held) -> Self {
+    pub(super) fn of(held: &GuardedRun) -> Self {
         Self::begun(held.handle.session_id().clone(), held.handle.run_id())
     }
 
     /// Adds the outcome of the run.
-    pub(super) fn ended(mut self, ended: &Ended) -> Self {
-        self.status = Some(ended.result.status);
-        self.finish_reason.clone_from(&ended.result.finish_reason);
-        self.pending.clone_from(&ended.result.pending);
+    pub(super) fn with_outcome(mut self, outcome: &ClientOutcome) -> Self {
+        self.status = Some(outcome.result.status);
+        self.finish_reason.clone_from(&outcome.result.finish_reason);
+        self.pending.clone_from(&outcome.result.pending);
         self
     }
 }
 
 /// Returns whether the answer of a run is structured, as its request or its agent asked.
-pub(super) fn has_form(records: &[Arc<Record>]) -> bool {
+pub(super) fn is_structured(records: &[Arc<Record>]) -> bool {
     let started = records.first().and_then(|first| first.run_started());
     started.is_some_and(|started| started.spec.root.answer_schema().is_some())
 }
 
 /// Returns whether a request requires a call of one of the client's tools.
-pub(super) fn has_to_call(records: &[Arc<Record>]) -> bool {
+pub(super) fn requires_call(records: &[Arc<Record>]) -> bool {
     let started = records.first().and_then(|first| first.run_started());
     started.is_some_and(|started| {
         let root = &started.spec.root;
@@ -171,17 +171,17 @@ pub(super) fn created(records: &[Arc<Record>]) -> i64 {
     records.first().map_or(0, |first| first.at.as_second())
 }
 
-impl Drop for Held {
+impl Drop for GuardedRun {
     fn drop(&mut self) {
         // A run that has ended cannot be cancelled, and need not be.
         let _ = self.handle.cancel(LEFT);
     }
 }
 
-impl Ended {
+impl ClientOutcome {
     /// Builds the outcome of a run with these records.
     pub(super) fn new(mut result: OrchestratorResult, records: &[Arc<Record>]) -> Self {
-        if gave_up_on_the_form(&result)
+        if gave_up_on_structure(&result)
             && let Some(fault) = &result.answer_fault
         {
             let why = format!("This answer does not have the requested form: {fault}");
@@ -202,7 +202,7 @@ impl Ended {
             result,
             calls,
             asked: (!asked.is_empty()).then(|| asked.join(BREAK)),
-            lacks_call: is_for_a_person && has_to_call(records),
+            lacks_call: is_for_a_person && requires_call(records),
             notice,
             model_failure,
         }
@@ -211,14 +211,14 @@ impl Ended {
     /// Returns whether there is anything to send as an answer, even if only a sentence that says why there is none.
     pub(super) fn is_answered(&self) -> bool {
         let is_done = matches!(self.result.status, RunStatus::Done | RunStatus::Waiting);
-        is_done && !is_out_of_budget(&self.result) && !gave_up_on_the_form(&self.result)
+        is_done && !is_out_of_budget(&self.result) && !gave_up_on_structure(&self.result)
     }
 
     /// Returns what to send to a client that asked for a structured answer, or that does not get a required call. What
     /// the model said along with calls is not an answer and is left out, except for its questions to the user.
-    pub(super) fn formed(&self) -> Formed {
+    pub(super) fn structured_reply(&self) -> StructuredReply {
         if !self.calls.is_empty() {
-            return Formed {
+            return StructuredReply {
                 content: None,
                 refusal: self.asked.clone(),
             };
@@ -229,11 +229,11 @@ impl Ended {
             why.is_some_and(|why| *why == FinishReason::Length || why.ends_at_a_limit());
         let is_answer = self.result.answer_fault.is_none() && !self.lacks_call;
         match is_answer || is_cut_off {
-            true => Formed {
+            true => StructuredReply {
                 content: reply,
                 refusal: None,
             },
-            false => Formed {
+            false => StructuredReply {
                 content: None,
                 refusal: reply,
             },
@@ -243,7 +243,7 @@ impl Ended {
 
 /// The reply to a request for a structured answer: clients parse the content as JSON, and show the refusal as it is.
 #[derive(Debug)]
-pub(super) struct Formed {
+pub(super) struct StructuredReply {
     /// The answer, or the available part of one that was cut off.
     pub(super) content: Option<String>,
     /// Why there is no answer: what the run waits for, a question to the user, or a model that refuses.
@@ -263,7 +263,7 @@ pub(super) fn began_without_budget(why: Option<&FinishReason>, used: &RunUsage) 
 
 /// Returns whether a run ended without the requested structured answer because its model kept repeating itself, for
 /// example giving the same invalid answer. Nothing was cut off, so clients must not be told to ask for more tokens.
-pub(super) fn gave_up_on_the_form(result: &OrchestratorResult) -> bool {
+pub(super) fn gave_up_on_structure(result: &OrchestratorResult) -> bool {
     result.answer_fault.is_some() && ended_by_repeats(result.finish_reason.as_ref())
 }
 

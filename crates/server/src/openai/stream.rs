@@ -8,9 +8,9 @@ use axum::response::Response;
 use futures_util::Stream;
 use neuraxis::{Event, Events};
 
-use super::error::{ErrorBody, in_stream, not_again};
-use super::run::{Ended, Held, RunRef};
-use crate::events::{Cut, Source, Streams};
+use super::error::{ErrorBody, in_stream, without_retry};
+use super::run::{ClientOutcome, GuardedRun, RunRef};
+use crate::events::{CutReason, Source, Streams};
 use crate::problem::{KEY_NEEDED, Problem};
 
 /// Whether something could be serialized as JSON.
@@ -19,26 +19,26 @@ pub(super) type Written = Result<(), serde_json::Error>;
 /// Writes an answer in one protocol, appending to a piece.
 pub(super) trait Writer: Unpin + Send + 'static {
     /// Writes what precedes the answer.
-    fn begin(&mut self, piece: &mut Vec<u8>) -> Written;
+    fn write_start(&mut self, piece: &mut Vec<u8>) -> Written;
 
     /// Writes a client's view of an event, which may be nothing.
-    fn hear(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written;
+    fn write_event(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written;
 
     /// Writes the outcome of the run.
-    fn end(&mut self, ended: &Ended, piece: &mut Vec<u8>) -> Written;
+    fn write_outcome(&mut self, outcome: &ClientOutcome, piece: &mut Vec<u8>) -> Written;
 
     /// Writes why there is no outcome.
-    fn fail(&mut self, error: &ErrorBody, piece: &mut Vec<u8>) -> Written;
+    fn write_error(&mut self, error: &ErrorBody, piece: &mut Vec<u8>) -> Written;
 }
 
 /// Streams what a writer produces from a run.
-pub(super) fn answer_as_it_comes(
+pub(super) fn stream_answer(
     streams: &Streams,
-    held: Held,
+    held: GuardedRun,
     events: Events,
     writer: impl Writer,
 ) -> Response {
-    not_again(streams.send(Answer {
+    without_retry(streams.send(Answer {
         held: Some(held),
         stage: Stage::First,
         events,
@@ -49,7 +49,7 @@ pub(super) fn answer_as_it_comes(
 /// An answer in progress.
 struct Answer<W> {
     /// The run, until it has ended.
-    held: Option<Held>,
+    held: Option<GuardedRun>,
     stage: Stage,
     events: Events,
     writer: W,
@@ -59,7 +59,7 @@ struct Answer<W> {
 enum Stage {
     First,
     Events,
-    End(Pin<Box<dyn Future<Output = Result<Ended, Problem>> + Send>>),
+    End(Pin<Box<dyn Future<Output = Result<ClientOutcome, Problem>> + Send>>),
     Nothing,
 }
 
@@ -68,25 +68,25 @@ impl<W: Writer> Source for Answer<W> {
         let written = match &mut self.stage {
             Stage::First => {
                 self.stage = Stage::Events;
-                self.writer.begin(piece)
+                self.writer.write_start(piece)
             }
             Stage::Events => {
                 if let Some(event) = ready!(Pin::new(&mut self.events).poll_next(cx)) {
-                    self.writer.hear(&event, piece)
+                    self.writer.write_event(&event, piece)
                 } else {
                     self.stage = match self.held.take() {
-                        Some(held) => Stage::End(Box::pin(async move { held.ended().await })),
+                        Some(held) => Stage::End(Box::pin(async move { held.outcome().await })),
                         None => Stage::Nothing,
                     };
                     Ok(())
                 }
             }
-            Stage::End(ended) => {
-                let ended = ready!(ended.as_mut().poll(cx));
+            Stage::End(outcome) => {
+                let outcome = ready!(outcome.as_mut().poll(cx));
                 self.stage = Stage::Nothing;
-                match ended {
-                    Ok(ended) => self.writer.end(&ended, piece),
-                    Err(problem) => self.writer.fail(&in_stream(&problem), piece),
+                match outcome {
+                    Ok(outcome) => self.writer.write_outcome(&outcome, piece),
+                    Err(problem) => self.writer.write_error(&in_stream(&problem), piece),
                 }
             }
             Stage::Nothing => return Poll::Ready(None),
@@ -95,7 +95,7 @@ impl<W: Writer> Source for Answer<W> {
     }
 
     /// Reports that the run ends. Dropping the answer ends it.
-    fn write_cut(&mut self, why: Cut, piece: &mut Vec<u8>) -> Written {
+    fn write_cut(&mut self, why: CutReason, piece: &mut Vec<u8>) -> Written {
         // The end was already sent.
         if matches!(self.stage, Stage::Nothing) {
             return Ok(());
@@ -103,9 +103,9 @@ impl<W: Writer> Source for Answer<W> {
         let told = format!("{why}; the run was cancelled");
         let run = self.held.as_ref().map(RunRef::of);
         let body = match why {
-            Cut::Untaken(_) => ErrorBody::of_run(told, "dropped", run),
-            Cut::NoKey => in_stream(&Problem::new(&KEY_NEEDED, told)),
+            CutReason::ClientStalled(_) => ErrorBody::of_run(told, "dropped", run),
+            CutReason::KeyInvalid => in_stream(&Problem::new(&KEY_NEEDED, told)),
         };
-        self.writer.fail(&body, piece)
+        self.writer.write_error(&body, piece)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use neuraxis::Event;
 use neuraxis::core::{AgentId, EffectId, LiveBody, Record};
 
-use super::retold;
+use super::events_from_records;
 
 /// The separator between what two model calls thought or said, if it is joined to one text.
 pub(super) const BREAK: &str = "\n\n";
@@ -30,7 +30,7 @@ pub(super) struct Thought<'a> {
 
 impl Thoughts {
     /// Returns the thoughts in the run's next event, if there are any.
-    pub(super) fn hear<'a>(&mut self, event: &'a Event) -> Option<Thought<'a>> {
+    pub(super) fn extract<'a>(&mut self, event: &'a Event) -> Option<Thought<'a>> {
         let Event::Live(live) = event else {
             return None;
         };
@@ -52,8 +52,8 @@ impl Thoughts {
 pub(super) fn all(records: &[Arc<Record>]) -> Option<String> {
     let mut thoughts = Thoughts::default();
     let mut text = String::new();
-    for event in retold::events(records) {
-        if let Some(thought) = thoughts.hear(&event) {
+    for event in events_from_records::events(records) {
+        if let Some(thought) = thoughts.extract(&event) {
             if thought.follows_another {
                 text.push_str(BREAK);
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::Placed;
+use super::DescribedRoute;
 use super::operation::{Answer, Operation, ProblemForm, Tag};
 use super::schemas::{Schemas, without_null};
 use crate::openai::ErrorBody;
@@ -21,21 +21,21 @@ const ABOUT: &str = "Governed, tool-using conversations with language models: se
                      clients must ignore what they do not know. Incompatible changes get a new prefix.";
 
 /// Builds the document.
-pub(super) fn document(placed: &[Placed]) -> Value {
+pub(super) fn document(routes: &[DescribedRoute]) -> Value {
     let mut schemas = Schemas::new();
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
-    for Placed {
+    for DescribedRoute {
         path,
         method,
         operation,
-    } in placed
+    } in routes
     {
         let method = method.as_str().to_ascii_lowercase();
         let described = described(operation, &mut schemas);
         paths.entry(path).or_default().insert(method, described);
     }
     // Its members differ between kinds.
-    schemas.sent::<ProblemDocument>();
+    schemas.of_response::<ProblemDocument>();
     let tags =
         Tag::ALL.map(|(tag, about)| json!({ "name": tag.to_string(), "description": about }));
     json!({
@@ -206,7 +206,7 @@ fn problems(operation: &Operation, schemas: &mut Schemas) -> BTreeMap<String, Va
                 say("content", content);
             }
             ProblemForm::OpenAi => {
-                let schema = schemas.sent::<ErrorBody>();
+                let schema = schemas.of_response::<ErrorBody>();
                 let content = json!({ "application/json": { "schema": schema } });
                 say("content", content);
             }

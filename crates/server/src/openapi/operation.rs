@@ -103,7 +103,7 @@ pub(crate) struct Operation {
     pub(super) parameters: Vec<Parameter>,
     /// A type whose fields are query parameters.
     pub(super) query: Option<SchemaOf>,
-    pub(super) body: Option<Taken>,
+    pub(super) body: Option<RequestContent>,
     pub(super) answer: Answer,
     pub(super) problems: Vec<&'static Kind>,
     /// The form of problems.
@@ -135,7 +135,7 @@ pub(super) struct Parameter {
 
 /// The body of a request.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct RequestContent {
     pub(super) is_required: bool,
     pub(super) schema: SchemaOf,
     /// JSON text.
@@ -213,7 +213,7 @@ impl Operation {
             place,
             name,
             description,
-            schema: Schemas::taken::<T>,
+            schema: Schemas::of_request::<T>,
         });
         self
     }
@@ -226,9 +226,9 @@ impl Operation {
 
     /// Declares a required body, with an example.
     pub(crate) fn body<T: JsonSchema>(mut self, example: &'static str) -> Self {
-        self.body = Some(Taken {
+        self.body = Some(RequestContent {
             is_required: true,
-            schema: Schemas::taken::<T>,
+            schema: Schemas::of_request::<T>,
             example,
         });
         self.problems(OF_BODIES)
@@ -245,7 +245,7 @@ impl Operation {
 
     /// Answers with 200 and JSON.
     pub(crate) fn answers<T: JsonSchema>(self, description: &'static str) -> Self {
-        self.content("application/json", Schemas::sent::<T>, description)
+        self.content("application/json", Schemas::of_response::<T>, description)
     }
 
     /// Answers with the events of a run, possibly as an alternative to JSON.
@@ -311,7 +311,7 @@ impl Operation {
         name: &'static str,
         description: &'static str,
     ) -> Self {
-        let schema: SchemaOf = Schemas::sent::<T>;
+        let schema: SchemaOf = Schemas::of_response::<T>;
         self.answer.headers.push((name, description, schema));
         self
     }

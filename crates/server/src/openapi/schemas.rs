@@ -15,9 +15,9 @@ const PLACE: &str = "/components/schemas";
 #[derive(Debug)]
 pub(super) struct Schemas {
     /// For what is sent: fields that are always present are required.
-    sent: SchemaGenerator,
+    responses: SchemaGenerator,
     /// For what is read: fields that may be omitted are not required.
-    taken: SchemaGenerator,
+    requests: SchemaGenerator,
 }
 
 impl Schemas {
@@ -28,38 +28,38 @@ impl Schemas {
                 settings.meta_schema = None;
             })
         };
-        let sent = settings().for_serialize().with_transform(Tidy::Sent);
-        let taken = settings().for_deserialize().with_transform(Tidy::Taken);
+        let responses = settings().for_serialize().with_transform(Tidy::Response);
+        let requests = settings().for_deserialize().with_transform(Tidy::Request);
         Self {
-            sent: sent.into_generator(),
-            taken: taken.into_generator(),
+            responses: responses.into_generator(),
+            requests: requests.into_generator(),
         }
     }
 
     /// Returns the schema of a type that is sent.
-    pub(super) fn sent<T: JsonSchema>(&mut self) -> Value {
-        let mut schema = self.sent.subschema_for::<T>();
-        Tidy::Sent.transform(&mut schema);
+    pub(super) fn of_response<T: JsonSchema>(&mut self) -> Value {
+        let mut schema = self.responses.subschema_for::<T>();
+        Tidy::Response.transform(&mut schema);
         schema.to_value()
     }
 
     /// Returns the schema of a type that is read.
-    pub(super) fn taken<T: JsonSchema>(&mut self) -> Value {
-        let mut schema = self.taken.subschema_for::<T>();
-        Tidy::Taken.transform(&mut schema);
+    pub(super) fn of_request<T: JsonSchema>(&mut self) -> Value {
+        let mut schema = self.requests.subschema_for::<T>();
+        Tidy::Request.transform(&mut schema);
         schema.to_value()
     }
 
     /// Returns the schema of an object that is read, inline and without a name.
     pub(super) fn fields<T: JsonSchema>(&mut self) -> Value {
-        let mut schema = T::json_schema(&mut self.taken);
-        Tidy::Taken.transform(&mut schema);
+        let mut schema = T::json_schema(&mut self.requests);
+        Tidy::Request.transform(&mut schema);
         schema.to_value()
     }
 
     /// Returns the schema of one event of a stream, field by field as it is sent.
     pub(super) fn events(&mut self) -> Value {
-        let event = self.sent::<Event>();
+        let event = self.of_response::<Event>();
         json!({
             "description": "One event of the stream, with its fields `id`, `event` and `data`.",
             "type": "object",
@@ -109,23 +109,23 @@ impl Schemas {
 
     /// Returns all named schemas.
     pub(super) fn into_named(self) -> Map<String, Value> {
-        let (sent, taken) = self.into_both();
-        let named: BTreeMap<String, Value> = taken.into_iter().chain(sent).collect();
+        let (responses, requests) = self.into_both();
+        let named: BTreeMap<String, Value> = requests.into_iter().chain(responses).collect();
         named.into_iter().collect()
     }
 
     /// Returns the schemas of what is sent, and those of what is read.
     pub(super) fn into_both(mut self) -> (Map<String, Value>, Map<String, Value>) {
-        let sent = self.sent.take_definitions(true);
-        (sent, self.taken.take_definitions(true))
+        let responses = self.responses.take_definitions(true);
+        (responses, self.requests.take_definitions(true))
     }
 }
 
 /// Adds to a schema what schemars cannot know, and removes what API readers do not need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tidy {
-    Sent,
-    Taken,
+    Response,
+    Request,
 }
 
 impl Transform for Tidy {
@@ -143,7 +143,7 @@ impl Transform for Tidy {
         if object.get("default").is_some_and(Value::is_null) {
             object.remove("default");
         }
-        if *self == Self::Sent {
+        if *self == Self::Response {
             // A default is irrelevant for a field that is sent.
             object.remove("default");
             without_null_where_left_out(object);
@@ -265,7 +265,7 @@ mod tests {
             sometimes: Option<u32>,
         }
         let mut schemas = Schemas::new();
-        schemas.sent::<Shown>();
+        schemas.of_response::<Shown>();
         let shown = &schemas.into_named()["Shown"];
         let types = |name: &str| shown["properties"][name]["type"].clone();
         assert_eq!(types("always"), json!(["integer", "null"]));

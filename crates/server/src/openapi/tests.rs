@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::access::Access;
-use crate::limits::{Limited, Limits};
+use crate::limits::{Limits, ServerState};
 use crate::mcp::McpClients;
 use crate::metrics::Metrics;
 use crate::routes::routes;
@@ -30,9 +30,9 @@ fn router() -> Router {
         log: None,
         metrics: Metrics::new(),
     };
-    let limited = Limited::new(orchestrator, &Limits::default(), access.metrics.clone());
-    let clients = McpClients::new(&limited);
-    routes(limited, &clients, access)
+    let state = ServerState::new(orchestrator, &Limits::default(), access.metrics.clone());
+    let clients = McpClients::new(&state);
+    routes(state, &clients, access)
 }
 
 async fn ask(router: &Router, method: Method, path: &str) -> (StatusCode, HeaderMap, Vec<u8>) {
@@ -140,8 +140,8 @@ async fn a_schema_is_the_same_whether_its_type_is_sent_or_read() {
     let mut schemas = schemas::Schemas::new();
     let mut both = 0;
     let (sent, taken) = {
-        for placed in crate::api::routes().placed {
-            let operation = placed.operation;
+        for route in crate::api::routes().routes {
+            let operation = route.operation;
             for parameter in &operation.parameters {
                 (parameter.schema)(&mut schemas);
             }

@@ -15,7 +15,7 @@ const TOLERANCE: Duration = Duration::from_secs(60);
 /// The state of the clock at the previous check.
 #[derive(Debug, Default)]
 pub(super) struct AgeClock {
-    last: Option<(Reading, Look)>,
+    last: Option<(Reading, ClockCheck)>,
 }
 
 /// The time of the wall clock, and the monotonic time when it was read.
@@ -27,7 +27,7 @@ pub(super) struct Reading {
 
 /// What a check needs to know about the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum ClockCheck {
     /// The server has just started, perhaps before its machine's clock was set.
     First,
     /// The clock was set since the previous check, or the machine slept.
@@ -37,16 +37,18 @@ pub(super) enum Look {
 
 impl AgeClock {
     /// Records the clock at a check.
-    pub(super) fn hear(&mut self, reading: Reading) -> Look {
-        let look = match self.last {
-            None => Look::First,
-            Some((last, before)) if before != Look::AfterJump && last.is_apart_from(reading) => {
-                Look::AfterJump
+    pub(super) fn observe(&mut self, reading: Reading) -> ClockCheck {
+        let check = match self.last {
+            None => ClockCheck::First,
+            Some((last, before))
+                if before != ClockCheck::AfterJump && last.is_apart_from(reading) =>
+            {
+                ClockCheck::AfterJump
             }
-            Some(_) => Look::Later,
+            Some(_) => ClockCheck::Later,
         };
-        self.last = Some((reading, look));
-        look
+        self.last = Some((reading, check));
+        check
     }
 }
 
@@ -95,25 +97,29 @@ mod tests {
     fn a_clock_that_was_set_and_a_machine_that_slept_cost_one_look_and_never_two_in_a_row() {
         let began = Instant::now();
         let mut clock = AgeClock::default();
-        let mut hear = |elapsed: u32, said: i64| {
-            clock.hear(Reading {
+        let mut observe = |elapsed: u32, said: i64| {
+            clock.observe(Reading {
                 now: hours(said),
                 at: began + HOUR * elapsed,
             })
         };
-        assert_eq!(hear(0, 0), Look::First);
-        assert_eq!(hear(1, 1), Look::Later);
-        assert_eq!(hear(2, 9_000), Look::AfterJump);
-        assert_eq!(hear(3, 9_001), Look::Later);
-        assert_eq!(hear(4, 4), Look::AfterJump);
-        assert_eq!(hear(5, 5), Look::Later);
+        assert_eq!(observe(0, 0), ClockCheck::First);
+        assert_eq!(observe(1, 1), ClockCheck::Later);
+        assert_eq!(observe(2, 9_000), ClockCheck::AfterJump);
+        assert_eq!(observe(3, 9_001), ClockCheck::Later);
+        assert_eq!(observe(4, 4), ClockCheck::AfterJump);
+        assert_eq!(observe(5, 5), ClockCheck::Later);
         // The machine sleeps for a day each hour.
-        for (number, look) in [Look::AfterJump, Look::Later, Look::AfterJump]
-            .into_iter()
-            .enumerate()
+        for (number, check) in [
+            ClockCheck::AfterJump,
+            ClockCheck::Later,
+            ClockCheck::AfterJump,
+        ]
+        .into_iter()
+        .enumerate()
         {
             let number = u32::try_from(number).unwrap();
-            assert_eq!(hear(6 + number, 30 + 25 * i64::from(number)), look);
+            assert_eq!(observe(6 + number, 30 + 25 * i64::from(number)), check);
         }
     }
 }

@@ -8,7 +8,7 @@ use neuraxis::ports::StoreError;
 pub(super) const NAMED: usize = 5;
 
 /// Logs how many were deleted, and the ids of the first ones.
-pub(super) fn tell(count: u64, first: &[SessionId]) {
+pub(super) fn log(count: u64, first: &[SessionId]) {
     if count > 0 {
         let first: Vec<&str> = first.iter().map(SessionId::as_str).collect();
         let first = first.join(", ");
@@ -17,7 +17,7 @@ pub(super) fn tell(count: u64, first: &[SessionId]) {
 }
 
 /// Returns those that no longer exist: one may have been used again before its deletion.
-pub(super) async fn gone(sessions: &Sessions, some: Vec<SessionId>) -> Vec<SessionId> {
+pub(super) async fn find_missing(sessions: &Sessions, some: Vec<SessionId>) -> Vec<SessionId> {
     let mut gone = Vec::new();
     for session in some {
         let found = sessions.get(&session).await;
@@ -45,6 +45,6 @@ mod tests {
         let session = Session::new(used.clone(), Timestamp::UNIX_EPOCH);
         store.create_session(&session).await.unwrap();
         let some = vec![deleted.clone(), used];
-        assert_eq!(gone(&Sessions::new(store), some).await, [deleted]);
+        assert_eq!(find_missing(&Sessions::new(store), some).await, [deleted]);
     }
 }

@@ -1,4 +1,4 @@
-//! What clients may use as long as there are no keys: modes, and slots for runs.
+//! What clients may use as long as there are no keys: modes, and permits for runs.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ async fn clients_may_not_choose_a_mode_that_is_freer_than_moderate() {
     }
 }
 
-/// A server with one slot, whose first run asks about a refund and then hangs.
+/// A server with one permit, whose first run asks about a refund and then hangs.
 async fn refund_in_one_place() -> InProcess {
     let model = ScriptedModel::new()
         .then(reply::calls([("refund", r#"{"order":17}"#)]))
@@ -183,7 +183,7 @@ async fn a_mode_that_the_configuration_makes_freer_than_moderate_is_not_for_clie
     }
 }
 
-/// Takes a turn as soon as a slot is free.
+/// Takes a turn as soon as a permit is free.
 #[cfg(target_os = "linux")]
 async fn taken_in_the_end(client: &crate::support::client::Client, session: &str) {
     let mut tries = 0;
@@ -312,7 +312,7 @@ async fn whoever_comes_back_to_a_run_needs_no_place_for_it() {
         let turn = client.turn("other", &waiting_turn());
         turn.header("accept", "text/event-stream").send()
     };
-    // The slot of the ended run is released a moment later.
+    // The permit of the ended run is released a moment later.
     while begun().await.unwrap().status() == 503 {}
     gate.reached().await;
     let (status, said) = answer(keyed("k1")).await;

@@ -446,7 +446,7 @@ async fn a_call_beyond_the_runs_that_a_key_allows_is_refused_until_one_is_over()
     loop {
         let call = ask(json!({"message": "What time is it?"}));
         let call = client.call_tool(call).await;
-        // The slot of the ended run is released a moment later.
+        // The permit of the ended run is released a moment later.
         if call.is_ok_and(|result| result.is_error != Some(true)) {
             break;
         }

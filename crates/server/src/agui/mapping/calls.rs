@@ -9,7 +9,7 @@ use crate::agui::event::Body;
 
 impl Mapping {
     /// Emits the calls of a reply, as parts of one message.
-    pub(super) fn calls_of(
+    pub(super) fn emit_calls(
         &mut self,
         record: &Record,
         content_index: ContentIndex,
@@ -21,12 +21,12 @@ impl Mapping {
             let id = ToolCallId::new(record.run_id, record.agent, content_index, index);
             index = index.next();
             let call = (&requested.name, requested.arguments.as_str());
-            self.called(record.agent, &id, call, Some(parent));
+            self.emit_call(record.agent, &id, call, Some(parent));
         }
     }
 
     /// Emits a call, once.
-    pub(super) fn called(
+    pub(super) fn emit_call(
         &mut self,
         agent: AgentId,
         id: &ToolCallId,
@@ -37,43 +37,45 @@ impl Mapping {
             return;
         }
         let of = self.subagents.id(agent);
-        self.shown.call(id.as_str(), (name, arguments), parent, of);
+        self.client_messages
+            .call(id.as_str(), (name, arguments), parent, of);
         let tool_call_id = id.to_string();
         let start = Body::ToolCallStart {
             tool_call_id: tool_call_id.clone(),
             tool_call_name: name.to_string(),
             parent_message_id: parent.map(ToOwned::to_owned),
         };
-        self.tell(agent, start);
+        self.emit(agent, start);
         let arguments = Body::ToolCallArgs {
             tool_call_id: tool_call_id.clone(),
             delta: arguments.to_owned(),
         };
-        self.tell(agent, arguments);
-        self.tell(agent, Body::ToolCallEnd { tool_call_id });
+        self.emit(agent, arguments);
+        self.emit(agent, Body::ToolCallEnd { tool_call_id });
     }
 
     /// Emits the result of a call, once.
-    pub(super) fn answered(&mut self, agent: AgentId, result: &ToolResult) {
+    pub(super) fn emit_result(&mut self, agent: AgentId, result: &ToolResult) {
         let id = &result.tool_call_id;
         self.questions
             .retain(|(_, asked)| asked.tool_call_id != *id);
-        self.called(agent, id, (&result.name, "{}"), None);
+        self.emit_call(agent, id, (&result.name, "{}"), None);
         if !self.answered.insert(id.clone()) {
             return;
         }
-        self.call_is_over(id);
+        self.end_agents_of_call(id);
         let message_id = format!("{id}.result");
         let content = result.value.as_text().into_owned();
         let of = self.subagents.id(agent);
-        self.shown.result(&message_id, id.as_str(), &content, of);
+        self.client_messages
+            .result(&message_id, id.as_str(), &content, of);
         let body = Body::ToolCallResult {
             message_id,
             tool_call_id: id.to_string(),
             content,
             role: "tool",
         };
-        self.tell(agent, body);
+        self.emit(agent, body);
     }
 
     /// Returns the calls that were sent and have no result.

@@ -22,7 +22,7 @@ impl Mapping {
             Some(FinishReason::Cancelled) => Outcome::Cancelled,
             Some(FinishReason::ClientTools) => {
                 let asked = std::mem::take(&mut self.asked);
-                self.add_what_is_missing(&asked.join("\n\n"));
+                self.add_missing_text(&asked.join("\n\n"));
                 Outcome::Success {
                     pending_tool_call_ids: self.unanswered(),
                 }
@@ -36,7 +36,7 @@ impl Mapping {
                 Outcome::Cancelled
             }
             _ => {
-                self.add_what_is_missing(reply);
+                self.add_missing_text(reply);
                 Outcome::Success {
                     pending_tool_call_ids: Vec::new(),
                 }
@@ -77,7 +77,7 @@ impl Mapping {
             code: code.to_owned(),
             usage: self.used(),
         };
-        self.tell(AgentId::ROOT, body);
+        self.emit(AgentId::ROOT, body);
     }
 
     fn finish(&mut self, outcome: Outcome, status: RunStatus, reason: Option<&FinishReason>) {
@@ -95,13 +95,13 @@ impl Mapping {
             outcome,
             usage: self.used(),
         };
-        self.tell(AgentId::ROOT, body);
+        self.emit(AgentId::ROOT, body);
     }
 
     /// Ends whatever is open, because nothing may be open when a run ends. `interrupts` are the questions, with the
     /// agent that asks each.
     fn close(&mut self, interrupts: Option<&[(AgentId, String)]>) {
-        self.silence(None);
+        self.end_open_messages(None);
         self.end_subagents(interrupts);
         self.end_step();
     }
@@ -113,20 +113,20 @@ impl Mapping {
     }
 
     /// Emits the part of the answer that has not been sent: some endings add a sentence of their own.
-    fn add_what_is_missing(&mut self, reply: &str) {
-        self.silence(None);
+    fn add_missing_text(&mut self, reply: &str) {
+        self.end_open_messages(None);
         let reply = reply.trim();
-        let said: String = self.shown.texts().collect();
+        let said: String = self.client_messages.texts().collect();
         if reply.is_empty() || said.trim_end().ends_with(reply) {
             return;
         }
-        let last = self.shown.texts().next_back().map(str::trim);
+        let last = self.client_messages.texts().next_back().map(str::trim);
         let last = last.filter(|last| !last.is_empty());
         let rest = last.and_then(|last| reply.strip_prefix(last));
         let missing = rest.unwrap_or(reply).trim_start().to_owned();
         let message_id = format!("{}.answer", self.run);
-        self.shown.begin(&message_id, None);
-        self.shown.say(&message_id, &missing);
+        self.client_messages.begin(&message_id, None);
+        self.client_messages.append_text(&message_id, &missing);
         let start = Body::TextMessageStart {
             message_id: message_id.clone(),
             role: "assistant",
@@ -136,7 +136,7 @@ impl Mapping {
             delta: missing,
         };
         for body in [start, content, Body::TextMessageEnd { message_id }] {
-            self.tell(AgentId::ROOT, body);
+            self.emit(AgentId::ROOT, body);
         }
     }
 

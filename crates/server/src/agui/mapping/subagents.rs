@@ -17,7 +17,7 @@ struct Subagent {
     parent: AgentId,
     call: ToolCallId,
     /// Its id, while the client knows it and it is active.
-    told: Option<String>,
+    sent_id: Option<String>,
     is_over: bool,
 }
 
@@ -31,23 +31,23 @@ impl Subagents {
             name: call.name.to_string(),
             parent,
             call: call.tool_call_id.clone(),
-            told: None,
+            sent_id: None,
             is_over: false,
         });
     }
 
     /// Emits that an agent started, unless that was already sent or it has ended.
-    pub(super) fn tell_start(&mut self, agent: AgentId, run: RunId, out: &mut Vec<Outgoing>) {
+    pub(super) fn emit_start(&mut self, agent: AgentId, run: RunId, out: &mut Vec<Outgoing>) {
         let parent = self.0.get(&agent).map(|subagent| subagent.parent);
         let parent_id = parent.and_then(|parent| self.id(parent));
         let Some(subagent) = self.0.get_mut(&agent) else {
             return;
         };
-        if subagent.told.is_some() || subagent.is_over {
+        if subagent.sent_id.is_some() || subagent.is_over {
             return;
         }
         let id = format!("{run}.{agent}");
-        subagent.told = Some(id.clone());
+        subagent.sent_id = Some(id.clone());
         out.push(
             Body::SubagentStarted {
                 subagent_run_id: id,
@@ -62,38 +62,38 @@ impl Subagents {
     /// Records that the client has been sent none of them in the run that begins.
     pub(super) fn suspend(&mut self) {
         for subagent in self.0.values_mut() {
-            subagent.told = None;
+            subagent.sent_id = None;
         }
     }
 
     /// Emits those that resume with the run. An agent has a higher number than the one that started it.
-    pub(super) fn go_on(&mut self, run: RunId, out: &mut Vec<Outgoing>) {
+    pub(super) fn emit_resumed(&mut self, run: RunId, out: &mut Vec<Outgoing>) {
         let agents: Vec<AgentId> = self.0.keys().copied().collect();
         for agent in agents {
-            self.tell_start(agent, run, out);
+            self.emit_start(agent, run, out);
         }
     }
 
     /// Returns whether an agent is the root agent or an active sub-agent.
-    pub(super) fn knows(&self, agent: AgentId) -> bool {
+    pub(super) fn is_active(&self, agent: AgentId) -> bool {
         let subagent = self.0.get(&agent);
         agent == AgentId::ROOT || subagent.is_some_and(|subagent| !subagent.is_over)
     }
 
     /// Returns the id that marks an agent's events, if the client knows the agent. The root agent has none.
     pub(super) fn id(&self, agent: AgentId) -> Option<String> {
-        self.0.get(&agent)?.told.clone()
+        self.0.get(&agent)?.sent_id.clone()
     }
 
     /// Records that an agent has ended. Returns its id if the client knows it.
     fn end(&mut self, agent: AgentId) -> Option<String> {
         let subagent = self.0.get_mut(&agent)?;
         subagent.is_over = true;
-        subagent.told.take()
+        subagent.sent_id.take()
     }
 
     /// Returns whether `agent` is `above`, or was started by it directly or indirectly.
-    fn works_for(&self, agent: AgentId, above: AgentId) -> bool {
+    fn is_or_is_below(&self, agent: AgentId, above: AgentId) -> bool {
         let parent = |agent: &AgentId| {
             let parent = self.0.get(agent)?.parent;
             (parent < *agent).then_some(parent)
@@ -102,7 +102,7 @@ impl Subagents {
     }
 
     /// Returns the active agents that match, the last started first.
-    fn at_work(&self, chosen: impl Fn(&Subagent) -> bool) -> Vec<AgentId> {
+    fn active(&self, chosen: impl Fn(&Subagent) -> bool) -> Vec<AgentId> {
         let each = self.0.iter().rev();
         each.filter(|(_, subagent)| !subagent.is_over && chosen(subagent))
             .map(|(agent, _)| *agent)
@@ -112,16 +112,16 @@ impl Subagents {
 
 impl Mapping {
     /// Emits that an agent has ended, and those that it started.
-    pub(super) fn subagent_ended(&mut self, agent: AgentId, why: Option<String>) {
+    pub(super) fn end_subagent(&mut self, agent: AgentId, why: Option<String>) {
         for below in self
             .subagents
-            .at_work(|it| it.parent == agent && agent != AgentId::ROOT)
+            .active(|it| it.parent == agent && agent != AgentId::ROOT)
         {
             if below != agent {
-                self.subagent_ended(below, why.clone());
+                self.end_subagent(below, why.clone());
             }
         }
-        self.silence(Some(agent));
+        self.end_open_messages(Some(agent));
         let Some(subagent_run_id) = self.subagents.end(agent) else {
             return;
         };
@@ -135,28 +135,28 @@ impl Mapping {
                 message,
             },
         };
-        self.tell(AgentId::ROOT, body);
+        self.emit(AgentId::ROOT, body);
     }
 
     /// Ends the agents that a call started, now that it has its result.
-    pub(super) fn call_is_over(&mut self, call: &ToolCallId) {
-        for agent in self.subagents.at_work(|it| it.call == *call) {
-            self.subagent_ended(agent, None);
+    pub(super) fn end_agents_of_call(&mut self, call: &ToolCallId) {
+        for agent in self.subagents.active(|it| it.call == *call) {
+            self.end_subagent(agent, None);
         }
     }
 
     /// Emits that agents end with the run, or that they wait with it, each for its own questions and those of agents
     /// below it.
     pub(super) fn end_subagents(&mut self, interrupts: Option<&[(AgentId, String)]>) {
-        for agent in self.subagents.at_work(|_| true) {
+        for agent in self.subagents.active(|_| true) {
             let Some(interrupts) = interrupts else {
-                self.subagent_ended(agent, Some("ended with the run".to_owned()));
+                self.end_subagent(agent, Some("ended with the run".to_owned()));
                 continue;
             };
-            self.silence(Some(agent));
+            self.end_open_messages(Some(agent));
             if let Some(subagent_run_id) = self.subagents.end(agent) {
                 let asked = interrupts.iter();
-                let its = asked.filter(|(asker, _)| self.subagents.works_for(*asker, agent));
+                let its = asked.filter(|(asker, _)| self.subagents.is_or_is_below(*asker, agent));
                 let outcome = SubagentOutcome::Suspended {
                     interrupt_ids: its.map(|(_, id)| id.clone()).collect(),
                 };
@@ -164,7 +164,7 @@ impl Mapping {
                     subagent_run_id,
                     outcome: Some(outcome),
                 };
-                self.tell(AgentId::ROOT, body);
+                self.emit(AgentId::ROOT, body);
             }
         }
     }

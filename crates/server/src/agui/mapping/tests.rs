@@ -57,7 +57,7 @@ proptest! {
         let mut first = mapping(&log);
         first.begin();
         for event in &before {
-            first.hear(event);
+            first.apply(event);
         }
         first.wait();
         let first = told(&mut first);
@@ -70,7 +70,7 @@ proptest! {
         }));
         second.begin();
         for happening in &after {
-            second.hear(&event(&mut log, happening));
+            second.apply(&event(&mut log, happening));
         }
         let (status, reason) = match failed {
             true => (RunStatus::Failed, FinishReason::ToolError),
@@ -94,11 +94,11 @@ fn text_that_is_void_is_taken_back_by_the_messages_that_stand() {
         let text = text.to_owned();
         live(log, 0, 0, 0, LiveBody::TextDelta { text })
     };
-    mapping.hear(&says(&log, "It is "));
-    mapping.hear(&live(&log, 0, 0, 0, LiveBody::TextRetracted));
-    mapping.hear(&says(&log, "Mild."));
+    mapping.apply(&says(&log, "It is "));
+    mapping.apply(&live(&log, 0, 0, 0, LiveBody::TextRetracted));
+    mapping.apply(&says(&log, "Mild."));
     let record = replied(&mut log, 0, 0, reply::text("Mild."), false);
-    mapping.hear(&Event::Record(Arc::new(record)));
+    mapping.apply(&Event::Record(Arc::new(record)));
     mapping.end("Mild.", RunStatus::Done, Some(&FinishReason::Stop));
     let told = told(&mut mapping);
     order::check(&told).unwrap();
@@ -118,7 +118,7 @@ fn what_was_not_heard_live_is_told_from_the_record_and_what_was_is_not_told_agai
         let mut mapping = mapping(&log);
         mapping.begin();
         let text = live_text.to_owned();
-        mapping.hear(&live(&log, 0, 0, 0, LiveBody::TextDelta { text }));
+        mapping.apply(&live(&log, 0, 0, 0, LiveBody::TextDelta { text }));
         let record = replied(
             &mut log,
             0,
@@ -126,7 +126,7 @@ fn what_was_not_heard_live_is_told_from_the_record_and_what_was_is_not_told_agai
             reply::reasoned("Think.", "It is mild."),
             false,
         );
-        mapping.hear(&Event::Record(Arc::new(record)));
+        mapping.apply(&Event::Record(Arc::new(record)));
         mapping.end("It is mild.", RunStatus::Done, Some(&FinishReason::Stop));
         let told = told(&mut mapping);
         order::check(&told).unwrap();
@@ -151,7 +151,7 @@ fn the_calls_of_a_reply_belong_to_its_message_and_the_answer_of_an_ending_is_tol
         reply::text_and_calls("I look.", calls),
         false,
     );
-    mapping.hear(&Event::Record(Arc::new(record)));
+    mapping.apply(&Event::Record(Arc::new(record)));
     mapping.end(
         "I had to stop.",
         RunStatus::Done,
@@ -193,12 +193,12 @@ fn a_draft_that_is_still_to_be_checked_is_told_nowhere_and_the_answer_once() {
                 });
             }
         }
-        mapping.hear(&Event::Record(Arc::new(started)));
+        mapping.apply(&Event::Record(Arc::new(started)));
         let decision = log.record(RecordBody::Decision(Arc::new(decision)));
-        mapping.hear(&Event::Record(decision));
+        mapping.apply(&Event::Record(decision));
         let draft = reply::reasoned("Think.", "It is mild, I guess.");
         let record = replied(&mut log, 0, 0, draft, false);
-        mapping.hear(&Event::Record(Arc::new(record)));
+        mapping.apply(&Event::Record(Arc::new(record)));
         mapping.end("It is mild.", RunStatus::Done, Some(&FinishReason::Stop));
         let told = told(&mut mapping);
         order::check(&told).unwrap();
@@ -225,7 +225,7 @@ fn a_suspended_agent_names_the_interrupts_of_its_own_and_of_those_below_it() {
         Happening::Asks(1, 1),
         Happening::Asks(3, 1),
     ] {
-        mapping.hear(&event(&mut log, &happening));
+        mapping.apply(&event(&mut log, &happening));
     }
     mapping.wait();
     let told = told(&mut mapping);

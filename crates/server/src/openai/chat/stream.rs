@@ -9,10 +9,12 @@ use neuraxis::Event;
 use neuraxis::engine::TextExtractor;
 use serde::Serialize;
 
-use super::{CallOut, Ended, Formed, Held, RunRef, UsageOut, finish_reason, id_of};
+use super::{
+    CallOut, ClientOutcome, GuardedRun, RunRef, StructuredReply, UsageOut, finish_reason, id_of,
+};
 use crate::events::write_event;
 use crate::openai::error::ErrorBody;
-use crate::openai::run::{ends_with_a_question, ends_without_budget, has_form, has_to_call};
+use crate::openai::run::{ends_with_a_question, ends_without_budget, is_structured, requires_call};
 use crate::openai::stream::{Writer, Written};
 use crate::openai::thoughts::{BREAK, Thoughts};
 
@@ -59,53 +61,53 @@ pub(super) struct Chunks {
     model: String,
     /// The location of the run, sent in the first and the last chunk.
     run: RunRef,
-    tells_run: bool,
+    includes_run: bool,
     /// Whether the client wants the usage.
     with_usage: bool,
     /// Whether the answer is sent only once it is complete.
-    at_once: bool,
+    sends_whole: bool,
     /// Whether the request requires a call of one of the client's tools.
-    has_to_call: bool,
+    requires_call: bool,
     /// Whether any part of the answer has been sent.
-    has_said: bool,
-    words: TextExtractor,
+    has_sent_text: bool,
+    words: Words,
     thoughts: Thoughts,
 }
 
 impl Chunks {
-    pub(super) fn new(held: &Held, model: String, with_usage: bool) -> Self {
+    pub(super) fn new(held: &GuardedRun, model: String, with_usage: bool) -> Self {
         let records = held.handle().records();
         Self {
             id: id_of(held),
             created: held.created(),
             model,
             run: RunRef::of(held),
-            tells_run: true,
+            includes_run: true,
             with_usage,
-            at_once: has_form(&records),
-            has_to_call: has_to_call(&records),
-            has_said: false,
-            words: TextExtractor::default(),
+            sends_whole: is_structured(&records),
+            requires_call: requires_call(&records),
+            has_sent_text: false,
+            words: Words::default(),
             thoughts: Thoughts::default(),
         }
     }
 
     /// Returns what has not been streamed: a whole structured answer, what the run waits for, why there is no answer,
     /// or why it reached a limit.
-    fn untold(&self, ended: &Ended) -> Formed {
-        if self.at_once || ended.lacks_call {
-            return ended.formed();
+    fn unsent_reply(&self, outcome: &ClientOutcome) -> StructuredReply {
+        if self.sends_whole || outcome.lacks_call {
+            return outcome.structured_reply();
         }
-        let is_told = self.has_said && ended.result.finish_reason.is_some();
+        let is_told = self.has_sent_text && outcome.result.finish_reason.is_some();
         let reply = match is_told {
-            true => ended.notice.clone(),
-            false => Some(ended.result.reply.clone()).filter(|reply| !reply.is_empty()),
+            true => outcome.notice.clone(),
+            false => Some(outcome.result.reply.clone()).filter(|reply| !reply.is_empty()),
         };
-        let content = reply.map(|reply| match self.has_said {
+        let content = reply.map(|reply| match self.has_sent_text {
             true => format!("{BREAK}{reply}"),
             false => reply,
         });
-        Formed {
+        StructuredReply {
             content,
             refusal: None,
         }
@@ -138,14 +140,14 @@ impl Chunks {
             model: &self.model,
             choices,
             usage: self.with_usage.then_some(usage),
-            neuraxis: std::mem::take(&mut self.tells_run).then(|| self.run.clone()),
+            neuraxis: std::mem::take(&mut self.includes_run).then(|| self.run.clone()),
         };
         write_event(piece, None, &chunk)
     }
 }
 
 impl Writer for Chunks {
-    fn begin(&mut self, piece: &mut Vec<u8>) -> Written {
+    fn write_start(&mut self, piece: &mut Vec<u8>) -> Written {
         let delta = Delta {
             role: Some("assistant"),
             content: Some(String::new()),
@@ -154,18 +156,18 @@ impl Writer for Chunks {
         self.delta(delta, None, piece)
     }
 
-    fn hear(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written {
-        if ends_without_budget(event) || (self.has_to_call && ends_with_a_question(event)) {
+    fn write_event(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written {
+        if ends_without_budget(event) || (self.requires_call && ends_with_a_question(event)) {
             return Ok(());
         }
         let mut delta = Delta::default();
-        if let Some(text) = self.words.extract(event) {
-            if self.at_once {
+        if let Some(text) = self.words.hear(event) {
+            if self.sends_whole {
                 return Ok(());
             }
             delta.content = Some(text);
-            self.has_said = true;
-        } else if let Some(thought) = self.thoughts.hear(event) {
+            self.has_sent_text = true;
+        } else if let Some(thought) = self.thoughts.extract(event) {
             let text = thought.text;
             delta.reasoning_content = Some(match thought.follows_another {
                 true => format!("{BREAK}{text}"),
@@ -177,12 +179,12 @@ impl Writer for Chunks {
         self.delta(delta, None, piece)
     }
 
-    fn end(&mut self, ended: &Ended, piece: &mut Vec<u8>) -> Written {
-        let Ended { result, calls, .. } = ended;
-        if !ended.is_answered() {
-            return self.fail(&ErrorBody::of_ended(ended), piece);
+    fn write_outcome(&mut self, outcome: &ClientOutcome, piece: &mut Vec<u8>) -> Written {
+        let ClientOutcome { result, calls, .. } = outcome;
+        if !outcome.is_answered() {
+            return self.write_error(&ErrorBody::of_outcome(outcome), piece);
         }
-        let Formed { content, refusal } = self.untold(ended);
+        let StructuredReply { content, refusal } = self.unsent_reply(outcome);
         if content.is_some() || refusal.is_some() {
             let delta = Delta {
                 content,
@@ -198,8 +200,8 @@ impl Writer for Chunks {
             };
             self.delta(delta, None, piece)?;
         }
-        self.run = self.run.clone().ended(ended);
-        self.tells_run = true;
+        self.run = self.run.clone().with_outcome(outcome);
+        self.includes_run = true;
         self.delta(Delta::default(), Some(finish_reason(result)), piece)?;
         if self.with_usage {
             let usage = UsageOut::new(&result.usage.total);
@@ -209,7 +211,7 @@ impl Writer for Chunks {
         Ok(())
     }
 
-    fn fail(&mut self, error: &ErrorBody, piece: &mut Vec<u8>) -> Written {
+    fn write_error(&mut self, error: &ErrorBody, piece: &mut Vec<u8>) -> Written {
         write_event(piece, None, error)
     }
 }

@@ -8,12 +8,12 @@ use super::output::Item;
 
 /// The attempt of a model call that produces text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Speaker {
+pub(super) struct TextSource {
     call: EffectId,
     attempt: Attempt,
 }
 
-impl Speaker {
+impl TextSource {
     /// Returns the source of an event's text, or `None` if it is not a model call.
     pub(super) const fn of(event: &Event) -> Option<Self> {
         match event {
@@ -27,7 +27,7 @@ impl Speaker {
 }
 
 /// Returns the model call whose text an event discards, if it does.
-pub(super) const fn voided(event: &Event) -> Option<EffectId> {
+pub(super) const fn retracted_by(event: &Event) -> Option<EffectId> {
     match event {
         Event::Live(live) if matches!(live.body, LiveBody::TextRetracted) => Some(live.call),
         _ => None,
@@ -44,13 +44,13 @@ pub(super) enum Kind {
 }
 
 /// Returns whether a message of a response may have had this id and no longer exist, because it said what a run waited
-/// for, or came from a discarded model call. `standing` is the number of items that the response has.
-pub(super) fn may_be_void(id: &str, standing: usize) -> bool {
+/// for, or came from a discarded model call. `item_count` is the number of items that the response has.
+pub(super) fn may_be_discarded(id: &str, item_count: usize) -> bool {
     let numbers = id.split('_').skip(2).map(|number| number.parse().ok());
     let numbers = numbers.collect::<Option<Vec<usize>>>();
     match numbers.as_deref() {
         // Items before it still exist.
-        Some([before]) => *before <= standing,
+        Some([before]) => *before <= item_count,
         Some([_, _, _]) => true,
         _ => false,
     }
@@ -63,19 +63,19 @@ pub(super) struct Text {
     pub(super) id: String,
     pub(super) text: String,
     /// The source of its last part, and where that part begins.
-    part: Option<(Speaker, usize)>,
+    part: Option<(TextSource, usize)>,
 }
 
 impl Text {
     /// Starts an item after `before` others. Its id is the same whether it is streamed, sent whole, or sent again, and
     /// differs from that of any discarded item.
-    pub(super) fn begun(kind: Kind, run: RunId, before: usize, by: Option<Speaker>) -> Self {
+    pub(super) fn start(kind: Kind, run: RunId, before: usize, by: Option<TextSource>) -> Self {
         let name = match kind {
             Kind::Message | Kind::Refusal => "msg",
             Kind::Reasoning => "rs",
         };
         let id = match by {
-            Some(Speaker { call, attempt }) => {
+            Some(TextSource { call, attempt }) => {
                 format!("{name}_{run}_{before}_{}_{attempt}", call.number)
             }
             None => format!("{name}_{run}_{before}"),
@@ -89,25 +89,25 @@ impl Text {
     }
 
     /// Returns whether it is a text of this kind whose last part has this source.
-    pub(super) fn is_said_by(&self, kind: Kind, by: Option<Speaker>) -> bool {
-        self.kind == kind && self.speaker() == by
+    pub(super) fn is_from(&self, kind: Kind, by: Option<TextSource>) -> bool {
+        self.kind == kind && self.source() == by
     }
 
-    fn speaker(&self) -> Option<Speaker> {
-        self.part.map(|(speaker, _)| speaker)
+    fn source(&self) -> Option<TextSource> {
+        self.part.map(|(source, _)| source)
     }
 
-    pub(super) fn add(&mut self, text: &str, by: Option<Speaker>) {
-        if self.speaker() != by {
+    pub(super) fn add(&mut self, text: &str, by: Option<TextSource>) {
+        if self.source() != by {
             self.part = by.map(|by| (by, self.text.len()));
         }
         self.text.push_str(text);
     }
 
-    /// Removes what a model call said last. Returns false if nothing is left.
-    pub(super) fn stands_without(&mut self, call: EffectId) -> bool {
+    /// Removes what a model call said last, and returns whether any text is left.
+    pub(super) fn retract_call(&mut self, call: EffectId) -> bool {
         match self.part {
-            Some((speaker, begins)) if speaker.call == call => {
+            Some((source, begins)) if source.call == call => {
                 self.text.truncate(begins);
                 self.part = None;
                 begins > 0
@@ -135,10 +135,10 @@ pub(super) enum Done {
 }
 
 impl Done {
-    /// Like [`Text::stands_without`].
-    pub(super) fn stands_without(&mut self, call: EffectId) -> bool {
+    /// Like [`Text::retract_call`].
+    pub(super) fn retract_call(&mut self, call: EffectId) -> bool {
         match self {
-            Self::Text(text) => text.stands_without(call),
+            Self::Text(text) => text.retract_call(call),
             Self::Call(_) => true,
         }
     }

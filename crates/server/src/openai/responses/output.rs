@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::ID;
 use super::repeated::{FormatOut, Repeated};
 use crate::openai::error::error_code;
-use crate::openai::run::{Ended, RunRef};
+use crate::openai::run::{ClientOutcome, RunRef};
 
 /// A response, in progress or ended.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -234,28 +234,28 @@ impl ResponseOut {
     }
 
     /// Adds the outcome.
-    pub(super) fn ended(mut self, ended: &Ended, items: Vec<Item>) -> Self {
-        let result = &ended.result;
-        let incomplete = incomplete(result).filter(|_| ended.is_answered());
+    pub(super) fn with_outcome(mut self, outcome: &ClientOutcome, items: Vec<Item>) -> Self {
+        let result = &outcome.result;
+        let incomplete = incomplete(result).filter(|_| outcome.is_answered());
         self.status = match incomplete {
             Some(_) => "incomplete",
-            None if ended.is_answered() => "completed",
+            None if outcome.is_answered() => "completed",
             None => "failed",
         };
         self.incomplete_details = incomplete.map(|reason| Incomplete { reason });
         self.output = items;
-        if !ended.is_answered() {
+        if !outcome.is_answered() {
             self.error = Some(Failure {
-                code: error_code(ended),
+                code: error_code(outcome),
                 message: result.reply.clone(),
             });
         }
-        self.neuraxis = self.neuraxis.ended(ended);
+        self.neuraxis = self.neuraxis.with_outcome(outcome);
         self.metadata.run_status = Some(result.status);
         let used = &result.usage.total;
         let is_known = [used.prompt, used.completion].iter().any(is_counted);
         // If nothing reported the usage of a run that broke off, it is unknown rather than zero.
-        self.usage = (is_known || ended.is_answered()).then(|| UsageOut::new(used));
+        self.usage = (is_known || outcome.is_answered()).then(|| UsageOut::new(used));
         self
     }
 

@@ -8,8 +8,8 @@ use neuraxis::core::{RunId, with_causes};
 use serde_json::{from_str, to_string};
 
 use super::input::Item;
-use super::items::may_be_void;
-use super::kept;
+use super::items::may_be_discarded;
+use super::stored_response;
 use crate::attached::MAX_BODY_BYTES;
 use crate::caller::Caller;
 use crate::problem::Problem;
@@ -40,14 +40,14 @@ pub(super) async fn look_up(
 ) -> Result<(), Problem> {
     let mut bytes: usize = 0;
     for (run, named) in by_run(items, goes_on)? {
-        let response = kept(orchestrator, caller, run).await?;
+        let response = stored_response(orchestrator, caller, run).await?;
         for (at, item) in named {
             let id = item.named().unwrap_or_default();
             let response = response.as_ref().ok_or_else(|| unknown(at, id))?;
             let found = match response.item(id) {
                 Some(found) => found,
                 // A message that was sent and later discarded.
-                None if id.starts_with(OF_MESSAGES) && may_be_void(id, response.count()) => {
+                None if id.starts_with(OF_MESSAGES) && may_be_discarded(id, response.count()) => {
                     continue;
                 }
                 None => return Err(unknown(at, id)),

@@ -9,24 +9,25 @@ use neuraxis::engine::TextExtractor;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::items::{Done, Kind, Speaker, Text, voided};
+use super::items::{Done, Kind, Text, TextSource, retracted_by};
 use super::output::{Content, Item, ResponseOut, id_of};
 use crate::events::write_event;
 use crate::openai::error::ErrorBody;
-use crate::openai::retold;
+use crate::openai::events_from_records;
 use crate::openai::run::{
-    Ended, Formed, ends_with_a_question, ends_without_budget, has_form, has_to_call,
+    ClientOutcome, StructuredReply, ends_with_a_question, ends_without_budget, is_structured,
+    requires_call,
 };
 use crate::openai::stream::{Writer, Written};
 use crate::openai::thoughts::{BREAK, Thoughts};
 
 /// What happens to the events of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Listener {
+enum EventSink {
     /// They are sent as they are produced.
     Client,
     /// They are dropped: the response is sent as a whole.
-    Nobody,
+    Discard,
 }
 
 /// Produces the events of one response and, from them, its items, so a response sent as a whole has exactly the same
@@ -34,7 +35,7 @@ enum Listener {
 #[derive(Debug)]
 pub(super) struct ResponseEvents {
     response: ResponseOut,
-    listener: Listener,
+    sink: EventSink,
     /// How many events were written.
     sequence: u64,
     /// The complete items.
@@ -45,12 +46,12 @@ pub(super) struct ResponseEvents {
     /// nothing.
     held: String,
     /// How many items were completed, including discarded ones.
-    told: usize,
+    next_index: usize,
     /// Whether the answer is sent only once it is complete.
-    at_once: bool,
+    sends_whole: bool,
     /// Whether the request requires a call of one of the client's tools.
-    has_to_call: bool,
-    words: TextExtractor,
+    requires_call: bool,
+    words: Words,
     thoughts: Thoughts,
 }
 
@@ -86,35 +87,35 @@ struct ThoughtDelta<'a> {
 impl ResponseEvents {
     /// Creates a writer for the client of a run that has these records so far.
     pub(super) fn to_client(response: ResponseOut, records: &[Arc<Record>]) -> Self {
-        Self::new(response, Listener::Client, records)
+        Self::new(response, EventSink::Client, records)
     }
 
     /// Builds the response of a run that has ended or waits, from its records.
     pub(super) fn whole(
         response: ResponseOut,
         records: &[Arc<Record>],
-        ended: &Ended,
+        outcome: &ClientOutcome,
     ) -> Result<ResponseOut, serde_json::Error> {
-        let mut events = Self::new(response, Listener::Nobody, records);
+        let mut events = Self::new(response, EventSink::Discard, records);
         let nothing = &mut Vec::new();
-        for event in retold::events(records) {
-            events.take_in(&event, nothing)?;
+        for event in events_from_records::events(records) {
+            events.process_event(&event, nothing)?;
         }
-        events.finish(ended, nothing)
+        events.finish(outcome, nothing)
     }
 
-    fn new(response: ResponseOut, listener: Listener, records: &[Arc<Record>]) -> Self {
+    fn new(response: ResponseOut, sink: EventSink, records: &[Arc<Record>]) -> Self {
         Self {
             response,
-            listener,
+            sink,
             sequence: 0,
             done: Vec::new(),
             open: None,
             held: String::new(),
-            told: 0,
-            at_once: has_form(records),
-            has_to_call: has_to_call(records),
-            words: TextExtractor::default(),
+            next_index: 0,
+            sends_whole: is_structured(records),
+            requires_call: requires_call(records),
+            words: Words::default(),
             thoughts: Thoughts::default(),
         }
     }
@@ -126,7 +127,7 @@ impl ResponseEvents {
         fields: &impl Serialize,
         piece: &mut Vec<u8>,
     ) -> Written {
-        if self.listener == Listener::Nobody {
+        if self.sink == EventSink::Discard {
             return Ok(());
         }
         let event = EventOut {
@@ -138,37 +139,37 @@ impl ResponseEvents {
         write_event(piece, Some(kind), &event)
     }
 
-    fn take_in(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written {
-        if ends_without_budget(event) || (self.has_to_call && ends_with_a_question(event)) {
+    fn process_event(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written {
+        if ends_without_budget(event) || (self.requires_call && ends_with_a_question(event)) {
             return Ok(());
         }
-        let by = Speaker::of(event);
-        if let Some(text) = self.words.extract(event) {
-            if !self.at_once {
-                return self.say(&text, by, piece);
+        let by = TextSource::of(event);
+        if let Some(text) = self.words.hear(event) {
+            if !self.sends_whole {
+                return self.write_text(&text, by, piece);
             }
-        } else if let Some(thought) = self.thoughts.hear(event) {
-            if thought.follows_another && self.fills(Kind::Reasoning) {
+        } else if let Some(thought) = self.thoughts.extract(event) {
+            if thought.follows_another && self.is_open(Kind::Reasoning) {
                 self.close(piece)?;
             }
-            return self.think(thought.text, by, piece);
-        } else if let Some(call) = voided(event) {
-            return self.take_back(call, piece);
+            return self.write_thought(thought.text, by, piece);
+        } else if let Some(call) = retracted_by(event) {
+            return self.retract_call(call, piece);
         }
         Ok(())
     }
 
-    fn fills(&self, kind: Kind) -> bool {
+    fn is_open(&self, kind: Kind) -> bool {
         self.open.as_ref().is_some_and(|open| open.kind == kind)
     }
 
     /// Starts an item.
-    fn begun(&self, kind: Kind, by: Option<Speaker>) -> Text {
-        Text::begun(kind, self.response.run(), self.done.len(), by)
+    fn start(&self, kind: Kind, by: Option<TextSource>) -> Text {
+        Text::start(kind, self.response.run(), self.done.len(), by)
     }
 
     /// Adds to the open item, and returns its id.
-    fn add(&mut self, text: &str, by: Option<Speaker>) -> String {
+    fn add(&mut self, text: &str, by: Option<TextSource>) -> String {
         match &mut self.open {
             Some(open) => {
                 open.add(text, by);
@@ -180,28 +181,28 @@ impl ResponseEvents {
 
     /// Removes the text of a discarded model call. What was already sent cannot be retracted. An item without any other
     /// text ends empty and is not part of the response.
-    fn take_back(&mut self, call: EffectId, piece: &mut Vec<u8>) -> Written {
-        self.done.retain_mut(|done| done.stands_without(call));
+    fn retract_call(&mut self, call: EffectId, piece: &mut Vec<u8>) -> Written {
+        self.done.retain_mut(|done| done.retract_call(call));
         self.held.clear();
         let Some(mut open) = self.open.take() else {
             return Ok(());
         };
-        if open.stands_without(call) {
+        if open.retract_call(call) {
             self.open = Some(open);
             return Ok(());
         }
-        self.text_done(&open, piece)
+        self.finish_text(&open, piece)
     }
 
-    fn say(&mut self, text: &str, by: Option<Speaker>, piece: &mut Vec<u8>) -> Written {
+    fn write_text(&mut self, text: &str, by: Option<TextSource>, piece: &mut Vec<u8>) -> Written {
         self.held.push_str(text);
         let open = self.open.as_ref();
-        let goes_on = open.is_some_and(|open| open.is_said_by(Kind::Message, by));
+        let goes_on = open.is_some_and(|open| open.is_from(Kind::Message, by));
         if !goes_on && self.held.trim_start_matches('\n').is_empty() {
             return Ok(());
         }
         let mut text = mem::take(&mut self.held);
-        if !self.fills(Kind::Message) {
+        if !self.is_open(Kind::Message) {
             let bare = text.trim_start_matches('\n');
             text = match self.done.iter().any(Done::is_answer) {
                 // Clients join all messages to one text.
@@ -212,7 +213,7 @@ impl ResponseEvents {
         }
         let delta = TextDelta {
             item_id: &self.add(&text, by),
-            output_index: self.told,
+            output_index: self.next_index,
             content_index: 0,
             delta: &text,
             logprobs: [],
@@ -221,21 +222,21 @@ impl ResponseEvents {
     }
 
     /// Sends why there is no answer of the requested form.
-    fn refuse(&mut self, why: &str, piece: &mut Vec<u8>) -> Written {
+    fn write_refusal(&mut self, why: &str, piece: &mut Vec<u8>) -> Written {
         self.open_message(Kind::Refusal, None, piece)?;
         let delta = json!({
             "item_id": self.add(why, None),
-            "output_index": self.told,
+            "output_index": self.next_index,
             "content_index": 0,
             "delta": why,
         });
         self.event("response.refusal.delta", &delta, piece)
     }
 
-    fn open_message(&mut self, kind: Kind, by: Option<Speaker>, piece: &mut Vec<u8>) -> Written {
+    fn open_message(&mut self, kind: Kind, by: Option<TextSource>, piece: &mut Vec<u8>) -> Written {
         self.close(piece)?;
-        let open = self.begun(kind, by);
-        let (id, output_index) = (&open.id, self.told);
+        let open = self.start(kind, by);
+        let (id, output_index) = (&open.id, self.next_index);
         let item = Item::message(id.clone(), None);
         self.event(
             "response.output_item.added",
@@ -255,11 +256,16 @@ impl ResponseEvents {
         Ok(())
     }
 
-    fn think(&mut self, text: &str, by: Option<Speaker>, piece: &mut Vec<u8>) -> Written {
-        if !self.fills(Kind::Reasoning) {
+    fn write_thought(
+        &mut self,
+        text: &str,
+        by: Option<TextSource>,
+        piece: &mut Vec<u8>,
+    ) -> Written {
+        if !self.is_open(Kind::Reasoning) {
             self.close(piece)?;
-            let open = self.begun(Kind::Reasoning, by);
-            let (id, output_index) = (&open.id, self.told);
+            let open = self.start(Kind::Reasoning, by);
+            let (id, output_index) = (&open.id, self.next_index);
             let item = Item::reasoning(id.clone(), None);
             self.event(
                 "response.output_item.added",
@@ -276,7 +282,7 @@ impl ResponseEvents {
         }
         let delta = ThoughtDelta {
             item_id: &self.add(text, by),
-            output_index: self.told,
+            output_index: self.next_index,
             summary_index: 0,
             delta: text,
         };
@@ -288,14 +294,14 @@ impl ResponseEvents {
         let Some(open) = self.open.take() else {
             return Ok(());
         };
-        self.text_done(&open, piece)?;
+        self.finish_text(&open, piece)?;
         self.done.push(Done::Text(open));
         Ok(())
     }
 
     /// Sends that a text is complete.
-    fn text_done(&mut self, open: &Text, piece: &mut Vec<u8>) -> Written {
-        let (id, text, output_index) = (&open.id, &open.text, self.told);
+    fn finish_text(&mut self, open: &Text, piece: &mut Vec<u8>) -> Written {
+        let (id, text, output_index) = (&open.id, &open.text, self.next_index);
         match open.kind {
             Kind::Message => {
                 self.event(
@@ -337,32 +343,32 @@ impl ResponseEvents {
                 )?;
             }
         }
-        self.item_done(&open.item(), piece)
+        self.finish_item(&open.item(), piece)
     }
 
-    fn item_done(&mut self, item: &Item, piece: &mut Vec<u8>) -> Written {
-        let output_index = self.told;
+    fn finish_item(&mut self, item: &Item, piece: &mut Vec<u8>) -> Written {
+        let output_index = self.next_index;
         self.event(
             "response.output_item.done",
             &json!({ "output_index": output_index, "item": item }),
             piece,
         )?;
-        self.told += 1;
+        self.next_index += 1;
         Ok(())
     }
 
     /// Returns what has not been streamed: a whole structured answer, what the run waits for, why there is no answer,
     /// or why it reached a limit.
-    fn untold(&self, ended: &Ended) -> Formed {
-        if self.at_once || ended.lacks_call {
-            return ended.formed();
+    fn unsent_reply(&self, outcome: &ClientOutcome) -> StructuredReply {
+        if self.sends_whole || outcome.lacks_call {
+            return outcome.structured_reply();
         }
-        let has_said = self.done.iter().any(Done::is_answer);
-        let is_told = has_said && ended.result.finish_reason.is_some();
-        Formed {
+        let has_sent_text = self.done.iter().any(Done::is_answer);
+        let is_told = has_sent_text && outcome.result.finish_reason.is_some();
+        StructuredReply {
             content: match is_told {
-                true => ended.notice.clone(),
-                false => Some(ended.result.reply.clone()).filter(|reply| !reply.is_empty()),
+                true => outcome.notice.clone(),
+                false => Some(outcome.result.reply.clone()).filter(|reply| !reply.is_empty()),
             },
             refusal: None,
         }
@@ -371,36 +377,36 @@ impl ResponseEvents {
     /// Closes the open item, and adds what has not been sent yet.
     fn finish(
         &mut self,
-        ended: &Ended,
+        outcome: &ClientOutcome,
         piece: &mut Vec<u8>,
     ) -> Result<ResponseOut, serde_json::Error> {
         self.close(piece)?;
-        if ended.is_answered() {
-            let Formed { content, refusal } = self.untold(ended);
+        if outcome.is_answered() {
+            let StructuredReply { content, refusal } = self.unsent_reply(outcome);
             if let Some(text) = content {
-                self.say(&text, None, piece)?;
+                self.write_text(&text, None, piece)?;
             }
             if let Some(why) = refusal {
-                self.refuse(&why, piece)?;
+                self.write_refusal(&why, piece)?;
             }
             self.close(piece)?;
         }
-        for call in &ended.calls {
-            self.hand_over(call, piece)?;
+        for call in &outcome.calls {
+            self.write_call(call, piece)?;
         }
-        if ended.is_answered() && !self.done.iter().any(Done::is_answer) {
+        if outcome.is_answered() && !self.done.iter().any(Done::is_answer) {
             // Clients expect a message, even an empty one.
             self.open_message(Kind::Message, None, piece)?;
             self.close(piece)?;
         }
         let done = mem::take(&mut self.done).into_iter();
         let items = done.map(Done::into_item).collect();
-        Ok(self.response.clone().ended(ended, items))
+        Ok(self.response.clone().with_outcome(outcome, items))
     }
 
     /// Sends a call that the client must run.
-    fn hand_over(&mut self, call: &ToolCall, piece: &mut Vec<u8>) -> Written {
-        let output_index = self.told;
+    fn write_call(&mut self, call: &ToolCall, piece: &mut Vec<u8>) -> Written {
+        let output_index = self.next_index;
         let id = id_of(call);
         let item = Item::call(call, false);
         self.event(
@@ -420,33 +426,33 @@ impl ResponseEvents {
             piece,
         )?;
         let item = Item::call(call, true);
-        self.item_done(&item, piece)?;
+        self.finish_item(&item, piece)?;
         self.done.push(Done::Call(item));
         Ok(())
     }
 }
 
 impl Writer for ResponseEvents {
-    fn begin(&mut self, piece: &mut Vec<u8>) -> Written {
+    fn write_start(&mut self, piece: &mut Vec<u8>) -> Written {
         let begun = json!({ "response": self.response });
         self.event("response.created", &begun, piece)?;
         self.event("response.in_progress", &begun, piece)
     }
 
-    fn hear(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written {
-        self.take_in(event, piece)
+    fn write_event(&mut self, event: &Event, piece: &mut Vec<u8>) -> Written {
+        self.process_event(event, piece)
     }
 
-    fn end(&mut self, ended: &Ended, piece: &mut Vec<u8>) -> Written {
-        let response = self.finish(ended, piece)?;
-        if !ended.is_answered() {
-            self.fail(&ErrorBody::of_ended(ended), piece)?;
+    fn write_outcome(&mut self, outcome: &ClientOutcome, piece: &mut Vec<u8>) -> Written {
+        let response = self.finish(outcome, piece)?;
+        if !outcome.is_answered() {
+            self.write_error(&ErrorBody::of_outcome(outcome), piece)?;
         }
         let kind = response.ending();
         self.event(kind, &json!({ "response": response }), piece)
     }
 
-    fn fail(&mut self, error: &ErrorBody, piece: &mut Vec<u8>) -> Written {
+    fn write_error(&mut self, error: &ErrorBody, piece: &mut Vec<u8>) -> Written {
         // In OpenAI's reference, the event has the fields of the error; OpenAI's service sends an object within the
         // event, and its clients raise only what is in that object.
         let mut told = serde_json::to_value(error)?;

@@ -8,16 +8,16 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// A permit to run, released when this is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct RunPermit {
     _taken: Option<OwnedSemaphorePermit>,
     _owed: Option<AbortOnDropHandle<()>>,
 }
 
-impl Place {
+impl RunPermit {
     /// Takes a permit, or returns `None` if none is available.
     #[must_use]
-    pub fn take(places: &Arc<Semaphore>) -> Option<Self> {
-        let taken = Arc::clone(places).try_acquire_owned().ok()?;
+    pub fn take(permits: &Arc<Semaphore>) -> Option<Self> {
+        let taken = Arc::clone(permits).try_acquire_owned().ok()?;
         Some(Self {
             _taken: Some(taken),
             _owed: None,
@@ -27,11 +27,11 @@ impl Place {
     /// Takes a permit for a run that must continue even if none is available, such as after a user's decision. It then
     /// receives the next one released, ahead of later callers. Must be called within a tokio runtime.
     #[must_use]
-    pub fn overdraw(places: &Arc<Semaphore>) -> Self {
-        Self::take(places).unwrap_or_else(|| {
-            let places = Arc::clone(places);
+    pub fn take_regardless(permits: &Arc<Semaphore>) -> Self {
+        Self::take(permits).unwrap_or_else(|| {
+            let permits = Arc::clone(permits);
             let owed = tokio::spawn(async move {
-                let _taken = places.acquire_owned().await;
+                let _taken = permits.acquire_owned().await;
                 pending::<()>().await;
             });
             Self {
@@ -48,16 +48,16 @@ mod tests {
 
     #[tokio::test]
     async fn who_is_not_refused_takes_the_next_place_that_is_free_and_gives_it_back() {
-        let places = Arc::new(Semaphore::new(1));
-        let first = Place::take(&places).unwrap();
-        assert!(Place::take(&places).is_none());
-        let other = Place::overdraw(&places);
+        let permits = Arc::new(Semaphore::new(1));
+        let first = RunPermit::take(&permits).unwrap();
+        assert!(RunPermit::take(&permits).is_none());
+        let other = RunPermit::take_regardless(&permits);
         // The task is queued by now.
         tokio::task::yield_now().await;
         drop(first);
-        assert!(Place::take(&places).is_none(), "it is the other's");
+        assert!(RunPermit::take(&permits).is_none(), "it is the other's");
         drop(other);
-        while places.available_permits() == 0 {
+        while permits.available_permits() == 0 {
             tokio::task::yield_now().await;
         }
     }

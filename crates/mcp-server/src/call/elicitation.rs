@@ -29,7 +29,7 @@ const ATTEMPTS: usize = 2;
 
 /// The user at the client of a call, while the call is in progress.
 #[derive(Debug)]
-pub(super) struct PersonAtClient {
+pub(super) struct ClientApprover {
     pub(super) peer: Peer<RoleServer>,
     /// The client's id for its request.
     pub(super) call: RequestId,
@@ -40,20 +40,20 @@ pub(super) struct PersonAtClient {
 }
 
 #[async_trait]
-impl Approver for PersonAtClient {
+impl Approver for ClientApprover {
     async fn decide(&self, ask: &AskApproval, turn: &TurnContext) -> ApproverReply {
         // This suspends the run, and the client is asked then.
         DecideLater.decide(ask, turn).await
     }
 
     async fn answer(&self, question: &Question) -> QuestionReply {
-        let is_nobody_there = self.over.is_cancelled() || self.until.is_cancelled();
-        let Some(form) = form(question).filter(|_| !is_nobody_there) else {
+        let is_unreachable = self.over.is_cancelled() || self.until.is_cancelled();
+        let Some(form) = form(question).filter(|_| !is_unreachable) else {
             return QuestionReply::Declined;
         };
         let until = Instant::now() + QUESTION;
         for _ in 0..ATTEMPTS {
-            let reply = self.put(form.clone(), until).await;
+            let reply = self.ask(form.clone(), until).await;
             let fits = match &reply {
                 QuestionReply::Answered(answer) => question.check(answer).is_ok(),
                 _ => true,
@@ -66,9 +66,9 @@ impl Approver for PersonAtClient {
     }
 }
 
-impl PersonAtClient {
+impl ClientApprover {
     /// Puts a question to the user once, and waits for the answer until the given time.
-    async fn put(&self, form: ElicitRequestParams, until: Instant) -> QuestionReply {
+    async fn ask(&self, form: ElicitRequestParams, until: Instant) -> QuestionReply {
         let mut request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
         // The protocol library associates the two automatically only within the task of a call, and this is the run's
         // task. Over HTTP, a message that belongs to no call goes to a stream that a client may not have open.

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 
 /// The messages of a client.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct ClientMessages {
     /// As the client sent them.
-    said: Vec<Value>,
-    since: Vec<ShownMessage>,
+    sent_by_client: Vec<Value>,
+    since: Vec<SentMessage>,
 }
 
 #[derive(Debug)]
-struct ShownMessage {
+struct SentMessage {
     id: String,
     subagent: Option<String>,
     content: Content,
@@ -40,16 +40,19 @@ struct Wire<'a> {
     subagent_run_id: Option<&'a str>,
 }
 
-impl Shown {
+impl ClientMessages {
     /// Starts with what the client sent, without activities and thoughts, which clients keep themselves
     /// (docs.ag-ui.com/concepts/events, `MESSAGES_SNAPSHOT`).
-    pub(super) fn after(mut said: Vec<Value>) -> Self {
-        said.retain(|message| {
+    pub(super) fn starting_with(mut sent_by_client: Vec<Value>) -> Self {
+        sent_by_client.retain(|message| {
             let role = message.get("role").and_then(Value::as_str);
             !matches!(role, Some("activity" | "reasoning"))
         });
         let since = Vec::new();
-        Self { said, since }
+        Self {
+            sent_by_client,
+            since,
+        }
     }
 
     /// Drops what was sent since, because it is among the messages that the client sent.
@@ -62,14 +65,14 @@ impl Shown {
             text: String::new(),
             calls: Vec::new(),
         };
-        self.since.push(ShownMessage {
+        self.since.push(SentMessage {
             id: id.to_owned(),
             subagent,
             content,
         });
     }
 
-    pub(super) fn say(&mut self, id: &str, more: &str) {
+    pub(super) fn append_text(&mut self, id: &str, more: &str) {
         if let Some(Content::Assistant { text, .. }) = self.content(id) {
             text.push_str(more);
         }
@@ -94,7 +97,7 @@ impl Shown {
     }
 
     pub(super) fn result(&mut self, id: &str, call: &str, text: &str, subagent: Option<String>) {
-        self.since.push(ShownMessage {
+        self.since.push(SentMessage {
             id: id.to_owned(),
             subagent,
             content: Content::Tool {
@@ -124,8 +127,8 @@ impl Shown {
 
     /// Returns all current messages.
     pub(super) fn messages(&self) -> Vec<Value> {
-        let since = self.since.iter().map(ShownMessage::to_json);
-        self.said.iter().cloned().chain(since).collect()
+        let since = self.since.iter().map(SentMessage::to_json);
+        self.sent_by_client.iter().cloned().chain(since).collect()
     }
 
     fn content(&mut self, id: &str) -> Option<&mut Content> {
@@ -134,7 +137,7 @@ impl Shown {
     }
 }
 
-impl ShownMessage {
+impl SentMessage {
     fn to_json(&self) -> Value {
         let wire = match &self.content {
             Content::Assistant { text, calls } => Wire {

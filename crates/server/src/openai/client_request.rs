@@ -16,10 +16,10 @@ use serde::Deserialize;
 
 use super::models;
 use super::responses::ID;
-use super::run::{began_without_budget, ended_by_repeats, gave_up_on_the_form, handed_over};
-use crate::api::stands;
+use super::run::{began_without_budget, ended_by_repeats, gave_up_on_structure, handed_over};
+use crate::api::result_if_settled;
 use crate::caller::Caller;
-use crate::limits::Limited;
+use crate::limits::ServerState;
 use crate::problem::Problem;
 
 /// The maximum length of a list of calls without results in an error message, in characters.
@@ -33,7 +33,7 @@ const MAX_NAMED_CHARS: usize = 1000;
     deny_unknown_fields,
     expecting = "an object that may have the fields session, mode and channel"
 )]
-pub(super) struct Own {
+pub(super) struct NeuraxisOptions {
     /// The session of the conversation. The server stores it and uses only the messages after the last answer, or all
     /// messages if the session is empty.
     session: Option<SessionId>,
@@ -46,7 +46,7 @@ pub(super) struct Own {
 
 /// A client's request.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct ClientRequest {
     pub(super) model: Option<String>,
     /// The messages, without system messages.
     pub(super) messages: Vec<Message>,
@@ -63,18 +63,18 @@ pub(super) struct Asked {
     pub(super) previous: Option<RunId>,
     /// The runs that gave the answers among the messages, according to their ids.
     pub(super) answered_by: BTreeSet<RunId>,
-    pub(super) own: Own,
+    pub(super) own: NeuraxisOptions,
 }
 
-impl Asked {
-    /// Converts this to the engine's request. `said_in` is the field that holds the conversation.
+impl ClientRequest {
+    /// Converts this to the engine's request. `conversation_field` is the field that holds the conversation.
     pub(super) async fn into_request(
         mut self,
-        limited: &Limited,
+        state: &ServerState,
         caller: &Caller,
-        said_in: &'static str,
+        conversation_field: &'static str,
     ) -> Result<UserRequest, Problem> {
-        let orchestrator = limited.orchestrator();
+        let orchestrator = state.orchestrator();
         self.follow_its_calls(orchestrator, caller).await?;
         let session = self.session(orchestrator, caller).await?;
         let mut missing = missing_results(&self.messages);
@@ -84,11 +84,11 @@ impl Asked {
             missing = self.missing_in(session, orchestrator, caller).await?;
         }
         if !missing.is_empty() {
-            return Err(Problem::invalid(said_in, incomplete(&missing)));
+            return Err(Problem::invalid(conversation_field, incomplete(&missing)));
         }
         if session.is_none() && !has_its_calls(&self.messages) {
             let why = "contains a result whose call is neither in it nor waiting here; send the whole conversation";
-            return Err(Problem::invalid(said_in, why));
+            return Err(Problem::invalid(conversation_field, why));
         }
         if let (Some(named), Some(found)) = (&self.own.session, &session)
             && named != found
@@ -119,10 +119,11 @@ impl Asked {
         client_input.max_output_tokens = self.max_output_tokens;
         let mut request = UserRequest::new(session, "");
         request.answer = self.answer;
-        (request.channel, request.mode) = caller.chosen(limited, self.own.channel, self.own.mode);
-        let (request, client_input) = match &self.model {
-            Some(model) => models::choose(orchestrator, model, request, client_input)?,
-            None => (request, client_input),
+        (request.channel, request.mode) =
+            caller.channel_and_mode(state, self.own.channel, self.own.mode);
+        let (request, brought) = match &self.model {
+            Some(model) => models::choose(orchestrator, model, request, brought)?,
+            None => (request, brought),
         };
         Ok(request.with_client_input(client_input))
     }
@@ -221,7 +222,7 @@ impl Asked {
             // It is an ordinary conversation, sent in full.
             return Ok(None);
         };
-        if has_its_calls(&self.messages) && !holds_what_was_said(orchestrator, run).await? {
+        if has_its_calls(&self.messages) && !holds_content(orchestrator, run).await? {
             return Ok(None);
         }
         Ok(Some(session))
@@ -273,8 +274,8 @@ async fn has_an_answer(orchestrator: &Orchestrator, run: &RunSummary) -> Result<
     if !ended_by_repeats(why) {
         return Ok(true);
     }
-    let result = stands(orchestrator, run).await?;
-    Ok(!result.is_some_and(|result| gave_up_on_the_form(&result)))
+    let result = result_if_settled(orchestrator, run).await?;
+    Ok(!result.is_some_and(|result| gave_up_on_structure(&result)))
 }
 
 /// Returns whether a session holds any part of a conversation. The session may not exist yet, or no longer.
@@ -285,7 +286,7 @@ async fn holds_anything(orchestrator: &Orchestrator, session: &SessionId) -> Res
 
 /// Returns whether the log of a run holds its text, calls and results, rather than the hashes to which a data policy
 /// reduces them.
-async fn holds_what_was_said(orchestrator: &Orchestrator, run: RunId) -> Result<bool, Problem> {
+async fn holds_content(orchestrator: &Orchestrator, run: RunId) -> Result<bool, Problem> {
     let records = orchestrator.sessions().records(run).await?;
     let started = records.first().and_then(|first| first.run_started());
     Ok(started.is_none_or(|started| {

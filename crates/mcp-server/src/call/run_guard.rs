@@ -17,14 +17,14 @@ pub(super) const GIVEN_UP: &str =
     "the MCP client cancelled the call or disconnected, or its server was told to stop";
 
 /// Ends a run on drop, unless it is settled: its client no longer wants the result.
-pub(super) struct GivenUp<'a> {
+pub(super) struct RunGuard<'a> {
     server: &'a McpServer,
     runs: Runs,
     run: RunId,
     pub(super) is_settled: bool,
 }
 
-impl<'a> GivenUp<'a> {
+impl<'a> RunGuard<'a> {
     pub(super) const fn new(server: &'a McpServer, runs: Runs, run: RunId) -> Self {
         Self {
             server,
@@ -35,7 +35,7 @@ impl<'a> GivenUp<'a> {
     }
 }
 
-impl Drop for GivenUp<'_> {
+impl Drop for RunGuard<'_> {
     fn drop(&mut self) {
         if self.server.stopping.is_cancelled() {
             return;

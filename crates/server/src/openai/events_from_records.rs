@@ -9,7 +9,7 @@ use neuraxis::core::{
 };
 use neuraxis::engine::TextExtractor;
 
-use super::run::Ended;
+use super::run::ClientOutcome;
 use super::thoughts::BREAK;
 
 /// Returns the events of a run, with each reply as if it had arrived in one piece.
@@ -24,7 +24,7 @@ pub(super) fn events(records: &[Arc<Record>]) -> impl Iterator<Item = Event> + '
         let replied = match &record.body {
             RecordBody::LlmCall(call)
                 if record.agent == AgentId::ROOT
-                    && agent.is_some_and(|agent| is_heard(call, agent, self_check)) =>
+                    && agent.is_some_and(|agent| is_shown_live(call, agent, self_check)) =>
             {
                 pieces(record, call)
             }
@@ -37,12 +37,12 @@ pub(super) fn events(records: &[Arc<Record>]) -> impl Iterator<Item = Event> + '
 }
 
 /// Returns whether a reply is shown as it arrives and not retracted later.
-fn is_heard(call: &LlmCall, agent: &AgentSpec, self_check: Option<&SelfCheck>) -> bool {
-    let stands = match call.purpose {
+fn is_shown_live(call: &LlmCall, agent: &AgentSpec, self_check: Option<&SelfCheck>) -> bool {
+    let is_kept = match call.purpose {
         Purpose::LastAnswer => is_last_answer(&call.reply),
         _ => call.reply.turned_down().is_none(),
     };
-    stands && agent.is_read_along(call.purpose, self_check)
+    is_kept && agent.is_read_along(call.purpose, self_check)
 }
 
 fn pieces(record: &Record, call: &LlmCall) -> Vec<Event> {
@@ -73,15 +73,15 @@ fn pieces(record: &Record, call: &LlmCall) -> Vec<Event> {
 
 /// Returns the whole text for the user, the answer last. This equals the streamed text, except for text that a stream
 /// could not retract, such as that of a model call that broke off.
-pub(super) fn said(records: &[Arc<Record>], ended: &Ended) -> String {
-    let reply = ended.result.reply.as_str();
-    let mut words = TextExtractor::default();
+pub(super) fn full_text(records: &[Arc<Record>], outcome: &ClientOutcome) -> String {
+    let reply = outcome.result.reply.as_str();
+    let mut words = Words::default();
     let said: String = events(records)
         .filter_map(|event| words.extract(&event))
         .collect();
     // Some models write line breaks before they call a tool.
     let said = said.trim_start_matches('\n');
-    match (&ended.result.finish_reason, &ended.notice) {
+    match (&outcome.result.finish_reason, &outcome.notice) {
         _ if said.is_empty() => reply.to_owned(),
         (Some(_), Some(notice)) => format!("{said}{BREAK}{notice}"),
         (Some(_), None) => said.to_owned(),

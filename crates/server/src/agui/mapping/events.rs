@@ -5,18 +5,20 @@ use std::sync::Arc;
 use neuraxis::core::{AgentId, LiveBody, LiveEvent, LlmCall, Purpose, Record, RecordBody};
 use serde_json::{Value, json};
 
-use super::{Mapping, speech};
+use super::{Mapping, call_output};
 use crate::agui::event::Body;
 
 impl Mapping {
-    pub(super) fn live(&mut self, live: &LiveEvent) {
-        if !self.subagents.knows(live.agent) {
+    pub(super) fn apply_live(&mut self, live: &LiveEvent) {
+        if !self.subagents.is_active(live.agent) {
             return;
         }
         match &live.body {
-            LiveBody::TextDelta { text } => self.heard(live, speech::Kind::Text, text),
-            LiveBody::ReasoningDelta { text } => self.heard(live, speech::Kind::Reasoning, text),
-            LiveBody::TextRetracted => self.take_back(live.call),
+            LiveBody::TextDelta { text } => self.add_delta(live, call_output::Kind::Text, text),
+            LiveBody::ReasoningDelta { text } => {
+                self.add_delta(live, call_output::Kind::Reasoning, text)
+            }
+            LiveBody::TextRetracted => self.retract_call(live.call),
             LiveBody::ToolProgress {
                 tool_call_id,
                 name,
@@ -27,11 +29,11 @@ impl Mapping {
                 if let (Some(steps), Some(value)) = (steps, value.as_object_mut()) {
                     value.insert("steps".to_owned(), json!(steps));
                 }
-                self.tell(live.agent, custom("tool_progress", value));
+                self.emit(live.agent, custom("tool_progress", value));
             }
             LiveBody::ToolOutput { tool_call_id, text } => {
                 let value = json!({"toolCallId": tool_call_id, "text": text});
-                self.tell(live.agent, custom("tool_output", value));
+                self.emit(live.agent, custom("tool_output", value));
             }
             LiveBody::Question(open) => {
                 let (id, asked) = (&open.question_id, &open.question);
@@ -45,7 +47,7 @@ impl Mapping {
                     // The protocol has no way to answer while a run continues; the server's own API accepts the answer.
                     "answerAt": format!("/api/v1/runs/{}/questions/{id}", self.run),
                 });
-                self.tell(live.agent, custom("question", value));
+                self.emit(live.agent, custom("question", value));
             }
             LiveBody::QuestionSettled {
                 question_id,
@@ -53,7 +55,7 @@ impl Mapping {
                 outcome,
             } => {
                 let value = json!({"questionId": question_id, "toolCallId": tool_call_id, "outcome": outcome});
-                self.tell(live.agent, custom("question_settled", value));
+                self.emit(live.agent, custom("question_settled", value));
             }
             _ => {}
         }
@@ -62,10 +64,10 @@ impl Mapping {
     /// Emits a warning that is not in any record.
     pub(in crate::agui) fn warn(&mut self, code: &str, message: &str) {
         let value = json!({"code": code, "message": message});
-        self.tell(AgentId::ROOT, custom("warning", value));
+        self.emit(AgentId::ROOT, custom("warning", value));
     }
 
-    pub(super) fn record(&mut self, record: &Record) {
+    pub(super) fn apply_record(&mut self, record: &Record) {
         if record.ends_the_run() {
             if let RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) = &record.body {
                 self.outcome = Some((**outcome).clone());
@@ -73,7 +75,7 @@ impl Mapping {
             return;
         }
         let agent = record.agent;
-        if !self.subagents.knows(agent) {
+        if !self.subagents.is_active(agent) {
             return;
         }
         match &record.body {
@@ -83,11 +85,11 @@ impl Mapping {
                 if agent == AgentId::ROOT {
                     self.asked.clear();
                 }
-                self.replied(record, call);
+                self.apply_reply(record, call);
             }
-            RecordBody::LlmFailed(failed) => self.take_back(failed.effect_id),
+            RecordBody::LlmFailed(failed) => self.retract_call(failed.effect_id),
             RecordBody::ToolCall(call) => {
-                self.called(
+                self.emit_call(
                     agent,
                     &call.tool_call_id,
                     (&call.name, call.arguments.as_str()),
@@ -95,16 +97,16 @@ impl Mapping {
                 );
                 for started in &call.agents {
                     self.subagents.start(*started, agent, call);
-                    self.subagents.tell_start(*started, self.run, &mut self.out);
+                    self.subagents.emit_start(*started, self.run, &mut self.out);
                 }
             }
             RecordBody::ToolResult(result) => {
                 let question = result.question().filter(|_| agent == AgentId::ROOT);
                 self.asked.extend(question.map(str::to_owned));
-                self.answered(agent, result);
+                self.emit_result(agent, result);
             }
             RecordBody::ApprovalRequested(asked) => {
-                self.called(
+                self.emit_call(
                     agent,
                     &asked.tool_call_id,
                     (&asked.name, asked.arguments.as_str()),
@@ -119,20 +121,20 @@ impl Mapping {
             }
             RecordBody::Waiting(_) => self.waits = true,
             RecordBody::Resumed(_) => self.waits = false,
-            RecordBody::Plan(changed) => self.planned(changed.plan.decode().ok()),
+            RecordBody::Plan(changed) => self.apply_plan(changed.plan.decode().ok()),
             RecordBody::Warning(warning) => {
                 let value = json!({"code": warning.code, "message": warning.message});
-                self.tell(agent, custom("warning", value));
+                self.emit(agent, custom("warning", value));
             }
-            RecordBody::Final(_) => self.subagent_ended(agent, None),
+            RecordBody::Final(_) => self.end_subagent(agent, None),
             RecordBody::RunFailed(outcome) => {
-                self.subagent_ended(agent, Some(outcome.finish_reason.to_string()));
+                self.end_subagent(agent, Some(outcome.finish_reason.to_string()));
             }
             _ => {}
         }
     }
 
-    fn replied(&mut self, record: &Record, call: &LlmCall) {
+    fn apply_reply(&mut self, record: &Record, call: &LlmCall) {
         if !self.settled.insert(call.effect_id) {
             return;
         }
@@ -149,17 +151,17 @@ impl Mapping {
         if !matches!(call.purpose, Purpose::Turn | Purpose::LastAnswer) {
             return;
         }
-        self.turn(record.agent, call.effect_id);
+        self.begin_turn(record.agent, call.effect_id);
         let parent = self.settle(record.agent, call);
         let runs_calls = call.purpose == Purpose::Turn
             && call.reply.turned_down().is_none()
             && !call.reply.is_refusal();
         if let (true, Some(content_index)) = (runs_calls, record.content_index) {
-            self.calls_of(record, content_index, call, &parent);
+            self.emit_calls(record, content_index, call, &parent);
         }
     }
 
-    fn planned(&mut self, plan: Option<Value>) {
+    fn apply_plan(&mut self, plan: Option<Value>) {
         let (Some(state), Some(plan)) = (&mut self.state, plan) else {
             return;
         };
@@ -173,7 +175,7 @@ impl Mapping {
             Body::StateSnapshot { snapshot }
         };
         self.plan_is_shown = true;
-        self.tell(AgentId::ROOT, body);
+        self.emit(AgentId::ROOT, body);
     }
 }
 

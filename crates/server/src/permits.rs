@@ -1,7 +1,7 @@
-//! Slots for runs: how many may be in progress, in total and per owner, and whether the store keeps up with those that
+//! Permits for runs: how many may be in progress, in total and per owner, and whether the store keeps up with those that
 //! start.
 //!
-//! A request without a free slot is refused immediately and told when to retry. There is no queue, because it would
+//! A request without a free permit is refused immediately and told when to retry. There is no queue, because it would
 //! only make all requests slower.
 
 use std::collections::{BTreeMap, HashMap};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use neuraxis::mcp_server::Place;
+use neuraxis::mcp_server::RunPermit;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -28,161 +28,169 @@ const LAG: Duration = Duration::from_secs(2);
 /// How many starts must be that slow at the same time: a single one may have other reasons.
 const LATE: usize = 8;
 
-/// The slots of a server. Clones share them.
+/// The permits of a server. Clones share them.
 #[derive(Debug, Clone)]
-pub(crate) struct Slots {
+pub(crate) struct PermitPool {
     all: Arc<Semaphore>,
     owners: Arc<Mutex<HashMap<Arc<str>, u32>>>,
-    beginnings: Arc<Mutex<Beginnings>>,
+    pending_starts: Arc<Mutex<PendingStarts>>,
     /// How many requests were refused.
     refused: Arc<AtomicU32>,
 }
 
 /// The runs whose start the store has not written yet, oldest first.
 #[derive(Debug, Default)]
-struct Beginnings {
+struct PendingStarts {
     since: BTreeMap<u64, Instant>,
     next: u64,
 }
 
-/// A slot for one run, from before it starts.
+/// A permit for one run, from before it starts.
 #[derive(Debug)]
-pub(crate) struct BeginningSlot {
-    pub(crate) beginning: Beginning,
-    pub(crate) held: HeldSlot,
+pub(crate) struct StartPermit {
+    pub(crate) pending_start: PendingStart,
+    pub(crate) held: HeldPermit,
 }
 
 /// A run that is starting, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Beginning {
+pub(crate) struct PendingStart {
     number: u64,
-    beginnings: Arc<Mutex<Beginnings>>,
+    pending_starts: Arc<Mutex<PendingStarts>>,
 }
 
-/// A slot that is released on drop.
+/// A permit that is released on drop.
 #[derive(Debug)]
-pub(crate) struct HeldSlot {
-    _of_all: Place,
-    _of_owner: Option<OwnerSlot>,
+pub(crate) struct HeldPermit {
+    _of_all: RunPermit,
+    _of_owner: Option<OwnerPermit>,
 }
 
-/// One of an owner's slots, released on drop.
+/// One of an owner's permits, released on drop.
 #[derive(Debug)]
-pub(crate) struct OwnerSlot {
+pub(crate) struct OwnerPermit {
     owner: Arc<str>,
     owners: Arc<Mutex<HashMap<Arc<str>, u32>>>,
 }
 
-impl Slots {
-    /// Creates slots for this many runs.
+impl PermitPool {
+    /// Creates permits for this many runs.
     pub(crate) fn new(most: NonZeroU32) -> Self {
         let most = usize::try_from(most.get()).unwrap_or(usize::MAX);
         Self {
             all: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             owners: Arc::default(),
-            beginnings: Arc::default(),
+            pending_starts: Arc::default(),
             refused: Arc::default(),
         }
     }
 
-    /// Returns the total slots, for code that takes them without starting a run here.
+    /// Returns the total permits, for code that takes them without starting a run here.
     pub(crate) fn all(&self) -> Arc<Semaphore> {
         Arc::clone(&self.all)
     }
 
-    /// Takes a slot, and one of the owner's if the owner has a limit.
-    pub(crate) fn take(&self, owner: Option<(&str, NonZeroU32)>) -> Result<BeginningSlot, Problem> {
-        let again = |detail: &str| self.again(&TOO_MANY_RUNS, detail);
-        let of_owner = owner.map(|(owner, most)| self.of_owner(owner, most));
+    /// Takes a permit, and one of the owner's if the owner has a limit.
+    pub(crate) fn take(&self, owner: Option<(&str, NonZeroU32)>) -> Result<StartPermit, Problem> {
+        let refusal = |detail: &str| self.refuse_for_now(&TOO_MANY_RUNS, detail);
+        let of_owner = owner.map(|(owner, most)| self.take_for_owner(owner, most));
         let of_owner = of_owner.transpose()?;
-        let beginning = self
-            .begin()
-            .ok_or_else(|| again("turns arrive faster than the server's store can handle"))?;
-        let of_all = Place::take(&self.all)
-            .ok_or_else(|| again("the server has reached its limit of concurrent turns"))?;
-        Ok(BeginningSlot {
-            beginning,
-            held: HeldSlot {
+        let pending_start = self
+            .count_start()
+            .ok_or_else(|| refusal("turns arrive faster than the server's store can handle"))?;
+        let of_all = RunPermit::take(&self.all)
+            .ok_or_else(|| refusal("the server has reached its limit of concurrent turns"))?;
+        Ok(StartPermit {
+            pending_start,
+            held: HeldPermit {
                 _of_all: of_all,
                 _of_owner: of_owner,
             },
         })
     }
 
-    /// Takes a slot for a run that resumes and must not be refused, and one of the owner's if it has an owner. Fewer
-    /// slots then remain for later requests.
-    pub(crate) fn overdraw(&self, owner: Option<&str>) -> HeldSlot {
-        HeldSlot {
-            _of_all: Place::overdraw(&self.all),
-            _of_owner: owner.map(|owner| self.overdraw_owner(owner)),
+    /// Takes a permit for a run that resumes and must not be refused, and one of the owner's if it has an owner. Fewer
+    /// permits then remain for later requests.
+    pub(crate) fn take_regardless(&self, owner: Option<&str>) -> HeldPermit {
+        HeldPermit {
+            _of_all: RunPermit::take_regardless(&self.all),
+            _of_owner: owner.map(|owner| self.take_for_owner_regardless(owner)),
         }
     }
 
-    /// Takes one of an owner's slots for a run that resumes and must not be refused.
-    pub(crate) fn overdraw_owner(&self, owner: &str) -> OwnerSlot {
+    /// Takes one of an owner's permits for a run that resumes and must not be refused.
+    pub(crate) fn take_for_owner_regardless(&self, owner: &str) -> OwnerPermit {
         self.count(owner, locked(&self.owners))
     }
 
-    /// Takes one of an owner's slots.
-    pub(crate) fn of_owner(&self, owner: &str, most: NonZeroU32) -> Result<OwnerSlot, Problem> {
+    /// Takes one of an owner's permits.
+    pub(crate) fn take_for_owner(
+        &self,
+        owner: &str,
+        most: NonZeroU32,
+    ) -> Result<OwnerPermit, Problem> {
         let owners = locked(&self.owners);
         let taken = owners.get(owner).copied().unwrap_or_default();
         if taken >= most.get() {
             drop(owners);
             let detail = format!("this owner has reached its limit of concurrent turns ({most})");
-            let problem = self.again(&TOO_MANY_OWN_RUNS, &detail);
+            let problem = self.refuse_for_now(&TOO_MANY_OWN_RUNS, &detail);
             return Err(problem.with("allowed", most.get()));
         }
         Ok(self.count(owner, owners))
     }
 
     /// Refuses a request that may be retried.
-    fn again(&self, kind: &'static Kind, detail: &str) -> Problem {
+    fn refuse_for_now(&self, kind: &'static Kind, detail: &str) -> Problem {
         let seconds = self.refused.fetch_add(1, Ordering::Relaxed) % RETRY_AFTER + 1;
         let detail = format!("{detail}; try again {}", in_seconds(seconds));
         Problem::new(kind, detail).retry_after(seconds)
     }
 
-    /// Counts one more slot of an owner.
-    fn count(&self, owner: &str, mut owners: MutexGuard<'_, HashMap<Arc<str>, u32>>) -> OwnerSlot {
+    /// Counts one more permit of an owner.
+    fn count(
+        &self,
+        owner: &str,
+        mut owners: MutexGuard<'_, HashMap<Arc<str>, u32>>,
+    ) -> OwnerPermit {
         let owner: Arc<str> = owner.into();
         let taken = owners.entry(Arc::clone(&owner)).or_default();
         *taken = taken.saturating_add(1);
         drop(owners);
-        OwnerSlot {
+        OwnerPermit {
             owner,
             owners: Arc::clone(&self.owners),
         }
     }
 
     /// Counts a run that starts, or returns `None` while the store lags.
-    fn begin(&self) -> Option<Beginning> {
-        let mut beginnings = locked(&self.beginnings);
-        let mut oldest_first = beginnings.since.values();
+    fn count_start(&self) -> Option<PendingStart> {
+        let mut pending_starts = locked(&self.pending_starts);
+        let mut oldest_first = pending_starts.since.values();
         if oldest_first
             .nth(LATE - 1)
             .is_some_and(|since| since.elapsed() >= LAG)
         {
             return None;
         }
-        let number = beginnings.next;
-        beginnings.next = number.wrapping_add(1);
-        beginnings.since.insert(number, Instant::now());
-        drop(beginnings);
-        Some(Beginning {
+        let number = pending_starts.next;
+        pending_starts.next = number.wrapping_add(1);
+        pending_starts.since.insert(number, Instant::now());
+        drop(pending_starts);
+        Some(PendingStart {
             number,
-            beginnings: Arc::clone(&self.beginnings),
+            pending_starts: Arc::clone(&self.pending_starts),
         })
     }
 }
 
-impl Drop for Beginning {
+impl Drop for PendingStart {
     fn drop(&mut self) {
-        locked(&self.beginnings).since.remove(&self.number);
+        locked(&self.pending_starts).since.remove(&self.number);
     }
 }
 
-impl Drop for OwnerSlot {
+impl Drop for OwnerPermit {
     fn drop(&mut self) {
         let mut owners = locked(&self.owners);
         let left = owners.get(&self.owner).map(|taken| taken.saturating_sub(1));
@@ -212,29 +220,32 @@ mod tests {
 
     #[tokio::test]
     async fn an_owner_has_a_number_of_slots_and_takes_none_of_another_s() {
-        let slots = Slots::new(number(10));
+        let permits = PermitPool::new(number(10));
         let two = Some(("ada", number(2)));
-        let held = [slots.take(two).unwrap(), slots.take(two).unwrap()];
-        let refused = slots.take(two).unwrap_err();
+        let held = [permits.take(two).unwrap(), permits.take(two).unwrap()];
+        let refused = permits.take(two).unwrap_err();
         assert!(refused.is(&TOO_MANY_OWN_RUNS), "{refused:?}");
-        let others = slots.take(Some(("bob", number(1)))).unwrap();
+        let others = permits.take(Some(("bob", number(1)))).unwrap();
         // Another key of the same owner may have a higher limit, and counts the same runs.
-        assert!(slots.take(Some(("ada", number(3)))).is_ok());
+        assert!(permits.take(Some(("ada", number(3)))).is_ok());
         drop(held);
-        assert!(slots.take(two).is_ok());
+        assert!(permits.take(two).is_ok());
         drop(others);
-        assert!(locked(&slots.owners).is_empty(), "nothing is left of them");
-        assert_eq!(slots.all.available_permits(), 10);
+        assert!(
+            locked(&permits.owners).is_empty(),
+            "nothing is left of them"
+        );
+        assert_eq!(permits.all.available_permits(), 10);
     }
 
     #[tokio::test]
     async fn those_that_find_no_room_are_told_to_come_again_at_different_times() {
-        let slots = Slots::new(number(10));
+        let permits = PermitPool::new(number(10));
         let one = Some(("ada", number(1)));
-        let held = slots.take(one).unwrap();
+        let held = permits.take(one).unwrap();
         let told: Vec<String> = (0..6)
             .map(|_| {
-                let refused = slots.take(one).unwrap_err().into_response();
+                let refused = permits.take(one).unwrap_err().into_response();
                 let seconds = &refused.headers()[header::RETRY_AFTER];
                 seconds.to_str().unwrap().to_owned()
             })
@@ -245,37 +256,40 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_that_goes_on_counts_where_there_is_no_room_too() {
-        let slots = Slots::new(number(1));
+        let permits = PermitPool::new(number(1));
         let one = Some(("ada", number(1)));
-        let first = slots.take(one).unwrap();
-        let goes_on = slots.overdraw(Some("ada"));
+        let first = permits.take(one).unwrap();
+        let goes_on = permits.take_regardless(Some("ada"));
         // The waiting task is queued by now.
         tokio::task::yield_now().await;
         drop(first);
-        let refused = slots.take(one).unwrap_err();
+        let refused = permits.take(one).unwrap_err();
         assert!(refused.is(&TOO_MANY_OWN_RUNS), "{refused:?}");
-        let refused = slots.take(None).unwrap_err();
+        let refused = permits.take(None).unwrap_err();
         assert!(refused.is(&TOO_MANY_RUNS), "{refused:?}");
         drop(goes_on);
-        while slots.all.available_permits() == 0 {
+        while permits.all.available_permits() == 0 {
             tokio::task::yield_now().await;
         }
-        assert!(slots.take(one).is_ok());
+        assert!(permits.take(one).is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_store_that_lags_is_given_no_more_until_it_has_caught_up() {
-        let slots = Slots::new(number(100));
-        let begun: Vec<BeginningSlot> = (0..LATE).map(|_| slots.take(None).unwrap()).collect();
-        assert!(slots.take(None).is_ok(), "they have only begun");
+        let permits = PermitPool::new(number(100));
+        let begun: Vec<StartPermit> = (0..LATE).map(|_| permits.take(None).unwrap()).collect();
+        assert!(permits.take(None).is_ok(), "they have only begun");
         tokio::time::advance(LAG).await;
-        let refused = slots.take(None).unwrap_err();
+        let refused = permits.take(None).unwrap_err();
         assert!(refused.is(&TOO_MANY_RUNS), "{refused:?}");
-        assert_eq!(slots.all.available_permits(), 100 - LATE);
+        assert_eq!(permits.all.available_permits(), 100 - LATE);
         let mut begun = begun.into_iter();
-        let BeginningSlot { beginning, held } = begun.next().unwrap();
-        drop(beginning);
-        assert!(slots.take(None).is_ok(), "fewer are late");
+        let StartPermit {
+            pending_start,
+            held,
+        } = begun.next().unwrap();
+        drop(pending_start);
+        assert!(permits.take(None).is_ok(), "fewer are late");
         drop(held);
     }
 }

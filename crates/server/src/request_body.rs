@@ -21,13 +21,13 @@ const MAX_COMPLAINT_CHARS: usize = 300;
 pub(crate) const WITHOUT_NUL: &str = r"^[^\x00]*$";
 
 /// The schema pattern of a string that is not blank.
-pub(crate) const SAYS_SOMETHING: &str = r"^[^\x00]*[^\s\x00][^\x00]*$";
+pub(crate) const NOT_BLANK: &str = r"^[^\x00]*[^\s\x00][^\x00]*$";
 
 /// The greatest whole number that all JSON programs can tell from its neighbors: 2^53 - 1.
-pub(crate) const MAX_WHOLE: u64 = (1 << 53) - 1;
+pub(crate) const MAX_WHOLE_NUMBER: u64 = (1 << 53) - 1;
 
 /// Parses a whole number, however it is written: `7.0` is one in JSON, and some languages have no other numbers.
-pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+pub(crate) fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let number = Number::deserialize(deserializer)?;
     let is_whole = |float: &f64| float.fract() == 0.0 && *float >= 0.0;
     let whole = number.as_u64().or_else(|| {
@@ -35,30 +35,32 @@ pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D
         // Without a fraction, this is the text of a whole number.
         format!("{float:.0}").trim_start_matches('-').parse().ok()
     });
-    whole.filter(|whole| *whole <= MAX_WHOLE).ok_or_else(|| {
-        D::Error::custom(format_args!(
-            "invalid number {number}, expected a whole number from 0 to {MAX_WHOLE}"
-        ))
-    })
+    whole
+        .filter(|whole| *whole <= MAX_WHOLE_NUMBER)
+        .ok_or_else(|| {
+            D::Error::custom(format_args!(
+                "invalid number {number}, expected a whole number from 0 to {MAX_WHOLE_NUMBER}"
+            ))
+        })
 }
 
 /// Parses an optional whole number.
-pub(crate) fn whole_if_any<'de, D: Deserializer<'de>>(
+pub(crate) fn whole_number_if_any<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<u64>, D::Error> {
     #[derive(Deserialize)]
-    struct Whole(#[serde(deserialize_with = "whole")] u64);
+    struct Whole(#[serde(deserialize_with = "whole_number")] u64);
     Ok(Option::<Whole>::deserialize(deserializer)?.map(|Whole(number)| number))
 }
 
 /// An object that clients send.
-pub(crate) trait Said: DeserializeOwned {
+pub(crate) trait RequestBody: DeserializeOwned {
     /// The known fields, the most important first.
     const FIELDS: &'static [&'static str];
 }
 
 /// Parses an object from JSON.
-pub(crate) fn parse<T: Said>(bytes: &[u8]) -> Result<T, Problem> {
+pub(crate) fn parse<T: RequestBody>(bytes: &[u8]) -> Result<T, Problem> {
     if is_list(bytes) {
         let field = T::FIELDS.first().copied().unwrap_or_default();
         let detail = format!("the body must be a JSON object with the field {field}, not a list");
@@ -66,9 +68,9 @@ pub(crate) fn parse<T: Said>(bytes: &[u8]) -> Result<T, Problem> {
     }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let said: T = serde_path_to_error::deserialize(&mut deserializer)
-        .map_err(|error| complaint(error.inner(), &error.path().to_string(), T::FIELDS))?;
+        .map_err(|error| parse_problem(error.inner(), &error.path().to_string(), T::FIELDS))?;
     let end = deserializer.end();
-    end.map_err(|error| complaint(&error, "", T::FIELDS))?;
+    end.map_err(|error| parse_problem(&error, "", T::FIELDS))?;
     Ok(said)
 }
 
@@ -78,7 +80,7 @@ pub(crate) fn is_list(bytes: &[u8]) -> bool {
 }
 
 /// Parses the query string of an address.
-pub(crate) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
+pub(crate) fn parse_query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
     let Query(said) = query.map_err(|rejection| {
         let text = clip(&rejection.body_text(), MAX_COMPLAINT_CHARS);
         Problem::new(&INVALID_QUERY, text)
@@ -87,15 +89,15 @@ pub(crate) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Pro
 }
 
 /// Refuses a string that some stores cannot hold, so that all refuse the same.
-pub(crate) fn without_nul(field: &'static str, text: &str) -> Result<(), Problem> {
+pub(crate) fn check_no_nul(field: &'static str, text: &str) -> Result<(), Problem> {
     if !text.contains('\0') {
         return Ok(());
     }
-    Err(holds_nul(field))
+    Err(nul_problem(field))
 }
 
 /// The error for a field whose string contains U+0000, which some stores cannot hold.
-pub(crate) fn holds_nul(field: &str) -> Problem {
+pub(crate) fn nul_problem(field: &str) -> Problem {
     if field.is_empty() {
         let detail = "the body must not contain the character U+0000";
         return Problem::new(&INVALID_FIELD, detail);
@@ -106,24 +108,27 @@ pub(crate) fn holds_nul(field: &str) -> Problem {
 /// Returns the path of the first string within a value that contains U+0000, such as `messages[0].content`. The path is
 /// empty if the value itself is that string. For a member name that contains it, the path is that of the enclosing
 /// object.
-pub(crate) fn nul_in(value: &Value) -> Option<String> {
+pub(crate) fn find_nul(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => text.contains('\0').then(String::new),
         Value::Array(items) => {
             let mut items = items.iter().enumerate();
-            items.find_map(|(at, item)| Some(joined(&format!("[{at}]"), &nul_in(item)?)))
+            items.find_map(|(at, item)| Some(join_path(&format!("[{at}]"), &find_nul(item)?)))
         }
         Value::Object(fields) => fields.iter().find_map(|(name, value)| {
             if name.contains('\0') {
                 return Some(String::new());
             }
-            Some(joined(&clip(name, MAX_REPEATED_CHARS), &nul_in(value)?))
+            Some(join_path(
+                &clip(name, MAX_REPEATED_CHARS),
+                &find_nul(value)?,
+            ))
         }),
         _ => None,
     }
 }
 
-fn joined(place: &str, within: &str) -> String {
+fn join_path(place: &str, within: &str) -> String {
     match within {
         "" => place.to_owned(),
         within if within.starts_with('[') => format!("{place}{within}"),
@@ -131,7 +136,7 @@ fn joined(place: &str, within: &str) -> String {
     }
 }
 
-fn complaint(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> Problem {
+fn parse_problem(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> Problem {
     let (line, column) = (error.line(), error.column());
     let place = format!(" at line {line} column {column}");
     let text = error.to_string();
@@ -142,7 +147,7 @@ fn complaint(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> 
     let problem = match (error.classify(), path) {
         (Category::Data, "" | ".") => {
             let problem = Problem::new(&INVALID_FIELD, format!("{text}{place}"));
-            match lacking(&text).filter(|name| fields.contains(name)) {
+            match missing_field(&text).filter(|name| fields.contains(name)) {
                 Some(name) => problem.with("field", name),
                 None => problem,
             }
@@ -169,7 +174,7 @@ fn complaint(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> 
 }
 
 /// Returns the name of the field that an object lacks or has twice, taken from the error message.
-fn lacking(text: &str) -> Option<&str> {
+fn missing_field(text: &str) -> Option<&str> {
     let missing = text.strip_prefix("missing field `");
     let name = missing.or_else(|| text.strip_prefix("duplicate field `"))?;
     name.strip_suffix('`')
@@ -195,15 +200,15 @@ mod tests {
             (json!("\0"), Some("")),
             (json!({"a": ["\\u0000", 0, null]}), None),
         ] {
-            assert_eq!(nul_in(&value).as_deref(), place, "{value}");
+            assert_eq!(find_nul(&value).as_deref(), place, "{value}");
         }
     }
 
     #[derive(Debug, Deserialize)]
     struct Numbers {
-        #[serde(default, deserialize_with = "whole")]
+        #[serde(default, deserialize_with = "whole_number")]
         one: u64,
-        #[serde(default, deserialize_with = "whole_if_any")]
+        #[serde(default, deserialize_with = "whole_number_if_any")]
         other: Option<u64>,
     }
 
@@ -214,7 +219,7 @@ mod tests {
             (r#"{"one": 7.0, "other": 8e2}"#, (7, Some(800))),
             (
                 r#"{"one": 9007199254740991, "other": null}"#,
-                (MAX_WHOLE, None),
+                (MAX_WHOLE_NUMBER, None),
             ),
             (r#"{"one": -0.0}"#, (0, None)),
         ] {
