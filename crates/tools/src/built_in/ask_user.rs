@@ -15,10 +15,10 @@ const QUESTION_MAX_CHARS: usize = 2_000;
 /// The maximum number of suggested answers to one question.
 const QUESTION_MAX_OPTIONS: usize = 10;
 
-const DESCRIPTION: &str = "Asks the user a question and ends the run with it; the answer comes as the user's next \
-    message. Use it only when you cannot go on without something that nobody but the user knows or decides, and no other \
-    tool can find it out. Ask one question, short and complete in itself. Do not use it to ask for permission: calls that \
-    need one are put before the user by themselves.";
+const DESCRIPTION: &str = "Asks the user a question, which ends the run. The answer comes as the user's next message. \
+    Use it only when you cannot continue without something that only the user knows or can decide, and that no other \
+    tool can find out. Ask one short, self-contained question. Do not use it to ask for permission: calls that need \
+    approval are shown to the user automatically.";
 
 /// Creates `ask_user`: the run ends with a question as its reply.
 ///
@@ -39,7 +39,7 @@ pub fn ask_user() -> Result<Arc<dyn Tool>, DefinitionError> {
 struct Arguments {
     /// The question, in the user's language.
     question: String,
-    /// Answers that the user may choose from, at most 10. Leave it out if the answer is open.
+    /// Suggested answers for the user to choose from, at most 10. Omit for an open question.
     options: Option<Vec<String>>,
 }
 

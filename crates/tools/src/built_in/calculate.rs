@@ -41,11 +41,11 @@ const MAX_REASON_CHARS: usize = 200;
 /// The prefix of a rounded result.
 const ROUNDED: &str = "approx. ";
 
-const DESCRIPTION: &str = "Calculates an arithmetic expression: numbers of any size, decimal fractions without rounding \
-    errors. Use it for every calculation that is not trivial, instead of working it out yourself. Knows + - * / ^ ( ), \
-    `mod`, factorial `!`, percent (`5% of 80`), sqrt, cbrt, abs, floor, ceil, round, ln, log10, log2, exp, the \
-    trigonometric functions (radians, or `sin(30 degrees)`), pi, e, and units (`3 km + 200 m to miles`). The result says \
-    whether it is exact or rounded; for more digits, end with `to 30 dp`.";
+const DESCRIPTION: &str = "Evaluates an arithmetic expression: numbers of any size, decimal fractions without rounding \
+    errors. Use it for every nontrivial calculation instead of calculating yourself. Supports + - * / ^ ( ), `mod`, \
+    factorial `!`, percent (`5% of 80`), sqrt, cbrt, abs, floor, ceil, round, ln, log10, log2, exp, the trigonometric \
+    functions (radians, or `sin(30 degrees)`), pi, e, and units (`3 km + 200 m to miles`). The result says whether it \
+    is exact or rounded; for more digits, end the expression with `to 30 dp`.";
 
 /// Creates `calculate`: exact arithmetic.
 ///

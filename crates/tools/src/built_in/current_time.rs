@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::function::{DefinitionError, FunctionTool};
 use crate::suggest::nearest;
 
-const DESCRIPTION: &str = "Tells the current date, time, weekday, time zone and UTC offset. Use it whenever the answer \
-    depends on what day or time it is now, or to convert \"now\" to another time zone. Never guess the date.";
+const DESCRIPTION: &str = "Returns the current date, time, weekday, time zone and UTC offset. Use it whenever the \
+    answer depends on the current date or time, or to convert \"now\" to another time zone. Never guess the date.";
 
 /// Creates `current_time`: the date and time, in this machine's time zone or any other.
 ///
@@ -38,7 +38,7 @@ pub fn current_time(clock: Arc<dyn Clock>) -> Result<Arc<dyn Tool>, DefinitionEr
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// An IANA time zone name, such as `Europe/Berlin` or `UTC`. Leave it out for the time zone of this machine.
+    /// An IANA time zone name, such as `Europe/Berlin` or `UTC`. Default: this machine's time zone.
     time_zone: Option<String>,
 }
 

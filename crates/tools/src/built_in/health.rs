@@ -24,10 +24,10 @@ use self::report::Report;
 use crate::blocking::Cancelled;
 use crate::function::{DefinitionError, FunctionTool};
 
-const DESCRIPTION: &str = "Measures the state of this machine right now: CPU use, memory, disks, temperatures, load, \
-    uptime, the busiest processes and recent error-log lines. Use it for any question about how this computer is doing, \
-    why it is slow, or whether something is running full or hot. `warnings` says what needs attention. It changes \
-    nothing.";
+const DESCRIPTION: &str = "Measures the current state of this machine: CPU use, memory, disks, temperatures, load, \
+    uptime, the busiest processes and recent error log lines. Use it for any question about how this computer is \
+    doing, why it is slow, or whether something is filling up or running hot. `warnings` in the result lists what \
+    needs attention. Changes nothing.";
 
 /// The time limit for reading one section. A disk that does not respond must not delay the rest.
 const SECTION_TIMEOUT: Duration = Duration::from_secs(5);
@@ -56,7 +56,7 @@ pub fn system_health() -> Result<Arc<dyn Tool>, DefinitionError> {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// What to measure; ask for what the question needs. Everything, if left out.
+    /// The sections to measure; request only those that the question needs. Default: all.
     sections: Option<Vec<Section>>,
 }
 

@@ -15,9 +15,9 @@ const PLAN_MAX_STEPS: usize = 50;
 /// The maximum length of a step, in characters.
 const PLAN_MAX_STEP_CHARS: usize = 500;
 
-const DESCRIPTION: &str = "Writes down the plan for the task, so that the user sees what is done and what is to come. Use \
-    it for tasks of several steps: once before you begin, and again whenever a step is done or the plan changes. Always \
-    give all steps: the list replaces the one before. Keep one step in progress at a time.";
+const DESCRIPTION: &str = "Records the plan for the task, so the user can see what is done and what remains. Use it \
+    for tasks with several steps: once before you begin, and again whenever a step is done or the plan changes. Always \
+    pass all steps: the list replaces the previous one. Keep one step in progress at a time.";
 
 /// Creates `update_plan`: the plan that is stored with the session.
 ///
@@ -46,9 +46,9 @@ struct Plan {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Step {
-    /// What is to be done, in one line.
+    /// What to do, in one line.
     step: String,
-    /// How far it is.
+    /// The status of the step.
     status: Status,
 }
 

@@ -48,28 +48,28 @@ const MARGIN: Duration = Duration::from_secs(10);
 /// How long to wait for output once all processes have ended. It has arrived by then, unless a process escaped.
 const DRAIN: Duration = Duration::from_secs(1);
 
-const DESCRIPTION: &str = "Runs a command line with `sh` in the project's folder, such as a build, a test or `git diff`, \
-    and returns its exit code and output. There is no input and no terminal: use options that ask nothing. It can write \
-    inside the project and in $TMPDIR only, and not to `.git` and `neuraxis.toml`. It reaches no network but a 127.0.0.1 of \
-    its own, and no Unix sockets. A command that needs more asks for it by `access`: \"network\" to download packages, \
-    \"git\" to commit. Caches below the home folder cannot be written: to download, set CARGO_HOME, GOMODCACHE or \
-    npm_config_cache to a folder in the project. Everything it starts is ended with it, so nothing can be left running. Use \
-    the file tools to read, search and write files.";
+const DESCRIPTION: &str = "Runs a command line with `sh` in the project folder, such as a build, a test or `git diff`, \
+    and returns its exit code and output. There is no input and no terminal: use non-interactive options. The command \
+    can write only inside the project and in $TMPDIR, but not to `.git` or `neuraxis.toml`. It has no network except \
+    its own 127.0.0.1, and no Unix sockets. If it needs more, request it with `access`: \"network\" to download \
+    packages, \"git\" to commit. Caches below the home folder cannot be written: to download, set CARGO_HOME, \
+    GOMODCACHE or npm_config_cache to a folder in the project. Everything the command starts ends with it, so nothing \
+    keeps running in the background. Use the file tools to read, search and write files.";
 
-const CLOSED_FOLDERS: &str = " It cannot make, rename or remove anything directly in these folders, because this program \
-    keeps files of its own there: ";
+const CLOSED_FOLDERS: &str = " The command cannot create, rename or remove anything directly in these folders, because \
+    they contain this program's own files: ";
 
 /// Added to the summary if git reports that it removed a file without replacing it.
 const FILE_IS_GONE: &str = " Git has removed the file whose filter failed: commit nothing until the user has restored \
                             it, for example with `git checkout -- FILE`.";
 
-const GAPS: &str = " The kernel of this machine does not give the whole sandbox: ";
+const GAPS: &str = " The kernel of this machine does not support the complete sandbox: ";
 
-const UNCONFINED: &str = "Runs a command line with `sh` in the project's folder, such as a build, a test or `git diff`, \
-    and returns its exit code and output. There is no input and no terminal: use options that ask nothing. Nothing confines \
-    it on this machine: it can do whatever the user can, so run nothing that writes outside the project, and leave nothing \
-    running. Because of that `access` has to name all there is: [\"network\", \"git\"]. Use the file tools to read, search \
-    and write files.";
+const UNCONFINED: &str = "Runs a command line with `sh` in the project folder, such as a build, a test or `git diff`, \
+    and returns its exit code and output. There is no input and no terminal: use non-interactive options. Nothing \
+    confines the command on this machine: it can do whatever the user can, so run nothing that writes outside the \
+    project, and leave nothing running. `access` must therefore name everything: [\"network\", \"git\"]. Use the file \
+    tools to read, search and write files.";
 
 /// Creates the tool, whose commands get these variables in addition to the usual ones. Returns `None` if no commands
 /// are run on this machine.
@@ -136,13 +136,13 @@ fn description(root: &ProjectRoot) -> String {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The command line, as `sh -c` takes it. At most 8 KiB.
+    /// The command line for `sh -c`. At most 8 KiB.
     command: String,
-    /// The folder to run it in, relative to the top of the project. Leave it out for the top.
+    /// The folder to run it in, relative to the project root. Default: the root.
     cwd: Option<String>,
-    /// After how many seconds it is ended. By default 120, at most 600.
+    /// The number of seconds after which the command is ended. Default 120, maximum 600.
     timeout_seconds: Option<NonZeroU64>,
-    /// What it needs that is closed otherwise. By default nothing. Ask only for what this command cannot do without.
+    /// Additional access that the command needs. Default: none. Request only what this command cannot do without.
     #[schemars(with = "Option<Vec<AccessSchema>>")]
     access: Option<BTreeSet<Access>>,
 }
@@ -151,13 +151,13 @@ struct Arguments {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UnconfinedArguments {
-    /// The command line, as `sh -c` takes it. At most 8 KiB.
+    /// The command line for `sh -c`. At most 8 KiB.
     command: String,
-    /// The folder to run it in, relative to the top of the project. Leave it out for the top.
+    /// The folder to run it in, relative to the project root. Default: the root.
     cwd: Option<String>,
-    /// After how many seconds it is ended. By default 120, at most 600.
+    /// The number of seconds after which the command is ended. Default 120, maximum 600.
     timeout_seconds: Option<NonZeroU64>,
-    /// What it can reach, which is everything: `["network", "git"]`.
+    /// What the command can access, which is everything: `["network", "git"]`.
     #[schemars(with = "BTreeSet<AccessSchema>", length(min = 2))]
     access: BTreeSet<Access>,
 }
@@ -173,14 +173,15 @@ impl From<UnconfinedArguments> for Arguments {
     }
 }
 
-/// What a model reads of what a command can ask for: the words of [`Access`].
+// The names are those of [`Access`]. The doc comments are part of the schema that models read.
+/// Access that a command can request.
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(dead_code, reason = "it is there for its schema")]
 enum AccessSchema {
-    /// The network of this machine.
+    /// Access to the network of this machine.
     Network,
-    /// To write to `.git`, as `git commit` does; its hooks and configuration stay closed.
+    /// Writing to `.git`, as `git commit` does, but not to its hooks and configuration.
     Git,
 }
 

@@ -25,9 +25,9 @@ const LIST_MAX_ENTRIES: usize = 500;
 /// The number of names that the summary repeats.
 const NAMES_IN_SUMMARY: usize = 10;
 
-const DESCRIPTION: &str = "Lists the files and folders of the project. Use it to find out what there is before reading, \
-    or to find files by name with `glob`. Paths are relative to the top of the project. What .gitignore names is left \
-    out unless `path` leads into it; symlinks are listed, not followed.";
+const DESCRIPTION: &str = "Lists the files and folders of the project. Use it to see what exists before reading, or to \
+    find files by name with `glob`. Paths are relative to the project root. Whatever .gitignore ignores is left out \
+    unless `path` leads into it; symlinks are listed, not followed.";
 
 pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
     let tool = file_tool("list_files", DESCRIPTION, root, list)?;
@@ -37,11 +37,11 @@ pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionEr
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The folder, relative to the top of the project. Leave it out for the top.
+    /// The folder, relative to the project root. Default: the root.
     path: Option<String>,
-    /// Only files and folders that match this glob: `*.rs` is for names at any depth, `src/**/*.rs` for paths.
+    /// List only entries that match this glob: `*.rs` matches names at any depth, `src/**/*.rs` matches paths.
     glob: Option<String>,
-    /// How many levels of folders to list: 1 is the folder itself. By default 1, or every level if there is a `glob`.
+    /// How many folder levels to list: 1 lists only the folder's own entries. Default 1, or all levels with `glob`.
     depth: Option<NonZeroU32>,
 }
 

@@ -36,11 +36,11 @@ const PATCH_MAX_FILE_BYTES: u64 = 4 << 20;
 /// The number of files that the summary names.
 const FILES_IN_SUMMARY: usize = 10;
 
-const DESCRIPTION: &str = "Changes files of the project by a unified diff, as `diff -u` and `git diff` write it: `--- \
-    a/path` and `+++ b/path` lines, then hunks that begin with `@@ -line,count +line,count @@`. `/dev/null` in place of a \
-    path makes or deletes a file. Read the files first: the lines to be kept or removed have to be as they are in the file. \
-    Either all files are changed or none; if a hunk does not fit, the error names it and the nearest lines. A patch between \
-    `*** Begin Patch` and `*** End Patch` is understood as well.";
+const DESCRIPTION: &str = "Changes files of the project with a unified diff, as written by `diff -u` and `git diff`: \
+    `--- a/path` and `+++ b/path` lines, then hunks that begin with `@@ -line,count +line,count @@`. `/dev/null` \
+    instead of a path creates or deletes a file. Read the files first: kept and removed lines must match the file. \
+    Either all files are changed or none; if a hunk does not fit, the error names it and the nearest lines. Patches \
+    between `*** Begin Patch` and `*** End Patch` are also accepted.";
 
 pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
     let checked = Arc::clone(&root);
@@ -74,7 +74,7 @@ fn output((applied, metadata): (Applied, PatchMetadata)) -> Result<ToolOutput, T
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The patch, with paths relative to the top of the project.
+    /// The patch, with paths relative to the project root.
     patch: String,
 }
 

@@ -31,7 +31,7 @@ const READ_MAX_LINES: u64 = 2_000;
 const UTF_16_MARK_BYTES: u64 = 2;
 
 const DESCRIPTION: &str = "Reads a text file of the project, whole or by line range. Use it when you know the path \
-    (list_files and search_files find it). A long file comes in pieces: go on with `start_line` set to the \
+    (list_files and search_files find it). Long files are returned in parts: to continue, set `start_line` to the \
     `next_start_line` of the result. Binary files are described, not shown; files that hold secrets are refused.";
 
 pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
@@ -42,13 +42,13 @@ pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionEr
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The file, relative to the top of the project.
+    /// The file, relative to the project root.
     path: String,
-    /// The first line to show, from 1. By default 1.
+    /// The first line to show, counted from 1. Default 1.
     start_line: Option<u64>,
-    /// How many lines to show. By default 500, at most 2000.
+    /// The number of lines to show. Default 500, maximum 2000.
     line_count: Option<NonZeroU64>,
-    /// The first character of each line to show, from 1. Only for lines too long to be shown whole. By default 1.
+    /// The first character of each line to show, counted from 1. Only for lines too long to show whole. Default 1.
     start_column: Option<NonZeroU64>,
 }
 

@@ -41,10 +41,10 @@ const MAX_LINE_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 /// The number of hits that the summary repeats.
 const HITS_IN_SUMMARY: usize = 5;
 
-const DESCRIPTION: &str = "Searches the text files of the project for a regular expression or plain text and returns the \
-    matching lines with path, line number and column. Use it to find where something is defined, used or said; then \
-    read_file shows what is around a hit. Each line is matched by itself. Binary files, files that hold secrets and what \
-    .gitignore names are left out.";
+const DESCRIPTION: &str = "Searches the text files of the project for a regular expression or plain text and returns \
+    the matching lines with path, line number and column. Use it to find where something is defined, used or \
+    mentioned, then use read_file to see the surrounding lines. Each line is matched separately. Skips binary files, \
+    files that hold secrets, and whatever .gitignore ignores.";
 
 pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
     let tool = file_tool("search_files", DESCRIPTION, root, search)?;
@@ -54,17 +54,17 @@ pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionEr
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// What to look for.
+    /// The expression or text to search for.
     pattern: String,
-    /// How to read the pattern: `regex` (Rust syntax; no look-around or backreferences) or `plain`. By default `regex`.
+    /// The kind of pattern: `regex` (Rust syntax, no look-around or backreferences) or `plain`. Default `regex`.
     syntax: Option<Syntax>,
-    /// Whether upper and lower case differ: `sensitive` or `insensitive`. By default `sensitive`.
+    /// Whether case matters: `sensitive` or `insensitive`. Default `sensitive`.
     case: Option<Case>,
-    /// The folder or file to search, relative to the top of the project. Leave it out for the whole project.
+    /// The folder or file to search, relative to the project root. Default: the whole project.
     path: Option<String>,
-    /// Only files that match this glob: `*.rs` is for names at any depth, `src/**/*.rs` for paths.
+    /// Search only files that match this glob: `*.rs` matches names at any depth, `src/**/*.rs` matches paths.
     glob: Option<String>,
-    /// How many hits to show. By default 50, at most 200; the rest is counted.
+    /// The number of hits to show. Default 50, maximum 200; the rest are only counted.
     max_hits: Option<u32>,
 }
 

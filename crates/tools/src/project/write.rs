@@ -21,9 +21,9 @@ use crate::summary::{count, grouped};
 /// The maximum number of bytes that one call writes.
 const WRITE_MAX_BYTES: usize = 1 << 20;
 
-const DESCRIPTION: &str = "Writes a text file of the project: makes it, or replaces its whole content. Use apply_patch \
-    instead to change parts of a file. The file is replaced in one go, so that nobody ever sees half of it. Files that \
-    hold secrets and those that govern this program are refused.";
+const DESCRIPTION: &str = "Writes a text file of the project: creates it, or replaces its whole content. To change \
+    parts of a file, use apply_patch instead. The file is replaced in one step, so no reader ever sees a partial file. \
+    Files that hold secrets and files that govern this program are refused.";
 
 pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
     let checked = Arc::clone(&root);
@@ -54,11 +54,11 @@ fn output((written, difference): (Written, Option<Difference>)) -> Result<ToolOu
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The file, relative to the top of the project.
+    /// The file, relative to the project root.
     path: String,
-    /// The whole content that the file shall have. At most 1 MiB.
+    /// The complete new content of the file. At most 1 MiB.
     content: String,
-    /// Whether to make the folders that the path leads through, if they are not there. By default false.
+    /// Whether to create missing parent folders. Default false.
     create_folders: Option<bool>,
 }
 

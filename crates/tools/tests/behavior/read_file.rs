@@ -133,7 +133,7 @@ async fn more_lines_than_one_call_shows_are_not_shown() {
 fn the_model_is_told_the_limits_that_hold() {
     let told = schema(Project::new().tool("read_file"));
     let expected = format!(
-        "How many lines to show. By default {READ_DEFAULT_LINES}, at most {READ_MAX_LINES}."
+        "The number of lines to show. Default {READ_DEFAULT_LINES}, maximum {READ_MAX_LINES}."
     );
     assert_eq!(told["properties"]["line_count"]["description"], expected);
 }

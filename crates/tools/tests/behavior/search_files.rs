@@ -446,7 +446,7 @@ async fn a_line_too_long_to_search_is_reported_and_what_is_before_it_is_searched
 fn the_model_is_told_the_limits_that_hold() {
     let told = schema(Project::new().tool("search_files"));
     let expected = format!(
-        "How many hits to show. By default {SEARCH_DEFAULT_HITS}, at most {SEARCH_MAX_HITS}; the rest is counted."
+        "The number of hits to show. Default {SEARCH_DEFAULT_HITS}, maximum {SEARCH_MAX_HITS}; the rest are only counted."
     );
     assert_eq!(told["properties"]["max_hits"]["description"], expected);
 }
