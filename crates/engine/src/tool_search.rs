@@ -279,14 +279,15 @@ fn finding_tool(name: ToolName, others: &[&ToolSpec]) -> ToolSpec {
     let servers: Vec<&str> = servers.into_iter().take(MOST_SERVERS).collect();
     let of = match servers.is_empty() {
         true => String::new(),
-        false => format!(" They are of: {}.", servers.join(", ")),
+        false => format!(" They come from: {}.", servers.join(", ")),
     };
     let description = format!(
-        "Finds tools that are not listed here: there are {} besides those that always are.{of} Search before you say that \
-         you cannot do something, and before you guess a name; what was found you can call from your next turn on.",
+        "Finds tools that are not listed here: there are {} in addition to those always listed.{of} Search before you \
+         say that you cannot do something, and before you guess a name. You can call the tools found from your next \
+         turn on.",
         others.len()
     );
-    let parameters = r#"{"type":"object","properties":{"query":{"type":"string","description":"What the tool is to do, in a few English words, with the server if you know it: \"create ticket jira\"."}},"required":["query"],"additionalProperties":false}"#;
+    let parameters = r#"{"type":"object","properties":{"query":{"type":"string","description":"What the tool should do, in a few English words, with the server if you know it: \"create ticket jira\"."}},"required":["query"],"additionalProperties":false}"#;
     ToolSpec {
         non_iterative: true,
         ..ToolSpec::new(name, description)

@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 use super::reach::Reach;
 use super::search::{SEARCHED_BYTES, Search};
 
-const DESCRIPTION: &str = "Reads what was cut out of the long result of an earlier call: call it with the arguments that stand \
-    where the result was cut. A page has `next_offset` if more follows. With a `pattern` it finds lines instead.";
+const DESCRIPTION: &str = "Reads what was cut out of the long result of an earlier call. Use the arguments given where \
+    the result was cut. If more follows, the page has `next_offset`. With `pattern`, returns the matching lines \
+    instead.";
 
-const PARAMETERS: &str = r#"{"type":"object","properties":{"call":{"type":"string"},"offset":{"type":"integer","minimum":0,"description":"The byte to begin at."},"line":{"type":"integer","minimum":1,"description":"The line to begin at, in the place of an offset."},"pattern":{"type":"string","minLength":1,"maxLength":500,"description":"A regular expression. (?i) ignores case."}},"required":["call"],"additionalProperties":false}"#;
+const PARAMETERS: &str = r#"{"type":"object","properties":{"call":{"type":"string"},"offset":{"type":"integer","minimum":0,"description":"The byte to start at."},"line":{"type":"integer","minimum":1,"description":"The line to start at, instead of `offset`."},"pattern":{"type":"string","minLength":1,"maxLength":500,"description":"A regular expression to search for. (?i) ignores case."}},"required":["call"],"additionalProperties":false}"#;
 
 /// The tool `read_output`.
 #[derive(Debug)]
