@@ -115,7 +115,9 @@ fn description(name: &AgentName, config: Option<&AgentConfig>) -> String {
     let configured = config.and_then(|config| config.description.as_deref());
     match configured {
         Some(description) => description.to_owned(),
-        None => format!("Hands a task to the agent {name}, which does it by itself and answers."),
+        None => format!(
+            "Hands a task to the agent {name}, which works on it independently and returns an answer."
+        ),
     }
 }
 
@@ -174,25 +176,25 @@ fn input_schema(policy: &Policy, choice: &Choice, channel: &Channel, mode: &Mode
         "properties": {
             "message": {
                 "type": "string",
-                "description": "The task or question, with everything that has to be known.",
+                "description": "The task or question, with everything the agent needs to know.",
                 "minLength": 1,
                 "maxLength": MAX_MESSAGE_CHARS,
             },
             "session": {
                 "type": "string",
-                "description": "The session to go on with: the session_id of an earlier result. It remembers neither \
-                    `channel` nor `mode`. Left out: a new one.",
+                "description": "The session to continue: the `session_id` of an earlier result. It does not remember \
+                    `channel` or `mode`. Default: a new session.",
                 "pattern": "^[A-Za-z0-9._:-]{1,128}$",
             },
             "channel": {
                 "type": "string",
-                "description": "What kind of request it is, which decides about the tools on offer.",
+                "description": "The kind of request, which determines the available tools.",
                 "enum": open,
                 "default": channel.as_str(),
             },
             "mode": {
                 "type": "string",
-                "description": "How much freedom the work has.",
+                "description": "How much freedom the run has.",
                 "enum": modes,
                 "default": mode.as_str(),
             },
@@ -226,7 +228,7 @@ mod tests {
         assert_eq!(offers.names(), ["ask", "deep_research", "researcher"]);
         let researcher = offers.find("researcher").unwrap();
         let description = researcher.tool.description.as_deref().unwrap();
-        assert!(description.starts_with("Has topics researched"));
+        assert!(description.starts_with("Researches topics"));
         assert_eq!(researcher.channel, Channel::CHAT);
     }
 

@@ -19,14 +19,14 @@ pub(crate) fn schema() -> JsonObject {
         "type": "object",
         "properties": {
             "reply": {"type": "string", "description": "The answer, or why there is none."},
-            "session_id": {"type": "string", "description": "What `session` has to be to go on with the conversation."},
-            "run_id": {"type": "string", "description": "The run, for looking at it later."},
+            "session_id": {"type": "string", "description": "The value of `session` that continues the conversation."},
+            "run_id": {"type": "string", "description": "The run's ID, for looking it up later."},
             "status": {
                 "type": "string",
-                "description": "Where the run stands: done, failed, interrupted, or waiting for a person.",
+                "description": "The run's status: done, failed, interrupted, or waiting for a user.",
             },
-            "finish_reason": {"type": "string", "description": "Why the run ended; left out while it waits."},
-            "turns": {"type": "integer", "minimum": 0, "description": "Model calls that may use tools."},
+            "finish_reason": {"type": "string", "description": "Why the run ended; omitted while it waits."},
+            "turns": {"type": "integer", "minimum": 0, "description": "The number of model calls that may use tools."},
             "usage": {
                 "type": "object",
                 "description": "Tokens of all model calls.",
@@ -36,10 +36,10 @@ pub(crate) fn schema() -> JsonObject {
                 "required": ["prompt_tokens", "completion_tokens", "total_tokens"],
                 "additionalProperties": false,
             },
-            "trace_id": {"type": "string", "description": "The trace, as 32 hexadecimal digits."},
+            "trace_id": {"type": "string", "description": "The trace ID, as 32 hexadecimal digits."},
             "sources": {
                 "type": "array",
-                "description": "The pages that the answer cites, in the order of their numbers; left out where there are none.",
+                "description": "The pages that the answer cites, in the order of their numbers; omitted if there are none.",
                 "items": {
                     "type": "object",
                     "properties": {"url": {"type": "string"}, "title": {"type": "string"}},

@@ -34,12 +34,12 @@ use crate::sessions;
 const TOOLS_TTL_MS: u64 = 60_000;
 
 /// The description of this server that a client gives its model.
-const INSTRUCTIONS: &str = "Each tool hands a task to an agent, which works on it by itself under the rules of this \
-    installation and answers. A result names its session_id: give it as `session` to go on with that conversation, and the \
-    same `channel` and `mode` with it, which are not remembered. A session does one thing at a time.";
+const INSTRUCTIONS: &str = "Each tool hands a task to an agent, which works on it independently under the rules of \
+    this installation and returns an answer. To continue a conversation, pass the `session_id` of its result as \
+    `session` with the same `channel` and `mode`, which are not remembered. A session handles one request at a time.";
 
 /// Added to the description if sessions are shown.
-const SESSIONS: &str = " Past sessions are resources.";
+const SESSIONS: &str = " Past sessions are available as resources.";
 
 /// Returns a request unchanged or narrowed, or the reason for refusing it.
 type Admit = Arc<dyn Fn(UserRequest) -> Result<UserRequest, String> + Send + Sync>;
