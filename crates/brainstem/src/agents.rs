@@ -50,7 +50,7 @@ impl AgentDefinition {
 
 /// The settings of a program's agent that the configuration does not contain.
 #[derive(Debug, Clone)]
-pub(crate) struct Owned {
+pub(crate) struct ProgramAgent {
     tools: Vec<ToolName>,
     role: Option<Role>,
     is_shared: bool,
@@ -71,12 +71,12 @@ impl Policy {
         agents: impl IntoIterator<Item = AgentDefinition>,
         roles: impl IntoIterator<Item = Role>,
     ) -> Result<Self, PolicyError> {
-        let (mut config, mut owned) = (self.config.clone(), self.owned.clone());
+        let (mut config, mut owned) = (self.config.clone(), self.program_agents.clone());
         config.extra_roles.extend(roles);
         let mut said = self.hash;
         for agent in agents {
             config.extra_roles.extend(agent.own_role.clone());
-            let own = Owned {
+            let own = ProgramAgent {
                 tools: agent.own_tools,
                 role: agent.own_role,
                 is_shared: agent.is_shared,
@@ -84,7 +84,7 @@ impl Policy {
             owned.insert(agent.name.clone(), own);
             said = said.chain(text_of(&agent.name, &agent.config).hash());
             // The program's agent replaces a built-in agent of the same name.
-            let configured = self.said_of_agents.get(&agent.name).cloned();
+            let configured = self.configured_agents.get(&agent.name).cloned();
             let whole = configured.unwrap_or_default().over(agent.config);
             config.agents.insert(agent.name, whole);
         }
@@ -104,8 +104,8 @@ impl Policy {
 
     /// Returns whether a deployment sets the instructions of an agent, as opposed to the built-in policy or a program.
     #[must_use]
-    pub fn says_instructions(&self, name: &AgentName) -> bool {
-        let said = self.said_of_agents.get(name);
+    pub fn configures_instructions(&self, name: &AgentName) -> bool {
+        let said = self.configured_agents.get(name);
         said.is_some_and(|agent| agent.instructions.is_some())
     }
 

@@ -109,7 +109,7 @@ impl Policy {
     /// Returns whether a plan limits what all runs of a session, or of a day, may use. Only then does this policy need
     /// to know what they have used so far.
     #[must_use]
-    pub fn counts(&self, plan: &PlanName, scope: BudgetScope) -> bool {
+    pub fn has_budget(&self, plan: &PlanName, scope: BudgetScope) -> bool {
         let Some(plan) = self.plans.get(plan) else {
             return false;
         };

@@ -13,7 +13,7 @@ use crate::policy::Policy;
 use crate::request::{Call, Request};
 
 /// Checks whether arguments fit the schema of a tool; the error says why not.
-type Fits<'a> = &'a dyn Fn(&ToolName, &JsonText) -> Result<(), String>;
+type SchemaCheck<'a> = &'a dyn Fn(&ToolName, &JsonText) -> Result<(), String>;
 
 /// A file with cases in `[[case]]`, and possibly the sections of the policy that they test.
 #[derive(Debug, Clone, PartialEq)]
@@ -139,7 +139,7 @@ impl CaseFile {
     /// Returns whether the file has neither a case nor a section of a policy, so that running it would check only the
     /// base.
     #[must_use]
-    pub fn says_nothing(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.cases.is_empty() && self.policy == PolicyConfig::default()
     }
 
@@ -172,7 +172,7 @@ impl CaseFile {
         &self,
         base: &PolicyConfig,
         tools: Option<&[ToolSpec]>,
-        fits: Fits<'_>,
+        fits: SchemaCheck<'_>,
     ) -> Result<CaseReport, PolicyError> {
         let mut report = CaseReport::default();
         let mut config = self.policy.clone().over(base.clone());
@@ -185,7 +185,7 @@ impl CaseFile {
                         message: error.to_string(),
                     });
                     // The other examples are run without it.
-                    forget(&mut config, &error);
+                    remove_example(&mut config, &error);
                 }
                 Err(error) => return Err(error),
             }
@@ -230,7 +230,7 @@ fn place(config: &PolicyConfig, error: &PolicyError) -> String {
 }
 
 /// Removes the example that an error is about. Its key is `rules.NAME.LIST[INDEX]`, and names contain no period.
-fn forget(config: &mut PolicyConfig, error: &PolicyError) {
+fn remove_example(config: &mut PolicyConfig, error: &PolicyError) {
     let mut names = error.key().split(['.', '[', ']']);
     let (rule, list, index) = (names.nth(1), names.next(), names.next());
     let Some(rule) = rule.and_then(|rule| config.rules.get_mut(rule)) else {
@@ -254,7 +254,7 @@ impl Case {
         &self,
         policy: &Policy,
         there_are: Option<&[ToolSpec]>,
-        fits: Fits<'_>,
+        fits: SchemaCheck<'_>,
     ) -> Result<(), String> {
         let mode = self.mode.clone().unwrap_or(Mode::MODERATE);
         let channel = self.channel.clone().unwrap_or(Channel::CHAT);
@@ -290,7 +290,7 @@ impl Case {
         policy: &Policy,
         decision: &Decision,
         tools: &[ToolSpec],
-        fits: Fits<'_>,
+        fits: SchemaCheck<'_>,
     ) -> Result<(), String> {
         if let Some(role) = self.role.as_ref().filter(|role| **role != decision.role) {
             return Err(format!(

@@ -72,7 +72,7 @@ impl Policy {
                 .peekable();
             let own = rule.arguments.as_deref();
             let names = own.map_or(Names::Usual(&COMMANDS), Names::These);
-            if named.peek().is_some() && named.all(|tool| !may_take(tool, names)) {
+            if named.peek().is_some() && named.all(|tool| !may_accept(tool, names)) {
                 let usual = || COMMANDS.map(str::to_owned).to_vec();
                 let arguments = rule.arguments.clone().unwrap_or_else(usual);
                 found.push(PolicyError::NoCommand { at, arguments });
@@ -99,7 +99,7 @@ impl Policy {
                 let argument = Names::These(std::slice::from_ref(argument));
                 named
                     .iter()
-                    .all(|tool| is_closed(tool) && !may_take(tool, argument))
+                    .all(|tool| is_closed(tool) && !may_accept(tool, argument))
             };
             for argument in values.keys().filter(|argument| lacks(argument)) {
                 found.push(PolicyError::NoArgument {
@@ -119,7 +119,7 @@ impl Policy {
         for (name, rule) in &self.config.rules {
             for (key, patterns) in [("paths", &rule.paths), ("cwd", &rule.cwd)] {
                 let patterns = patterns.iter().flatten();
-                for pattern in patterns.filter(|pattern| leads_nowhere(pattern)) {
+                for pattern in patterns.filter(|pattern| matches_no_path(pattern)) {
                     found.push(PolicyError::OutOfRoot {
                         at: format!("rules.{name}.{key}"),
                         pattern: names::shown(pattern),
@@ -224,7 +224,7 @@ fn unknown_tool(at: String, pattern: &str, tools: &[ToolName]) -> Option<PolicyE
 }
 
 /// Returns whether a pattern matches no normalized path.
-fn leads_nowhere(pattern: &str) -> bool {
+fn matches_no_path(pattern: &str) -> bool {
     pattern.starts_with('/') || pattern.starts_with("./") || pattern.split('/').any(|it| it == "..")
 }
 
@@ -240,7 +240,7 @@ fn is_closed(tool: &ToolSpec) -> bool {
 }
 
 /// Returns whether a tool may take one of the given arguments, according to its schema.
-fn may_take(tool: &ToolSpec, arguments: Names<'_>) -> bool {
+fn may_accept(tool: &ToolSpec, arguments: Names<'_>) -> bool {
     let schema = Arguments::read(&tool.parameters);
     !schema.has_any(Names::These(&["properties".to_owned()])) || schema.has_any(arguments)
 }

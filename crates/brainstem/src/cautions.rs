@@ -83,7 +83,7 @@ impl Policy {
 /// Returns a warning for each tool of which a rule that asks or denies sees only part of what it reads or reaches.
 fn seen_in_part(rule: &RuleConfig, named: &[&ToolSpec]) -> Vec<(&'static str, String)> {
     let that_take = |names: &[&str]| {
-        let takes = |tool: &&&ToolSpec| takes(tool, names);
+        let takes = |tool: &&&ToolSpec| names_argument(tool, names);
         let these: Vec<_> = named.iter().filter(takes).map(|it| &it.name).collect();
         (!these.is_empty()).then(|| names::Listed(&these).to_string())
     };
@@ -120,7 +120,7 @@ fn seen_in_part(rule: &RuleConfig, named: &[&ToolSpec]) -> Vec<(&'static str, St
 }
 
 /// Returns whether the schema of a tool names one of the given arguments.
-fn takes(tool: &ToolSpec, names: &[&str]) -> bool {
+fn names_argument(tool: &ToolSpec, names: &[&str]) -> bool {
     Arguments::read(&tool.parameters).has_any(Names::Usual(names))
 }
 

@@ -28,7 +28,7 @@ pub fn works_on_files(tool: &ToolSpec) -> bool {
         Names::Usual(&PATCHES),
         Names::Usual(&COMMANDS),
     ];
-    let is_named = |key: &String| named.iter().any(|names| names.have(key));
+    let is_named = |key: &String| named.iter().any(|names| names.contain(key));
     schema.is_ok_and(|schema| schema.properties.keys().any(is_named))
 }
 

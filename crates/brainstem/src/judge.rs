@@ -164,7 +164,7 @@ impl Policy {
                     cause: Cause::Untrusted,
                     remember: kept.min(mode.remember),
                 });
-            } else if assessment.asks_rememberably() && self.brings(tool, &facts) {
+            } else if assessment.question_is_rememberable() && self.brings(tool, &facts) {
                 // The result makes the tool's next call ask again, so an offer to remember more of the answer could not
                 // be kept.
                 for finding in assessment.findings_mut() {
@@ -218,7 +218,7 @@ impl Policy {
         facts: &Facts<'_>,
         assessment: &mut Assessment<'_>,
     ) {
-        if !assessment.asks_rememberably() {
+        if !assessment.question_is_rememberable() {
             return;
         }
         let grants = remembered
@@ -341,7 +341,7 @@ impl<'a> Assessment<'a> {
     }
 
     /// Returns whether the call asks the user and the answer may be remembered.
-    fn asks_rememberably(&self) -> bool {
+    fn question_is_rememberable(&self) -> bool {
         self.decided().answer == Permission::Ask && self.remember() > Remember::Never
     }
 
@@ -386,7 +386,7 @@ impl<'a> Assessment<'a> {
             .findings()
             .filter(|finding| finding.answer == Permission::Ask);
         let causes: BTreeSet<AskCause> = asking
-            .filter_map(|finding| finding.cause.that_asks())
+            .filter_map(|finding| finding.cause.ask_cause())
             .collect();
         causes.into_iter().collect()
     }

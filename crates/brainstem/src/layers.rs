@@ -46,7 +46,7 @@ impl Policy {
     /// Returns a [`PolicyError::Loosens`] for each key that would loosen this policy. [`tightened`](Self::tightened)
     /// checks whether the layer is otherwise valid.
     #[must_use]
-    pub fn loosened_by(&self, kind: LayerKind, layer: &PolicyConfig) -> Vec<PolicyError> {
+    pub fn loosening_errors(&self, kind: LayerKind, layer: &PolicyConfig) -> Vec<PolicyError> {
         tighten::check(self, kind, layer)
     }
 
@@ -57,7 +57,7 @@ impl Policy {
     /// [`PolicyError::Loosens`] names the first key that would loosen something. Other errors are the same as for
     /// [`Policy::layered`].
     pub fn tightened(&self, kind: LayerKind, layer: PolicyConfig) -> Result<Self, PolicyError> {
-        if let Some(error) = self.loosened_by(kind, &layer).into_iter().next() {
+        if let Some(error) = self.loosening_errors(kind, &layer).into_iter().next() {
             return Err(error);
         }
         let mut floors = Vec::new();
@@ -85,17 +85,17 @@ impl Policy {
         }
         let said =
             JsonText::encode(&layer).unwrap_or_else(|error| JsonText::string(&error.to_string()));
-        let said_of_agents = layer.agents.clone().over(self.said_of_agents.clone());
+        let configured_agents = layer.agents.clone().over(self.configured_agents.clone());
         let mut merged = layer;
         merged.extra_roles.clear();
         // This layer need not know the settings that layers above it have for modes.
         let unreachable = merged.unreachable_mode(&PolicyConfig::default());
         let config = merged.over(self.config.clone());
         let hash = self.hash.chain(said.hash());
-        let mut policy = self.rebuilt(config, self.owned.clone(), hash)?;
+        let mut policy = self.rebuilt(config, self.program_agents.clone(), hash)?;
         unreachable.map_or(Ok(()), Err)?;
         policy.floors.extend(floors);
-        policy.said_of_agents = said_of_agents;
+        policy.configured_agents = configured_agents;
         Ok(policy)
     }
 

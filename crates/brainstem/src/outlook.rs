@@ -14,14 +14,14 @@ pub enum Outlook {
     /// It is denied wherever it is offered.
     Denied,
     /// The user is asked about each call.
-    Asked,
+    NeedsApproval,
     /// Some calls run without asking.
     Runs,
 }
 
 /// Which rules of a policy to consider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Counted {
+enum RuleFilter {
     All,
     /// Only those without conditions.
     Unconditional,
@@ -38,16 +38,16 @@ impl Policy {
     /// Like [`outlook`](Self::outlook), but in one mode.
     #[must_use]
     pub fn outlook_in(&self, mode: &Mode, tool: &ToolSpec) -> Outlook {
-        self.outlook_by(Counted::All, mode, tool)
+        self.outlook_by(RuleFilter::All, mode, tool)
     }
 
     /// Like [`outlook_in`](Self::outlook_in), but only for calls that match no rule with conditions.
     #[must_use]
     pub fn usual_outlook_in(&self, mode: &Mode, tool: &ToolSpec) -> Outlook {
-        self.outlook_by(Counted::Unconditional, mode, tool)
+        self.outlook_by(RuleFilter::Unconditional, mode, tool)
     }
 
-    fn outlook_by(&self, counted: Counted, mode: &Mode, tool: &ToolSpec) -> Outlook {
+    fn outlook_by(&self, filter: RuleFilter, mode: &Mode, tool: &ToolSpec) -> Outlook {
         let Some(rules) = self.modes.get(mode) else {
             return Outlook::NotOffered;
         };
@@ -57,13 +57,14 @@ impl Policy {
             allowed.is_none_or(|modes| modes.contains(mode))
                 && (offer.tools.matches(&tool.name) || !self.withholds(offer.unlisted, &tool.name))
         });
-        let outlooks = channels.map(|(channel, _)| {
-            match self.mildest(counted, (mode, rules), channel, tool) {
-                Permission::Allow => Outlook::Runs,
-                Permission::Ask => Outlook::Asked,
-                Permission::Deny => Outlook::Denied,
-            }
-        });
+        let outlooks =
+            channels.map(
+                |(channel, _)| match self.mildest(filter, (mode, rules), channel, tool) {
+                    Permission::Allow => Outlook::Runs,
+                    Permission::Ask => Outlook::NeedsApproval,
+                    Permission::Deny => Outlook::Denied,
+                },
+            );
         outlooks.max().unwrap_or(Outlook::NotOffered)
     }
 
@@ -71,7 +72,7 @@ impl Policy {
     /// conditions, there are calls that match it and calls that do not.
     fn mildest(
         &self,
-        counted: Counted,
+        filter: RuleFilter,
         (mode, of_mode): (&Mode, &ModeRules),
         channel: &Channel,
         tool: &ToolSpec,
@@ -85,7 +86,7 @@ impl Policy {
             .into_iter()
             .partition(|rule| rule.conditions.is_empty());
         let always = always.iter().map(|rule| rule.answer).max();
-        let at_times = at_times.iter().filter(|_| counted == Counted::All);
+        let at_times = at_times.iter().filter(|_| filter == RuleFilter::All);
         let at_times = at_times.map(|rule| rule.answer).min();
         let by_rules = match always {
             Some(always) => always,
@@ -115,12 +116,12 @@ mod tests {
     #[test]
     fn the_best_of_all_modes_and_channels_counts() {
         assert_eq!(outlook("", ToolClass::ReadOnly), Outlook::Runs);
-        assert_eq!(outlook("", ToolClass::Irreversible), Outlook::Asked);
+        assert_eq!(outlook("", ToolClass::Irreversible), Outlook::NeedsApproval);
         let idempotent = tool(ToolClass::Idempotent);
         let policy = Policy::built_in();
         let of = |mode| policy.outlook_in(&mode, &idempotent);
         assert_eq!(of(Mode::CONSERVATIVE), Outlook::Denied);
-        assert_eq!(of(Mode::MODERATE), Outlook::Asked);
+        assert_eq!(of(Mode::MODERATE), Outlook::NeedsApproval);
         assert_eq!(of(Mode::EXPLORATORY), Outlook::Runs);
         assert_eq!(of(Mode::new("no-such-mode")), Outlook::NotOffered);
     }
@@ -137,11 +138,11 @@ mod tests {
         let config = rule("answer = 'allow'\npaths = ['a/**']");
         let policy = Policy::layered(PolicyConfig::from_toml(&config).unwrap()).unwrap();
         let usual = policy.usual_outlook_in(&Mode::MODERATE, &tool(ToolClass::Irreversible));
-        assert_eq!(usual, Outlook::Asked);
+        assert_eq!(usual, Outlook::NeedsApproval);
         assert_eq!(irreversible("answer = 'deny'"), Outlook::Denied);
         assert_eq!(
             irreversible("answer = 'deny'\npaths = ['a/**']"),
-            Outlook::Asked
+            Outlook::NeedsApproval
         );
     }
 

@@ -7,7 +7,7 @@ use neuraxis_core::{
     AgentName, Channel, ContentHash, Decision, JsonText, Mode, Opening, PlanName, Role,
 };
 
-use crate::agents::Owned;
+use crate::agents::ProgramAgent;
 
 use crate::budget::Budget;
 use crate::config::{AgentConfig, Layered, PartialLimits, PolicyConfig};
@@ -32,9 +32,9 @@ pub struct Policy {
     pub(crate) channels: BTreeMap<Channel, ChannelRules>,
     pub(crate) agents: BTreeMap<AgentName, AgentRules>,
     /// The agent settings of a deployment, or of a layer over it.
-    pub(crate) said_of_agents: BTreeMap<AgentName, AgentConfig>,
+    pub(crate) configured_agents: BTreeMap<AgentName, AgentConfig>,
     /// The settings of agents that an embedding program defines.
-    pub(crate) owned: BTreeMap<AgentName, Owned>,
+    pub(crate) program_agents: BTreeMap<AgentName, ProgramAgent>,
     pub(crate) plans: BTreeMap<PlanName, PlanRules>,
     pub(crate) rules: RuleSet,
     /// The functions of an embedding program that rules may name.
@@ -85,12 +85,12 @@ impl Policy {
         let unreachable = overrides.unreachable_mode(&base);
         let mut policy = Self::new(overrides.over(base))?;
         unreachable.map_or(Ok(()), Err)?;
-        policy.said_of_agents = said;
+        policy.configured_agents = said;
         Ok(policy)
     }
 
     pub(crate) fn new(config: PolicyConfig) -> Result<Self, PolicyError> {
-        Self::with_owned(config, BTreeMap::new())
+        Self::with_program_agents(config, BTreeMap::new())
     }
 
     /// Builds a policy from a configuration that was derived from this policy's. What no configuration sets stays as it
@@ -98,15 +98,15 @@ impl Policy {
     pub(crate) fn rebuilt(
         &self,
         config: PolicyConfig,
-        owned: BTreeMap<AgentName, Owned>,
+        program_agents: BTreeMap<AgentName, ProgramAgent>,
         hash: ContentHash,
     ) -> Result<Self, PolicyError> {
-        let mut policy = Self::with_owned(config, owned)?;
+        let mut policy = Self::with_program_agents(config, program_agents)?;
         policy.hash = hash;
         policy.floors.clone_from(&self.floors);
         policy.functions.clone_from(&self.functions);
         policy.price_list.clone_from(&self.price_list);
-        policy.said_of_agents.clone_from(&self.said_of_agents);
+        policy.configured_agents.clone_from(&self.configured_agents);
         // If a layer removes a tool from the only channel that names it, the tool still does not become an unlisted
         // one.
         policy.listed.clone_from(&self.listed);
@@ -114,9 +114,9 @@ impl Policy {
     }
 
     /// Like [`new`](Self::new), with the settings of agents that a program defines.
-    fn with_owned(
+    fn with_program_agents(
         config: PolicyConfig,
-        owned: BTreeMap<AgentName, Owned>,
+        program_agents: BTreeMap<AgentName, ProgramAgent>,
     ) -> Result<Self, PolicyError> {
         check_names("modes", config.modes.keys().map(Mode::as_str))?;
         check_names("channels", config.channels.keys().map(Channel::as_str))?;
@@ -142,8 +142,8 @@ impl Policy {
             modes: check_modes(&config, &known)?,
             channels: check_channels(&config, &known)?,
             agents: check_agents(&config, &known)?,
-            said_of_agents: BTreeMap::new(),
-            owned,
+            configured_agents: BTreeMap::new(),
+            program_agents,
             plans: check_plans(&config)?,
             rules: check_rules(&config, &known)?,
             functions: Arc::default(),

@@ -83,7 +83,7 @@ impl Policy {
     /// Returns whether a remembered answer applies to calls of a tool at a root. It applies if it was given under this
     /// policy, for the tool's current definition, and at this root.
     #[must_use]
-    pub fn grant_counts(&self, grant: &Grant, tool: &ToolSpec, root: Option<&str>) -> bool {
+    pub fn grant_applies(&self, grant: &Grant, tool: &ToolSpec, root: Option<&str>) -> bool {
         grant.tool == tool.name
             && grant.policy_hash == self.hash()
             && grant.definition == definition_of(tool, root)

@@ -50,7 +50,7 @@ impl Policy {
     /// permanently, may destroy something, and reaches outside this machine. A tool that is trusted to only read
     /// destroys nothing, unless `[trust.NAME]` says so. If several entries match a tool, the most cautious one decides.
     #[must_use]
-    pub fn trusted(&self, mut claimed: ToolSpec) -> ToolSpec {
+    pub fn apply_trust(&self, mut claimed: ToolSpec) -> ToolSpec {
         let about: Vec<&Trust> = self
             .trust
             .iter()

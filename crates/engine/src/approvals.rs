@@ -338,7 +338,7 @@ impl Approvals {
         let engine = &self.parts.engine;
         let (catalog, root) = (engine.catalog(), engine.root.as_deref());
         let tool = catalog.tool(&grant.tool);
-        tool.is_some_and(|tool| engine.policy.grant_counts(grant, tool.spec(), root))
+        tool.is_some_and(|tool| engine.policy.grant_applies(grant, tool.spec(), root))
     }
 
     /// Revokes a grant of a session. Returns whether the grant existed. The next call that it would have allowed asks

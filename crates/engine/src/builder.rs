@@ -480,7 +480,7 @@ impl OrchestratorBuilder {
         // A deployment's instructions override a program's, whether those are text or a function.
         let policy = &self.wiring.policy;
         let instructions = &mut self.wiring.instructions;
-        instructions.retain(|agent, _| !policy.says_instructions(agent));
+        instructions.retain(|agent, _| !policy.configures_instructions(agent));
         self.wiring.answers = answers(&self.wiring.policy)?;
         self.wiring.agent_hooks = agents.hooks();
         let mut catalog = ToolCatalog::default();

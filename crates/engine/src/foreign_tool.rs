@@ -45,7 +45,7 @@ impl ForeignTool {
             });
         }
         Ok(Self {
-            trusted: policy.trusted(claimed.clone()),
+            trusted: policy.apply_trust(claimed.clone()),
             claimed,
             tool,
         })

@@ -79,11 +79,11 @@ pub fn tool_warnings<'a>(
         let why = match (policy.outlook(tool), approving) {
             (Outlook::NotOffered, _) => Hindrance::NotOffered,
             (Outlook::Denied, _) => Hindrance::Denied,
-            (Outlook::Asked, Approving::Nobody) => Hindrance::NobodyApproves,
-            (Outlook::Runs, Approving::Nobody) if by_default() == Outlook::Asked => {
+            (Outlook::NeedsApproval, Approving::Nobody) => Hindrance::NobodyApproves,
+            (Outlook::Runs, Approving::Nobody) if by_default() == Outlook::NeedsApproval => {
                 Hindrance::NobodyApprovesByDefault
             }
-            (Outlook::Asked | Outlook::Runs, _) => return None,
+            (Outlook::NeedsApproval | Outlook::Runs, _) => return None,
         };
         Some(ToolWarning {
             tool: tool.name.clone(),

@@ -86,7 +86,7 @@ impl Layers {
             let Ok(said) = project.policy() else {
                 break;
             };
-            let mut faults = policy.loosened_by(LayerKind::Project, &said);
+            let mut faults = policy.loosening_errors(LayerKind::Project, &said);
             if faults.is_empty() {
                 match policy.tightened(LayerKind::Project, said) {
                     Ok(tightened) => return (tightened, ignored),

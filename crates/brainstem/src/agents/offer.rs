@@ -20,7 +20,7 @@ impl Policy {
             }
         }
         let mut owners = self
-            .owned
+            .program_agents
             .iter()
             .filter(|(_, owned)| owned.tools.contains(&tool.name))
             .peekable();
@@ -39,7 +39,7 @@ impl Policy {
     /// Returns whether an agent owns a tool, or asks for it by its full name instead of a pattern.
     #[must_use]
     pub fn names_tool(&self, agent: &AgentName, tool: &ToolName) -> bool {
-        let owned = self.owned.get(agent);
+        let owned = self.program_agents.get(agent);
         let listed = self.config.agents.get(agent);
         let listed = listed.and_then(|agent| agent.tools.as_ref());
         owned.is_some_and(|owned| owned.tools.contains(tool))
@@ -48,15 +48,15 @@ impl Policy {
 
     /// Returns whether a tool starts an agent that the given agent names. Such a tool comes with the agent on every
     /// channel.
-    pub(crate) fn comes_with(&self, agent: &AgentName, tool: &ToolSpec) -> bool {
+    pub(crate) fn starts_named_agent(&self, agent: &AgentName, tool: &ToolSpec) -> bool {
         let started = self.started_by(tool);
         started.is_some_and(|started| self.names_agent(agent, started))
     }
 
     /// Returns whether a tool belongs to other agents: one of them owns it, or names the agent that it starts.
-    pub(crate) fn is_anothers(&self, agent: &AgentName, tool: &ToolSpec) -> bool {
+    pub(crate) fn belongs_to_other_agent(&self, agent: &AgentName, tool: &ToolSpec) -> bool {
         let is_owned = || {
-            let mut owned = self.owned.values();
+            let mut owned = self.program_agents.values();
             owned.any(|owned| owned.tools.contains(&tool.name))
         };
         let starts = self.started_by(tool);
@@ -67,7 +67,7 @@ impl Policy {
     /// Returns whether a role may serve an agent and those that it starts. A role of another agent's own model may not.
     pub(crate) fn is_open_to(&self, role: &Role, agent: &AgentName) -> bool {
         let owner = self
-            .owned
+            .program_agents
             .iter()
             .find(|(_, owned)| owned.role.as_ref() == Some(role));
         owner.is_none_or(|(owner, _)| {
@@ -82,7 +82,7 @@ impl Policy {
             let Some(rules) = self.agents.get(agent) else {
                 continue;
             };
-            let is_defined = self.owned.contains_key(agent);
+            let is_defined = self.program_agents.contains_key(agent);
             let other = taken.insert((&rules.tool, is_defined), agent);
             if other.is_some_and(|other| other != agent) {
                 return Err(PolicyError::Contradiction {
@@ -100,12 +100,17 @@ impl Policy {
     }
 
     pub(super) fn shared_agents(&self) -> impl Iterator<Item = &AgentName> {
-        let shared = self.owned.iter().filter(|(_, owned)| owned.is_shared);
+        let shared = self
+            .program_agents
+            .iter()
+            .filter(|(_, owned)| owned.is_shared);
         shared.map(|(name, _)| name)
     }
 
     fn is_shared(&self, agent: &AgentName) -> bool {
-        self.owned.get(agent).is_some_and(|owned| owned.is_shared)
+        self.program_agents
+            .get(agent)
+            .is_some_and(|owned| owned.is_shared)
     }
 
     fn names_agent(&self, agent: &AgentName, other: &AgentName) -> bool {
@@ -125,7 +130,7 @@ impl Policy {
             .iter()
             .filter(|(_, rules)| rules.tool == *tool)
             .map(|(name, _)| name);
-        let is_defined = |name: &&AgentName| self.owned.contains_key(*name);
+        let is_defined = |name: &&AgentName| self.program_agents.contains_key(*name);
         agents.clone().find(is_defined).or_else(|| agents.next())
     }
 }

@@ -58,7 +58,7 @@ impl Policy {
     /// Only then does this policy need to know how many messages the conversation has. Most requests name something, so
     /// it does not.
     #[must_use]
-    pub fn may_ask_back(&self, channel: &Channel, message: &str) -> bool {
+    pub fn may_clarify(&self, channel: &Channel, message: &str) -> bool {
         let rules = self.channels.get(channel);
         rules.is_some_and(|rules| rules.clarify == Clarify::Vague) && is_vague(message)
     }
@@ -67,14 +67,14 @@ impl Policy {
     /// however long the conversation is, and whatever was used before. One decision can then serve them all, as long as
     /// tools, roles and untrusted content are the same. A channel that does not exist refuses them all alike.
     #[must_use]
-    pub fn decides_alike(&self, channel: &Channel, plan: Option<&PlanName>) -> bool {
+    pub fn decision_is_cacheable(&self, channel: &Channel, plan: Option<&PlanName>) -> bool {
         let reads = |rules: &ChannelRules| {
             rules.simple_role.is_some()
                 || rules.self_check == SelfChecks::Complex
                 || rules.clarify == Clarify::Vague
         };
         let scopes = [BudgetScope::Session, BudgetScope::Day];
-        let counts = |plan| scopes.into_iter().any(|scope| self.counts(plan, scope));
+        let counts = |plan| scopes.into_iter().any(|scope| self.has_budget(plan, scope));
         !self.channels.get(channel).is_some_and(reads) && !plan.is_some_and(counts)
     }
 }

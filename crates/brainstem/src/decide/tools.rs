@@ -54,10 +54,10 @@ impl Policy {
         let (mut is_needed, mut is_needed_below) = (false, false);
         for tool in tools {
             let name = &tool.name;
-            let comes_along = |agent: &AgentName| self.comes_with(agent, tool);
+            let comes_along = |agent: &AgentName| self.starts_named_agent(agent, tool);
             let of_sub_agents = below.values().any(|below| self.uses(below, tool));
-            let is_anothers = self.is_anothers(agent, tool);
-            if is_anothers && !of_sub_agents {
+            let belongs_to_other_agent = self.belongs_to_other_agent(agent, tool);
+            if belongs_to_other_agent && !of_sub_agents {
                 continue;
             }
             let listed =
@@ -66,12 +66,12 @@ impl Policy {
                 sorted.not_offered.push(name);
                 continue;
             }
-            let standing = self.standing(mode, tool, request);
-            if standing == Permission::Deny {
+            let permission = self.blanket_permission(mode, tool, request);
+            if permission == Permission::Deny {
                 sorted.deny(name, self.denying_rule(mode, tool, request));
                 continue;
             }
-            if is_anothers || !self.uses(agent, tool) {
+            if belongs_to_other_agent || !self.uses(agent, tool) {
                 if of_sub_agents {
                     is_needed_below |= tool.kind == ToolKind::Server;
                     sorted.of_sub_agents.push(name);
@@ -81,7 +81,7 @@ impl Policy {
                 }
                 continue;
             }
-            match standing {
+            match permission {
                 Permission::Ask => sorted.ask.push(name),
                 Permission::Allow | Permission::Deny => sorted.run.push(name),
             }
@@ -93,7 +93,7 @@ impl Policy {
         }
         for reader in readers {
             let name = &reader.name;
-            match self.standing(mode, reader, request) {
+            match self.blanket_permission(mode, reader, request) {
                 Permission::Deny => {
                     sorted.deny(name, self.denying_rule(mode, reader, request));
                 }
@@ -102,8 +102,8 @@ impl Policy {
                     choice.sub_agent_tools.push(name.clone());
                 }
                 _ if !is_needed => {}
-                standing => {
-                    match standing {
+                permission => {
+                    match permission {
                         Permission::Ask => sorted.ask.push(name),
                         Permission::Allow | Permission::Deny => sorted.run.push(name),
                     }
@@ -155,7 +155,12 @@ impl Policy {
     }
 
     /// Returns what calls of a tool get regardless of their arguments.
-    fn standing(&self, mode: &ModeRules, tool: &ToolSpec, request: &Request<'_>) -> Permission {
+    fn blanket_permission(
+        &self,
+        mode: &ModeRules,
+        tool: &ToolSpec,
+        request: &Request<'_>,
+    ) -> Permission {
         let by_mode = mode.tools.answer(tool);
         if by_mode == Permission::Deny {
             return Permission::Deny;

@@ -52,14 +52,14 @@ impl<'a> Cause<'a> {
     }
 
     /// Returns the cause of the ask, if this finding asks the user.
-    pub(super) fn that_asks(&self) -> Option<AskCause> {
+    pub(super) fn ask_cause(&self) -> Option<AskCause> {
         match self {
             Self::Mode(_) => Some(AskCause::Mode),
             Self::Floor(..) => Some(AskCause::Layer),
             Self::Rule(_) => Some(AskCause::Rule),
             Self::Unclear(..) => Some(AskCause::UnclearRule),
             Self::Untrusted => Some(AskCause::UntrustedContent),
-            Self::Part(inner, ..) => inner.that_asks(),
+            Self::Part(inner, ..) => inner.ask_cause(),
             // These only deny.
             Self::Nothing | Self::NotOffered | Self::NoSuchMode => None,
         }
@@ -93,7 +93,7 @@ impl Finding<'_> {
 
     fn describe(&self, cause: &Cause<'_>, decision: &Decision, call: &Call<'_>) -> String {
         let mode = &decision.mode;
-        let does = Does(self.answer, &call.tool.name);
+        let does = ActionPhrase(self.answer, &call.tool.name);
         match cause {
             Cause::Nothing => "Nothing allows it.".to_owned(),
             Cause::NotOffered => {
@@ -107,7 +107,7 @@ impl Finding<'_> {
                 )
             }
             Cause::Mode(answers) => {
-                let because = Because(answers, call, self.answer);
+                let because = ReasonPhrase(answers, call, self.answer);
                 // This sentence is built for most calls that run, so reserve enough space to avoid growing it.
                 let mut sentence = String::with_capacity(96);
                 // Writing to a string cannot fail.
@@ -115,7 +115,7 @@ impl Finding<'_> {
                 sentence
             }
             Cause::Floor(layer, answers) => {
-                let because = Because(answers, call, self.answer);
+                let because = ReasonPhrase(answers, call, self.answer);
                 format!("The {layer} {does} in mode {mode}, because it {because}.")
             }
             Cause::Rule(rule) => match &rule.reason {
@@ -155,9 +155,9 @@ impl Finding<'_> {
 }
 
 /// What an answer does with a tool, worded for the middle of a sentence.
-struct Does<'a>(Permission, &'a ToolName);
+struct ActionPhrase<'a>(Permission, &'a ToolName);
 
-impl fmt::Display for Does<'_> {
+impl fmt::Display for ActionPhrase<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(answer, name) = self;
         match answer {
@@ -170,9 +170,9 @@ impl fmt::Display for Does<'_> {
 
 /// The properties of a call that lead to an answer, worded for the end of a sentence. A property of the tool that does
 /// not apply to this call is mentioned only if nothing else led to the answer.
-struct Because<'a>(&'a ToolAnswers, &'a Call<'a>, Permission);
+struct ReasonPhrase<'a>(&'a ToolAnswers, &'a Call<'a>, Permission);
 
-impl fmt::Display for Because<'_> {
+impl fmt::Display for ReasonPhrase<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(answers, call, answer) = self;
         let class = call.tool.class;

@@ -44,7 +44,7 @@ pub(crate) struct Texts<'a> {
 
 impl Names<'_> {
     /// Returns whether an argument has one of the names.
-    pub(crate) fn have(self, key: &str) -> bool {
+    pub(crate) fn contain(self, key: &str) -> bool {
         match self {
             Self::Usual(names) => names.iter().any(|name| letters(name).eq(letters(key))),
             Self::These(names) => names.iter().any(|name| name == key),
@@ -94,7 +94,7 @@ impl Arguments {
             ..Texts::default()
         };
         for field in &self.fields {
-            let is_named = names.have(&field.0);
+            let is_named = names.contain(&field.0);
             match field.1.list().filter(|_| is_named) {
                 Some(list) => lists.push(list),
                 None => collect(std::slice::from_ref(field), names, &mut texts),
@@ -145,7 +145,7 @@ fn twice_within(value: &Argument) -> bool {
 
 fn collect<'a>(fields: &'a [(String, Argument)], names: Names<'_>, texts: &mut Texts<'a>) {
     for (key, value) in fields {
-        if names.have(key) {
+        if names.contain(key) {
             take(value, texts);
         }
         collect_within(value, names, texts);

@@ -30,12 +30,12 @@ impl<'a> RuleCall<'a> {
     }
 }
 
-type Holds = dyn Fn(&RuleCall<'_>) -> Option<bool> + Send + Sync;
+type RuleFn = dyn Fn(&RuleCall<'_>) -> Option<bool> + Send + Sync;
 
 /// A function that returns whether a call is one that its rule is about. It is called each time such a call is judged.
 /// It must return quickly, and give the same answer for the same call.
 #[derive(Clone)]
-pub struct RuleFunction(Arc<Holds>);
+pub struct RuleFunction(Arc<RuleFn>);
 
 impl RuleFunction {
     /// Wraps a function of the call. If it returns `None` because it has no answer, or panics, the user is asked,

@@ -116,7 +116,7 @@ impl Rule {
     /// For a rule that allows, everything that the call names must match; for a rule that asks or denies, one match is
     /// enough.
     pub(crate) fn fits(&self, facts: &Facts<'_>, part: Option<&Part>) -> Fit {
-        if self.passes_over_command(facts) {
+        if self.ignores_command(facts) {
             return Fit::No;
         }
         let fits = self
@@ -131,7 +131,7 @@ impl Rule {
     /// Returns whether the rule would allow a command only because of what is next to it, such as a folder or a host,
     /// which says nothing about what runs. A rule that is only about the tool or the owner allows whatever the tool is
     /// asked to do.
-    fn passes_over_command(&self, facts: &Facts<'_>) -> bool {
+    fn ignores_command(&self, facts: &Facts<'_>) -> bool {
         let is_beside = |condition: &Condition| {
             matches!(
                 condition,

@@ -309,19 +309,19 @@ fn an_agent_that_a_tool_of_its_name_would_hide_from_those_that_may_call_it_is_fo
 
 #[test]
 fn how_long_a_conversation_is_matters_only_where_a_question_may_be_the_reply() {
-    assert!(!Policy::built_in().may_ask_back(&Channel::CHAT, "fix it"));
+    assert!(!Policy::built_in().may_clarify(&Channel::CHAT, "fix it"));
     let policy = layered(VAGUE);
-    assert!(policy.may_ask_back(&Channel::CHAT, "fix it"));
-    assert!(!policy.may_ask_back(&Channel::CHAT, "Fix the build"));
-    assert!(!policy.may_ask_back(&Channel::SYSTEM_HEALTH, "fix it"));
-    assert!(!policy.may_ask_back(&Channel::new("nowhere"), "fix it"));
+    assert!(policy.may_clarify(&Channel::CHAT, "fix it"));
+    assert!(!policy.may_clarify(&Channel::CHAT, "Fix the build"));
+    assert!(!policy.may_clarify(&Channel::SYSTEM_HEALTH, "fix it"));
+    assert!(!policy.may_clarify(&Channel::new("nowhere"), "fix it"));
 }
 
 #[test]
 fn what_was_used_before_matters_only_where_a_plan_limits_it() {
     let policy = layered("[plans.team.day]\nmax_tokens = 1");
     let (team, basic) = (PlanName::new("team"), PlanName::new("basic"));
-    let counts = |plan, scope| policy.counts(plan, scope);
+    let counts = |plan, scope| policy.has_budget(plan, scope);
     assert!(counts(&team, BudgetScope::Day));
     assert!(!counts(&team, BudgetScope::Session));
     assert!(!counts(&basic, BudgetScope::Day));
@@ -376,7 +376,7 @@ fn requests_that_are_decided_alike_get_the_same_decision_whatever_they_say_and_u
                 decide(HARD, 0, 0, 2_000),
             ];
             let is_same = others.iter().all(|other| *other == usual);
-            let promised = policy.decides_alike(channel, plan);
+            let promised = policy.decision_is_cacheable(channel, plan);
             // A mode that the channel does not have is refused alike; nothing was promised about it.
             if usual.is_some() {
                 assert_eq!(promised, is_same, "{channel} {mode} {plan:?}");

@@ -33,7 +33,7 @@ fn a_confined_command_brings_no_more_than_a_file_does_unless_it_asks_for_the_net
         let brings = policy.brings_untrusted(&command, &arguments);
         assert_eq!(brings, expected, "{}", arguments.as_str());
     }
-    let claimed = policy.trusted(command);
+    let claimed = policy.apply_trust(command);
     assert!(
         policy.brings_untrusted(&claimed, &nothing()),
         "a server's claim is none"
@@ -274,7 +274,7 @@ fn what_a_server_says_about_its_tools_never_makes_them_freer() {
             .iter()
             .position(|other| *other == word)
     };
-    let nothing = policy.trusted(claims(ToolClass::Irreversible, true, false));
+    let nothing = policy.apply_trust(claims(ToolClass::Irreversible, true, false));
     for class in [
         ToolClass::ReadOnly,
         ToolClass::Idempotent,
@@ -283,7 +283,7 @@ fn what_a_server_says_about_its_tools_never_makes_them_freer() {
         for (open_world, destructive) in
             [(false, false), (false, true), (true, false), (true, true)]
         {
-            let trusted = policy.trusted(claims(class, open_world, destructive));
+            let trusted = policy.apply_trust(claims(class, open_world, destructive));
             for mode in policy.modes() {
                 let (claimed, silent) = (
                     judge(&policy, &trusted, mode),
@@ -300,12 +300,12 @@ fn what_a_server_says_about_its_tools_never_makes_them_freer() {
     let trusting = layered(
         "[trust.shop]\ntools = ['shop__*']\nclass = 'read_only'\nopen_world = false\n[trust.careful]\ntools = ['shop__d*']\nclass = 'irreversible'",
     );
-    let trusted = trusting.trusted(claims(ToolClass::Irreversible, true, false));
+    let trusted = trusting.apply_trust(claims(ToolClass::Irreversible, true, false));
     assert_eq!(judge(&trusting, &trusted, &Mode::MODERATE), "allow");
     let mut other = claims(ToolClass::ReadOnly, false, false);
     other.name = "shop__delete".parse().unwrap();
     assert_eq!(
-        trusting.trusted(other).class,
+        trusting.apply_trust(other).class,
         ToolClass::Irreversible,
         "the most cautious word counts"
     );
@@ -319,7 +319,7 @@ fn what_is_trusted_to_read_only_destroys_nothing_unless_local_configuration_says
         claimed.name = "shop__look".parse().unwrap();
         claimed.annotations.destructive = claim;
         let policy = layered(&format!("{trust}\n{more}"));
-        policy.trusted(claimed).annotations.destructive
+        policy.apply_trust(claimed).annotations.destructive
     };
     // If the server makes no claim about it, the tool is assumed to be destructive.
     let may_destroy = |more: &str| {

@@ -158,9 +158,9 @@ fn a_layer_may_store_less_unless_it_is_a_file_that_nobody_trusted() {
     let base = layered("[channels.chat.data]\nreasoning = false");
     let less = PolicyConfig::from_toml("[channels.chat.data]\ntext = false").unwrap();
     for kind in [LayerKind::Key, LayerKind::Session, LayerKind::Agent] {
-        assert!(base.loosened_by(kind, &less).is_empty(), "{kind:?}");
+        assert!(base.loosening_errors(kind, &less).is_empty(), "{kind:?}");
     }
-    assert_eq!(base.loosened_by(LayerKind::Project, &less).len(), 1);
+    assert_eq!(base.loosening_errors(LayerKind::Project, &less).len(), 1);
     // It may repeat what applies anyway.
     tighten(&base, "[channels.chat.data]\nreasoning = false").unwrap();
 }

@@ -155,7 +155,7 @@ fn an_answer_counts_at_the_root_alone_where_it_was_given() {
         }
         let grant = session.remembered.grants().last().unwrap();
         for (root, counts) in [(Some("/one"), true), (Some("/two"), false), (None, false)] {
-            assert_eq!(policy.grant_counts(grant, tool, root), counts, "{root:?}");
+            assert_eq!(policy.grant_applies(grant, tool, root), counts, "{root:?}");
         }
         assert_eq!(word(&session.judge(tool, arguments.as_str())), "ask");
     }

@@ -155,7 +155,7 @@ impl Runs {
             .parts
             .engine
             .policy
-            .decides_alike(&request.channel, plan)
+            .decision_is_cacheable(&request.channel, plan)
         {
             let tools = self.parts.engine.catalog();
             let decide = || self.decide_with(request, plan, RequestFacts::default());
@@ -202,7 +202,7 @@ impl Runs {
     ) -> Result<RequestFacts<'static>, StoreError> {
         let policy = &self.parts.engine.policy;
         let mut facts = RequestFacts::default();
-        if policy.may_ask_back(&request.channel, &request.user_text()) {
+        if policy.may_clarify(&request.channel, &request.said()) {
             facts.history = Some(match session {
                 Some(session) => self.parts.store.history(&session.id).await?.len(),
                 None => 0,
@@ -212,12 +212,12 @@ impl Runs {
             return Ok(facts);
         };
         if let Some(session) = session
-            && policy.counts(plan, BudgetScope::Session)
+            && policy.has_budget(plan, BudgetScope::Session)
         {
             let metrics = self.parts.store.metrics(&session.id).await?;
             facts.session = spent(&metrics);
         }
-        if policy.counts(plan, BudgetScope::Day) {
+        if policy.has_budget(plan, BudgetScope::Day) {
             let owner = match session {
                 Some(session) => session.owner.clone(),
                 None => request.context.owner().map(str::to_owned),
@@ -269,7 +269,7 @@ impl Runs {
     ) -> Result<Limits, StoreError> {
         let policy = &self.parts.engine.policy;
         let plan = spec.plan.as_ref();
-        let Some(plan) = plan.filter(|plan| policy.counts(plan, BudgetScope::Day)) else {
+        let Some(plan) = plan.filter(|plan| policy.has_budget(plan, BudgetScope::Day)) else {
             return Ok(limits);
         };
         let owner = self.parts.store.session(session).await?.owner;

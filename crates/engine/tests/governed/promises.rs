@@ -317,7 +317,7 @@ proptest! {
             claimed.annotations = ToolAnnotations::default();
             claimed.annotations.open_world = open_world;
             claimed.annotations.destructive = destructive;
-            policy.trusted(claimed)
+            policy.apply_trust(claimed)
         };
         let strictness = |tool: &ToolSpec| {
             let channel = neuraxis_core::Channel::CODE_TASK;

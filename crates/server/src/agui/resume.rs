@@ -386,7 +386,7 @@ async fn decide_and_resume(
         let decisions = decisions.map(|(waiting, decision, _)| (waiting, decision.clone()));
         let decided = approvals.decide_all_and_resume(decisions.collect(), by);
         Ok::<_, DecideError>(match decided.await? {
-            Decided::GoesOn(handle) => {
+            Decided::Continues(handle) => {
                 followers.note_resumed(run);
                 Some((handle, followers.add(runs, run)))
             }

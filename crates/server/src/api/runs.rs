@@ -357,7 +357,7 @@ pub(crate) async fn submit_tool_result(
     caller.check_may_join(&state, id).await?;
     let context = caller.resume_context(&state, &run.session).await?;
     let runs = orchestrator.runs().with_context(context);
-    runs.bring(id, &call, outcome, took).await?;
+    runs.supply_result(id, &call, outcome, took).await?;
     Ok(accepted(id, None))
 }
 

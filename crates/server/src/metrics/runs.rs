@@ -141,7 +141,7 @@ impl TraceSink for RunMetrics {
         self.note_active(run);
     }
 
-    fn taken_up(&self, run: RunId, _history: &Transcript, records: &[Arc<Record>]) {
+    fn resume(&self, run: RunId, _history: &Transcript, records: &[Arc<Record>]) {
         self.note_active(run);
         records.iter().for_each(|record| self.started(record));
     }

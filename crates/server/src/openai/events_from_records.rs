@@ -75,7 +75,7 @@ fn pieces(record: &Record, call: &LlmCall) -> Vec<Event> {
 /// could not retract, such as that of a model call that broke off.
 pub(super) fn full_text(records: &[Arc<Record>], outcome: &ClientOutcome) -> String {
     let reply = outcome.result.reply.as_str();
-    let mut words = Words::default();
+    let mut words = TextExtractor::default();
     let said: String = events(records)
         .filter_map(|event| words.extract(&event))
         .collect();

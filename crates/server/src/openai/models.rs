@@ -127,9 +127,9 @@ fn is_usable(
     let request = UserRequest::new(session, PROBE)
         .channel(channel.clone())
         .mode(mode.clone());
-    let chosen = choose(orchestrator, model, request, Brought::default());
+    let chosen = choose(orchestrator, model, request, ClientInput::default());
     let admitted =
-        chosen.and_then(|(request, brought)| caller.apply(state, request.bring(brought)));
+        chosen.and_then(|(request, brought)| caller.apply(state, request.with_client_input(brought)));
     admitted.is_ok_and(|request| orchestrator.decide(&request).is_ok())
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis_core::JsonText;
-use neuraxis_mcp::{McpServerConfig, Reach};
+use neuraxis_mcp::{McpServerConfig, Transport};
 use neuraxis_ports::{QuestionReply, QuestionSender, Secret, ToolSource};
 use neuraxis_testkit::{ScriptedApprover, tool_context};
 use serde_json::{Value, json};

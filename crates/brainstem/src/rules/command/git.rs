@@ -229,7 +229,7 @@ impl<'a> GitCommand<'a> {
 
     /// Returns whether the word at `place` determines what git runs or writes, not counting the options that all its
     /// commands share.
-    pub(super) fn is_told_by(&self, place: usize) -> bool {
+    pub(super) fn determines_effect(&self, place: usize) -> bool {
         let word = |place: Option<usize>| {
             let word = place.and_then(|place| self.words.get(place));
             word.map(String::as_str).unwrap_or_default()
@@ -427,7 +427,7 @@ mod tests {
         ] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let command = GitCommand::of(&words).unwrap();
-            let first = (0..words.len()).find(|place| command.is_told_by(*place));
+            let first = (0..words.len()).find(|place| command.determines_effect(*place));
             assert_eq!(first, expected, "{line}");
         }
         for name in ["/usr/bin/git", "GIT", "git.exe"] {

@@ -102,7 +102,7 @@ impl CommandPattern {
         let git = GitCommand::of(&part.words);
         wild.find_map(|(index, word)| {
             if let (Some(own), Some(git)) = (own, &git)
-                && git.is_told_by(index)
+                && git.determines_effect(index)
             {
                 return Some(own.why);
             }
@@ -165,7 +165,7 @@ impl CommandPattern {
         let git = GitCommand::of(&self.words);
         let mut words = self.words.iter().enumerate().skip(1);
         let named = words.find(|(index, word)| {
-            known.has_option(word) || git.is_some_and(|git| git.is_told_by(*index))
+            known.has_option(word) || git.is_some_and(|git| git.determines_effect(*index))
         });
         if let Some((_, word)) = named {
             return Some(format!("with {word}, {}", known.about(first)));

@@ -26,28 +26,28 @@ const HARMLESS: [&str; 17] = [
 
 /// Returns what follows a harmless redirection whose first character was already read. The redirection must be
 /// separated from what follows, which might otherwise make it lead to a file.
-pub(super) fn behind_harmless<'a>(letters: &Letters<'a>, first: char) -> Option<Letters<'a>> {
+pub(super) fn after_harmless<'a>(letters: &Letters<'a>, first: char) -> Option<Letters<'a>> {
     HARMLESS.iter().find_map(|text| {
-        let behind = behind(letters, text.strip_prefix(first)?)?;
+        let behind = after(letters, text.strip_prefix(first)?)?;
         let ends = |next: char| matches!(next, ' ' | '\t' | '\n' | ';' | '|' | '&');
         behind.peek().is_none_or(ends).then_some(behind)
     })
 }
 
 /// Returns what follows `/dev/null`, if a command ends with it.
-pub(super) fn behind_last_null<'a>(letters: &Letters<'a>) -> Option<Letters<'a>> {
-    let behind = behind(&behind_blanks(letters.clone()), "/dev/null").map(behind_blanks)?;
+pub(super) fn after_last_null<'a>(letters: &Letters<'a>) -> Option<Letters<'a>> {
+    let behind = after(&after_blanks(letters.clone()), "/dev/null").map(after_blanks)?;
     let ends = |next: char| matches!(next, '\n' | ';' | '|' | '&');
     behind.peek().is_none_or(ends).then_some(behind)
 }
 
-fn behind<'a>(letters: &Letters<'a>, text: &str) -> Option<Letters<'a>> {
+fn after<'a>(letters: &Letters<'a>, text: &str) -> Option<Letters<'a>> {
     let mut ahead = letters.clone();
     let is_read = text.chars().all(|letter| ahead.next() == Some(letter));
     is_read.then_some(ahead)
 }
 
-fn behind_blanks(mut letters: Letters<'_>) -> Letters<'_> {
+fn after_blanks(mut letters: Letters<'_>) -> Letters<'_> {
     while letters
         .next_if(|letter| matches!(letter, ' ' | '\t'))
         .is_some()

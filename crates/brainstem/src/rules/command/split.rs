@@ -265,7 +265,7 @@ impl Splitter<'_> {
         if self.now.word.is_some() || self.now.is_target {
             return false;
         }
-        let Some(behind) = redirection::behind_harmless(&self.letters, first) else {
+        let Some(behind) = redirection::after_harmless(&self.letters, first) else {
             return false;
         };
         self.letters = behind;
@@ -279,7 +279,7 @@ impl Splitter<'_> {
         if self.now.command.words.is_empty() || self.now.is_target {
             return false;
         }
-        let Some(behind) = redirection::behind_last_null(&self.letters) else {
+        let Some(behind) = redirection::after_last_null(&self.letters) else {
             return false;
         };
         self.letters = behind;

@@ -92,7 +92,7 @@ pub(super) fn in_text(name: &str, report: &ServerReport, config: &Config) -> Str
     for tool in &report.tools {
         text.push_str(&of_tool(
             tool,
-            &config.policy().trusted(tool.claimed.clone()),
+            &config.policy().apply_trust(tool.claimed.clone()),
         ));
     }
     for unused in &report.unused_tools {

@@ -54,7 +54,7 @@ impl Test {
             Format::Json => {
                 let policy = loaded.config.policy();
                 let tools = report.tools.iter().map(|tool| {
-                    let counted = policy.trusted(tool.claimed.clone());
+                    let counted = policy.apply_trust(tool.claimed.clone());
                     json!({
                         "name": counted.name,
                         "description": counted.description,

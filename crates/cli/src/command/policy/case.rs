@@ -49,7 +49,7 @@ impl Test {
         let wrong =
             |error| CommandError::configuration(anyhow::Error::new(error).context(file.clone()));
         let cases = CaseFile::from_toml(&file, &text).map_err(wrong)?;
-        if cases.says_nothing() {
+        if cases.is_empty() {
             progress::notice(&format!(
                 "{file} contains no cases and no rules: only the examples of the current policy are run (`neuraxis \
                  help policy` shows a case)"

@@ -71,7 +71,7 @@ pub(crate) fn in_text(spec: &ToolSpec, policy: &Policy, mode: &Mode) -> String {
     let in_words = |outlook| match outlook {
         Outlook::NotOffered => "not offered",
         Outlook::Denied => "denied",
-        Outlook::Asked => "asks you",
+        Outlook::NeedsApproval => "asks you",
         Outlook::Runs => "runs",
     };
     let (best, usual) = (
@@ -108,7 +108,7 @@ fn in_json(spec: &ToolSpec, outlook: Outlook) -> Value {
     let verdict = match outlook {
         Outlook::NotOffered => "not_offered",
         Outlook::Denied => "deny",
-        Outlook::Asked => "ask",
+        Outlook::NeedsApproval => "ask",
         Outlook::Runs => "allow",
     };
     let timeout = spec.timeout.map(|timeout| timeout.as_millis());

@@ -70,7 +70,7 @@ pub(super) struct Chunks {
     requires_call: bool,
     /// Whether any part of the answer has been sent.
     has_sent_text: bool,
-    words: Words,
+    words: TextExtractor,
     thoughts: Thoughts,
 }
 
@@ -87,7 +87,7 @@ impl Chunks {
             sends_whole: is_structured(&records),
             requires_call: requires_call(&records),
             has_sent_text: false,
-            words: Words::default(),
+            words: TextExtractor::default(),
             thoughts: Thoughts::default(),
         }
     }
@@ -161,7 +161,7 @@ impl Writer for Chunks {
             return Ok(());
         }
         let mut delta = Delta::default();
-        if let Some(text) = self.words.hear(event) {
+        if let Some(text) = self.words.extract(event) {
             if self.sends_whole {
                 return Ok(());
             }

@@ -51,7 +51,7 @@ pub(super) struct ResponseEvents {
     sends_whole: bool,
     /// Whether the request requires a call of one of the client's tools.
     requires_call: bool,
-    words: Words,
+    words: TextExtractor,
     thoughts: Thoughts,
 }
 
@@ -115,7 +115,7 @@ impl ResponseEvents {
             next_index: 0,
             sends_whole: is_structured(records),
             requires_call: requires_call(records),
-            words: Words::default(),
+            words: TextExtractor::default(),
             thoughts: Thoughts::default(),
         }
     }
@@ -144,7 +144,7 @@ impl ResponseEvents {
             return Ok(());
         }
         let by = TextSource::of(event);
-        if let Some(text) = self.words.hear(event) {
+        if let Some(text) = self.words.extract(event) {
             if !self.sends_whole {
                 return self.write_text(&text, by, piece);
             }
