@@ -33,8 +33,8 @@ pub use tools::{is_project_tool, may_be_tool, tool_names, tool_specs};
 /// Returns a warning if no store is configured and the usual session file exists, or may exist, but cannot be used, so
 /// that none of its content is shown.
 #[must_use]
-pub fn hidden_store(config: &Config, environment: &Environment) -> Option<String> {
-    if !has_nowhere(config) || !environment.is_data_read_only() {
+pub fn hidden_store_warning(config: &Config, environment: &Environment) -> Option<String> {
+    if !is_memory_by_default(config) || !environment.is_data_read_only() {
         return None;
     }
     let file = StoreConfig::usual_file(environment)?;
@@ -51,17 +51,17 @@ pub fn hidden_store(config: &Config, environment: &Environment) -> Option<String
 }
 
 /// Returns whether sessions are only in memory, although this was not configured.
-fn has_nowhere(config: &Config) -> bool {
+fn is_memory_by_default(config: &Config) -> bool {
     config.origin("store.url") == Origin::Default && config.store().is_in_memory()
 }
 
 /// Returns a warning if there is nowhere to keep sessions, unless the configuration says to keep none.
 #[must_use]
-pub fn nowhere_to_keep(config: &Config, environment: &Environment) -> Option<String> {
-    if !has_nowhere(config) {
+pub fn no_store_warning(config: &Config, environment: &Environment) -> Option<String> {
+    if !is_memory_by_default(config) {
         return None;
     }
-    if let Some(hidden) = hidden_store(config, environment) {
+    if let Some(hidden) = hidden_store_warning(config, environment) {
         return Some(format!(
             "{hidden}, and sessions end with the program (--set store.url=sqlite://FILE names a copy of it in a \
              folder that you can write to, or another file)"
@@ -78,7 +78,7 @@ pub fn nowhere_to_keep(config: &Config, environment: &Environment) -> Option<Str
 
 /// Returns a warning if this process may not read the user's configuration folder, so that nothing in it applies.
 #[must_use]
-pub fn locked_configuration(environment: &Environment) -> Option<String> {
+pub fn locked_config_warning(environment: &Environment) -> Option<String> {
     let folder = environment.locked_config_dir()?.display();
     Some(format!(
         "{folder} cannot be read, so its configuration is ignored (--config FILE names another one)"
@@ -97,7 +97,7 @@ pub struct App {
     pub server_notices: Vec<String>,
     /// What is recorded and replayed. Finish it when all runs have ended.
     pub recordings: Recordings,
-    opened: OpenStore,
+    store: OpenStore,
     servers: McpServers,
     telemetry: Telemetry,
     /// The program's own files, which its tools cannot access.
@@ -123,7 +123,7 @@ pub struct AppBuilder<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Driving {
     #[default]
-    Here,
+    InProcess,
     AsConfigured,
 }
 
@@ -131,8 +131,8 @@ enum Driving {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Servers {
     #[default]
-    Started,
-    Left,
+    Start,
+    Skip,
 }
 
 /// Adds to an engine what no configuration can express.
@@ -157,14 +157,14 @@ impl App {
 
     /// Returns whether sessions still exist after the process has ended.
     #[must_use]
-    pub const fn outlives_the_process(&self) -> bool {
-        self.opened.outlives_the_process()
+    pub const fn is_persistent(&self) -> bool {
+        self.store.is_persistent()
     }
 
     /// Returns the store, for another engine on it: [`AppBuilder::store`].
     #[must_use]
-    pub fn opened(&self) -> OpenStore {
-        self.opened.clone()
+    pub fn store(&self) -> OpenStore {
+        self.store.clone()
     }
 
     /// Stops the MCP servers, and waits until they have stopped, for at most a few seconds.
@@ -194,7 +194,7 @@ impl App {
     /// the telemetry.
     pub fn name_in_traces(&self) {
         if let Some(endpoints) = &self.endpoints {
-            self.telemetry.know(endpoints.clone());
+            self.telemetry.set_endpoints(endpoints.clone());
         }
     }
 
@@ -202,7 +202,7 @@ impl App {
     /// runs have ended. Not needed for data safety. Returns notices about what was not delivered, a sentence each.
     pub async fn close(&self) -> Vec<String> {
         self.stop_servers().await;
-        self.opened.close().await;
+        self.store.close().await;
         self.telemetry.close().await
     }
 }
@@ -242,7 +242,7 @@ impl<'a> AppBuilder<'a> {
     /// Protects the program's own files, as named by either of two configurations, from the tools of this engine and of
     /// another engine in the same process: the other configuration may still be in effect, and its engine running.
     #[must_use]
-    pub fn beside(mut self, other: &App) -> Self {
+    pub fn protecting_files_of(mut self, other: &App) -> Self {
         self.own = other.own.clone();
         self
     }
@@ -250,7 +250,7 @@ impl<'a> AppBuilder<'a> {
     /// Starts no MCP servers, for programs that need none of their tools.
     #[must_use]
     pub const fn without_servers(mut self) -> Self {
-        self.servers = Servers::Left;
+        self.servers = Servers::Skip;
         self
     }
 
@@ -294,12 +294,12 @@ impl<'a> AppBuilder<'a> {
         let recording = recording_of(&self.cassette, environment);
         // The servers start while the models are discovered.
         let servers = match self.servers {
-            Servers::Started => McpServers::start(config, environment),
-            Servers::Left => McpServers::default(),
+            Servers::Start => McpServers::start(config, environment),
+            Servers::Skip => McpServers::default(),
         };
-        let mut builder = opened.used_by(servers.offered_by(Orchestrator::builder()));
+        let mut builder = opened.attach(servers.attach(Orchestrator::builder()));
         // If approvals end with the process, so may the key.
-        if opened.outlives_the_process() {
+        if opened.is_persistent() {
             builder = with_key(builder, config, environment)?;
         }
         builder = builder
@@ -344,18 +344,18 @@ impl<'a> AppBuilder<'a> {
             builder = extend(builder);
         }
         let orchestrator = builder.build()?;
-        let server_notices = servers.connected().await;
+        let server_notices = servers.wait_connected().await;
         notices.extend_from_slice(&server_notices);
-        notices.extend(names_checked(config, &orchestrator)?);
-        notices.extend(locked_configuration(environment));
-        let nowhere = nowhere_to_keep(config, environment);
+        notices.extend(check_names(config, &orchestrator)?);
+        notices.extend(locked_config_warning(environment));
+        let nowhere = no_store_warning(config, environment);
         notices.extend(nowhere.filter(|_| is_configured));
         let app = App {
             orchestrator,
             notices,
             server_notices,
             recordings,
-            opened,
+            store: opened,
             servers,
             telemetry,
             own: self.own,
@@ -379,7 +379,7 @@ fn recording_of(cassette: &CassetteUse, environment: &Environment) -> Option<Pat
 }
 
 /// Checks the names of tools and agents in the configuration against the existing ones. Returns notices for the user.
-fn names_checked(config: &Config, orchestrator: &Orchestrator) -> Result<Vec<String>, BuildError> {
+fn check_names(config: &Config, orchestrator: &Orchestrator) -> Result<Vec<String>, BuildError> {
     let tools = orchestrator.tools();
     let offered = tools.specs().map(|spec| spec.name.clone());
     let mut known: Vec<ToolName> = offered.collect();
@@ -418,7 +418,7 @@ fn dispatching(
     if driver.kind == DriverKind::Local {
         return Ok(builder);
     }
-    if !opened.outlives_the_process() {
+    if !opened.is_persistent() {
         let at = config.origin("driver.kind");
         return Err(BuildError::NothingShared { at });
     }

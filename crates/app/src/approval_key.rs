@@ -8,7 +8,7 @@ use neuraxis_engine::ApprovalKey;
 
 use crate::config::{Config, StoreConfig};
 use crate::environment::Environment;
-use crate::private_file::{Links, open, others_may, write_private};
+use crate::private_file::{Links, is_accessible_to_others, open, write_private};
 
 /// The name of the file in the user's data folder.
 const FILE_NAME: &str = "approval.key";
@@ -101,7 +101,7 @@ pub fn approval_key_place(
         Err(ApprovalKeyError::Unusable { source, .. })
             if source.kind() == io::ErrorKind::NotFound =>
         {
-            match can_be_made(&path) {
+            match check_can_create(&path) {
                 Ok(()) => Ok(ApprovalKeyPlace::ToBeMade(path)),
                 Err(source) => Err(unusable(&path, source)),
             }
@@ -112,7 +112,7 @@ pub fn approval_key_place(
 }
 
 /// Checks whether a file could be created in its folder, or in the nearest existing folder above.
-fn can_be_made(path: &Path) -> io::Result<()> {
+fn check_can_create(path: &Path) -> io::Result<()> {
     let mut folders = path.ancestors().skip(1);
     let Some(folder) = folders.find(|folder| folder.exists()) else {
         return Ok(());
@@ -161,7 +161,7 @@ fn read_file(path: &Path, links: Links) -> Result<ApprovalKey, ApprovalKeyError>
         Links::Followed => 0o027,
         Links::Refused => 0o077,
     };
-    if others_may(&metadata, forbidden) {
+    if is_accessible_to_others(&metadata, forbidden) {
         let path = path.to_owned();
         return Err(ApprovalKeyError::Exposed { path });
     }

@@ -6,8 +6,8 @@ mod change;
 pub(crate) mod discovery;
 mod driver;
 mod error;
+mod folder_rules;
 mod found;
-mod here;
 mod key;
 mod layer;
 mod layers;
@@ -46,7 +46,7 @@ pub use models::ModelConfig;
 pub use named::AbsentTools;
 pub use origin::Origin;
 use prices::PriceListConfig;
-use read::Reading;
+use read::LoadedSources;
 pub use secret::shown_setting;
 pub use sections::{AccessLog, ServerConfig, TlsFiles, ToolsConfig};
 pub use settings::Setting;
@@ -99,7 +99,7 @@ impl Config {
     /// A [`ConfigError`] that names file, line and column, or the variable or flag, with the key that was most likely
     /// meant.
     pub fn load(environment: &Environment, sources: &Sources) -> Result<Self, ConfigError> {
-        let Reading {
+        let LoadedSources {
             layers,
             providers,
             mut files,
@@ -110,7 +110,7 @@ impl Config {
             Some(project) => layers.with_untrusted(project, environment),
             None => (layers, Vec::new()),
         };
-        let here = layers.take_in_rules_here(environment, sources)?;
+        let stored_rules = layers.add_folder_rules(environment, sources)?;
         let mut sections = layers.sections()?;
         named::check_roles(&sections, &layers)?;
         named::check_prompts(&sections, &layers)?;
@@ -120,7 +120,7 @@ impl Config {
         telemetry::check_key(&layers, environment)?;
         let mcp = std::mem::take(&mut sections.mcp).checked(&layers, environment)?;
         let mut policy = sections.take_policy();
-        answers::take_in(&mut policy, &layers, environment)?;
+        answers::inline_schemas(&mut policy, &layers, environment)?;
         let policy = layers.policy(policy)?;
         let (policy, loosening) = layers.tightened(policy);
         let price_list = sections.price_list.resolved(&layers, environment);
@@ -138,7 +138,7 @@ impl Config {
         let project_root = layers.project_root(environment, &sections.tools);
         let too_wide_root = layers.too_wide_root(environment, &project_root);
         let mut notices = Vec::from_iter(found.as_ref().and_then(FoundFile::notice));
-        notices.extend(here.notice);
+        notices.extend(stored_rules.notice);
         notices.extend(layers.retired());
         notices.extend(unused);
         notices.extend(addresses::unprotected(&models, &layers));
@@ -147,7 +147,7 @@ impl Config {
         notices.extend(too_wide_root.map(|what| project::not_offered(&project_root, what)));
         let store = sections.store.in_place(environment);
         let approval_key_file = approval_key::shown_file(&store, environment);
-        let read_rules = here.rules.iter().filter(|_| here.are_read);
+        let read_rules = stored_rules.rules.iter().filter(|_| stored_rules.are_read);
         files.extend(read_rules.map(|rules| rules.file().to_owned()));
         Ok(Self {
             models,
@@ -165,7 +165,7 @@ impl Config {
             policy,
             price_list,
             found,
-            folder_rules: here.rules,
+            folder_rules: stored_rules.rules,
             too_wide_root,
             notices,
             layers,

@@ -22,7 +22,7 @@ pub use found::FoundKey;
 pub(crate) use key::from_file as key_from_file;
 pub(crate) use key::in_variable;
 pub use key::{KeyError, KeySource};
-pub use local::{LocalServer, Obstacle, PassedOver};
+pub use local::{LocalServer, Obstacle, SkippedServer};
 
 /// Returns the model server that answers at one of these addresses, if any.
 pub(crate) async fn local_servers(places: Vec<neuraxis_llama::LlamaConfig>) -> Option<LocalServer> {
@@ -38,7 +38,7 @@ pub struct Discovery {
     /// Whether they were configured, found, or replace a missing model.
     pub choice: Choice,
     /// The usual addresses of model servers where an unusable program listens. Empty if they were not checked.
-    pub passed_over: Vec<PassedOver>,
+    pub skipped: Vec<SkippedServer>,
     /// The recordings that answer for some roles.
     pub(crate) cassettes: Vec<Cassette>,
 }
@@ -63,8 +63,8 @@ pub enum Choice {
 impl Discovery {
     /// Returns what a user should know about the choice, as one line each.
     pub fn notices(&self) -> impl Iterator<Item = String> + '_ {
-        let passed_over = self.passed_over.iter().map(PassedOver::to_string);
-        self.choice.notice().into_iter().chain(passed_over)
+        let skipped = self.skipped.iter().map(SkippedServer::to_string);
+        self.choice.notice().into_iter().chain(skipped)
     }
 }
 

@@ -23,14 +23,14 @@ pub struct Environment {
     config_dir: Option<PathBuf>,
     data_dir: Option<PathBuf>,
     state_dir: Option<PathBuf>,
-    keeping: Keeping,
+    data_folder_access: DataFolderAccess,
     /// The user's configuration folder, if this process may not even look into it.
     locked_config_dir: Option<PathBuf>,
 }
 
 /// Whether the user's data folder can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Keeping {
+enum DataFolderAccess {
     #[default]
     Writable,
     /// It cannot be created or written, as in a container with a read-only file system.
@@ -56,9 +56,9 @@ impl Environment {
         let user = etcetera::choose_base_strategy().ok();
         let user = user.as_ref();
         let data_dir = user.map(|user| user.data_dir().join(FOLDER));
-        let keeping = match data_dir.as_deref().is_some_and(is_read_only) {
-            true => Keeping::ReadOnly,
-            false => Keeping::Writable,
+        let data_folder_access = match data_dir.as_deref().is_some_and(is_read_only) {
+            true => DataFolderAccess::ReadOnly,
+            false => DataFolderAccess::Writable,
         };
         let config_dir = user.map(|user| user.config_dir().join(FOLDER));
         // For example, a service may have another user's `HOME`: the configuration there is not meant for it.
@@ -67,7 +67,7 @@ impl Environment {
             false => (None, config_dir),
         };
         Ok(Self {
-            keeping,
+            data_folder_access,
             locked_config_dir,
             variables: env::vars_os().collect(),
             working_dir: env::current_dir()?,
@@ -119,7 +119,7 @@ impl Environment {
     /// Marks the user's data folder as not writable.
     #[must_use]
     pub const fn with_read_only_data(mut self) -> Self {
-        self.keeping = Keeping::ReadOnly;
+        self.data_folder_access = DataFolderAccess::ReadOnly;
         self
     }
 
@@ -187,7 +187,7 @@ impl Environment {
     /// Returns whether the [data folder](Self::data_dir) cannot be written or created.
     #[must_use]
     pub fn is_data_read_only(&self) -> bool {
-        self.keeping == Keeping::ReadOnly
+        self.data_folder_access == DataFolderAccess::ReadOnly
     }
 
     /// Returns the file with the history of what was typed in conversations. It need not exist.

@@ -50,7 +50,7 @@ pub struct InstructionFile {
 impl InstructionFile {
     /// Returns whether it applies: the user trusts this content, and it can be used.
     #[must_use]
-    pub fn counts(&self) -> bool {
+    pub fn applies(&self) -> bool {
         self.trust == Trust::Trusted && self.fault.is_none()
     }
 }
@@ -92,7 +92,7 @@ pub fn instruction_files(environment: &Environment) -> Vec<InstructionFile> {
 /// Combines the files that apply into instructions for an agent; `None` if none apply.
 #[must_use]
 pub fn instructions_of(files: &[InstructionFile]) -> Option<String> {
-    let counting = files.iter().filter(|file| file.counts());
+    let counting = files.iter().filter(|file| file.applies());
     let texts = counting.map(|file| {
         let path = file.within.display();
         format!("[{path}]\n{}\n[end of {path}]", file.text.trim())

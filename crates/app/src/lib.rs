@@ -49,8 +49,8 @@ mod trust;
 mod web;
 
 pub use app::{
-    App, AppBuilder, BuildError, hidden_store, is_project_tool, locked_configuration, may_be_tool,
-    nowhere_to_keep, tool_names, tool_specs,
+    App, AppBuilder, BuildError, hidden_store_warning, is_project_tool, locked_config_warning,
+    may_be_tool, no_store_warning, tool_names, tool_specs,
 };
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
 pub use candidates::{Candidate, candidates};
@@ -63,7 +63,7 @@ pub use config::{
 };
 pub use discover::{
     Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Obstacle,
-    PassedOver, UnnamedModel, discover, secrets_of,
+    SkippedServer, UnnamedModel, discover, secrets_of,
 };
 pub use environment::Environment;
 pub use instructions::{InstructionFile, holds_instructions, instruction_files, instructions_of};
@@ -80,7 +80,7 @@ pub use private_file::make_folder as make_private_folder;
 pub use prompts::{PromptConfig, Prompts};
 pub use providers::{Provider, ProviderConfig};
 pub use recordings::{CassetteUse, Recordings, secrets_notice};
-pub use secrecy::{keep_secrets_out, without_secrets};
+pub use secrecy::{register_secrets, without_secrets};
 pub use server_keys::{Scope, ServerKey, ServerKeyFile, ServerKeysError, UnknownScope};
 pub use server_token::{ServerToken, ServerTokenError};
 pub use store::{OpenStore, SCHEMA_MODULE};

@@ -20,7 +20,7 @@ use crate::trust::PinFile;
 pub(crate) struct McpServers {
     servers: Vec<Started>,
     /// Servers that could not even be started.
-    absent: Vec<Arc<NotStarted>>,
+    absent: Vec<Arc<UnstartedServer>>,
     /// Notices about servers that could not even be started.
     notices: Vec<String>,
 }
@@ -35,9 +35,9 @@ struct Started {
 
 /// A server that cannot be started as configured. Calls of its tools that wait for a person keep waiting.
 #[derive(Debug)]
-struct NotStarted(String);
+struct UnstartedServer(String);
 
-impl ToolSource for NotStarted {
+impl ToolSource for UnstartedServer {
     fn name(&self) -> &str {
         &self.0
     }
@@ -103,7 +103,7 @@ impl McpServers {
                     patience: section.start_timeout,
                 }),
                 Some(Err(fault)) => {
-                    all.absent.push(Arc::new(NotStarted(name.clone())));
+                    all.absent.push(Arc::new(UnstartedServer(name.clone())));
                     let at = config.mcp_origin(name);
                     all.notices
                         .push(format!("{at}: MCP server {name} is not started: {fault}"));
@@ -115,7 +115,7 @@ impl McpServers {
     }
 
     /// Makes an engine offer their tools.
-    pub(crate) fn offered_by(&self, builder: OrchestratorBuilder) -> OrchestratorBuilder {
+    pub(crate) fn attach(&self, builder: OrchestratorBuilder) -> OrchestratorBuilder {
         let servers = self.servers.iter();
         let builder = servers.fold(builder, |builder, it| {
             builder.tool_source(Arc::clone(&it.server) as Arc<_>)
@@ -127,7 +127,7 @@ impl McpServers {
     }
 
     /// Waits until each server is connected or its time is up. Returns notices for the user.
-    pub(crate) async fn connected(&self) -> Vec<String> {
+    pub(crate) async fn wait_connected(&self) -> Vec<String> {
         let waiting = self.servers.iter().map(|it| async {
             let ready = tokio::time::timeout(it.patience, it.server.ready()).await;
             let mut notices: Vec<String> = it

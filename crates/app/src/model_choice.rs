@@ -82,9 +82,11 @@ pub async fn choose_model(
         // If a role has a table for the only provider of such models, that table is meant. The provider itself takes
         // precedence over a server that speaks its protocol.
         let role = match owner {
-            Some(owner) => role_where(config, |model| is_of(model, owner) && is_at_home(model))
-                .or_else(|| role_where(config, |model| is_of(model, owner))),
-            None if is_open(name) => role_where(config, is_elsewhere),
+            Some(owner) => role_where(config, |model| {
+                is_of(model, owner) && uses_provider_address(model)
+            })
+            .or_else(|| role_where(config, |model| is_of(model, owner))),
+            None if is_open(name) => role_where(config, is_gateway_or_own_server),
             None => None,
         };
         let role = role.or_else(|| usual_role(config));
@@ -157,16 +159,16 @@ fn is_of(model: &ModelConfig, provider: Provider) -> bool {
 }
 
 /// Returns whether a gateway or the user's own server is used, which may serve models of several vendors.
-fn is_elsewhere(model: &ModelConfig) -> bool {
+fn is_gateway_or_own_server(model: &ModelConfig) -> bool {
     match model.provider.provider().kind() {
-        ProviderKind::Service => !is_at_home(model),
+        ProviderKind::Service => !uses_provider_address(model),
         ProviderKind::OwnServer => true,
         ProviderKind::StandIn(_) => false,
     }
 }
 
 /// Returns whether a model is used at its provider's own address, whatever the path and the region.
-fn is_at_home(model: &ModelConfig) -> bool {
+fn uses_provider_address(model: &ModelConfig) -> bool {
     let named = Table::from_iter([("model".to_owned(), Value::from("any"))]);
     let usual = model.provider.provider().read("reasoning", &named).ok();
     let (Some(here), Some(home)) = (host(&model.provider), usual.as_ref().and_then(host)) else {
@@ -212,12 +214,13 @@ fn prefixed(
     name: &str,
 ) -> Result<ModelChoice, UnknownModel> {
     let is_service = provider.kind() == ProviderKind::Service;
-    let asks_it =
-        |model: &ModelConfig| is_of(model, provider) && !(is_service && is_elsewhere(model));
+    let asks_it = |model: &ModelConfig| {
+        is_of(model, provider) && !(is_service && is_gateway_or_own_server(model))
+    };
     let gateway = role_where(config, |model| {
-        is_of(model, provider) && is_elsewhere(model)
+        is_of(model, provider) && is_gateway_or_own_server(model)
     });
-    let gateway = gateway.or_else(|| role_where(config, is_elsewhere));
+    let gateway = gateway.or_else(|| role_where(config, is_gateway_or_own_server));
     match (role_where(config, asks_it), gateway) {
         (Some(_), Some(role)) if is_service && is_open(model) => Ok(named(config, role, name)),
         (Some(role), _) => Ok(named(config, role, model)),

@@ -64,7 +64,7 @@ pub(crate) fn open(path: &Path, links: Links) -> io::Result<File> {
 /// Returns whether other users have one of the `forbidden` mode bits on a file, or own it. Files owned by root are
 /// trusted.
 #[cfg(unix)]
-pub(crate) fn others_may(metadata: &Metadata, forbidden: u32) -> bool {
+pub(crate) fn is_accessible_to_others(metadata: &Metadata, forbidden: u32) -> bool {
     use std::os::unix::fs::MetadataExt as _;
 
     /// The user id of root.
@@ -74,7 +74,7 @@ pub(crate) fn others_may(metadata: &Metadata, forbidden: u32) -> bool {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn others_may(_metadata: &Metadata, _forbidden: u32) -> bool {
+pub(crate) fn is_accessible_to_others(_metadata: &Metadata, _forbidden: u32) -> bool {
     false
 }
 

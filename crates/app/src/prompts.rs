@@ -79,7 +79,7 @@ impl Prompts {
 
     /// Returns whether a name is valid for a prompt: letters with their marks, digits, `_` and `-`.
     #[must_use]
-    pub fn may_have(name: &str) -> bool {
+    pub fn is_valid_name(name: &str) -> bool {
         is_name(name)
     }
 
@@ -171,7 +171,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Returns the first invalid prompt name in the configuration, for display.
-pub(crate) fn impossible_name<'a>(mut names: impl Iterator<Item = &'a String>) -> Option<String> {
+pub(crate) fn invalid_name<'a>(mut names: impl Iterator<Item = &'a String>) -> Option<String> {
     names.find(|name| !is_name(name)).map(|name| shown(name))
 }
 

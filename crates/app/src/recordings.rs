@@ -55,7 +55,7 @@ impl Recordings {
     }
 
     /// Wraps a client with a recorder, if there is a recording.
-    pub(crate) fn before(&self, role: &Role, client: Arc<dyn LlmClient>) -> Arc<dyn LlmClient> {
+    pub(crate) fn wrap(&self, role: &Role, client: Arc<dyn LlmClient>) -> Arc<dyn LlmClient> {
         match &self.recording {
             Some((_, recording)) => Arc::new(recording.wrap(role.clone(), client)),
             None => client,

@@ -24,7 +24,7 @@ static SECRETS: RwLock<Option<Redactor>> = RwLock::new(None);
 
 /// Adds the secrets of a configuration to those that [`without_secrets`] removes. Those of earlier configurations
 /// remain: their engines may still be running, and a configuration that was read may not be used.
-pub fn keep_secrets_out(config: &Config, environment: &Environment) {
+pub fn register_secrets(config: &Config, environment: &Environment) {
     let new = secrets_of(config, environment);
     let mut secrets = SECRETS.write().unwrap_or_else(PoisonError::into_inner);
     *secrets = Some(secrets.take().unwrap_or_default().and(new));
@@ -92,8 +92,8 @@ fn decoded(written: &str) -> String {
 }
 
 /// Returns a model client whose errors contain no secrets, whatever its server repeated in them.
-pub(crate) fn discreet(client: Arc<dyn LlmClient>, redactor: &Redactor) -> Arc<dyn LlmClient> {
-    Arc::new(Discreet {
+pub(crate) fn redacting(client: Arc<dyn LlmClient>, redactor: &Redactor) -> Arc<dyn LlmClient> {
+    Arc::new(RedactingClient {
         client,
         redactor: redactor.clone(),
     })
@@ -101,7 +101,7 @@ pub(crate) fn discreet(client: Arc<dyn LlmClient>, redactor: &Redactor) -> Arc<d
 
 /// A model client whose errors contain no secrets.
 #[derive(Debug)]
-struct Discreet {
+struct RedactingClient {
     client: Arc<dyn LlmClient>,
     redactor: Redactor,
 }
@@ -112,7 +112,7 @@ fn cleaned(redactor: &Redactor, mut error: LlmError) -> LlmError {
 }
 
 #[async_trait]
-impl LlmClient for Discreet {
+impl LlmClient for RedactingClient {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
         let reply = self.client.respond(request, ctx).await;
         reply.map_err(|error| cleaned(&self.redactor, error))
@@ -155,7 +155,7 @@ mod tests {
         let environment = Environment::new("/w").with_variable("OPENAI_API_KEY", "canary-of-a-key");
         let pattern = Sources::default().with_flag("--set", "telemetry.redact", "['HERON-\\d+']");
         let config = Config::load(&environment, &pattern).unwrap();
-        keep_secrets_out(&config, &environment);
+        register_secrets(&config, &environment);
         assert_eq!(
             without_secrets("canary-of-a-key of HERON-17"),
             "[redacted] of [redacted]"
@@ -168,7 +168,7 @@ mod tests {
             let environment =
                 Environment::new(std::env::temp_dir()).with_variable("OPENAI_API_KEY", key);
             let config = Config::load(&environment, &Sources::default()).unwrap();
-            keep_secrets_out(&config, &environment);
+            register_secrets(&config, &environment);
         }
         let clean = without_secrets("sk-canary-of-before, then sk-canary-of-now");
         assert!(!clean.contains("canary"), "{clean}");

@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::environment::Environment;
-use crate::private_file::{Links, make_folder, open_regular, others_may, write_private};
+use crate::private_file::{
+    Links, is_accessible_to_others, make_folder, open_regular, write_private,
+};
 
 pub use key::{Scope, ServerKey, UnknownScope};
 
@@ -127,7 +129,7 @@ impl ServerKeyFile {
 
     /// Returns whether the file exists, or once did: its lock file remains next to it.
     #[must_use]
-    pub fn was_made(&self) -> bool {
+    pub fn has_existed(&self) -> bool {
         let is_there = |path: &Path| match path.symlink_metadata() {
             Ok(_) => true,
             Err(error) => error.kind() != io::ErrorKind::NotFound,
@@ -163,7 +165,7 @@ impl ServerKeyFile {
         };
         let metadata = file.metadata().map_err(|source| self.unusable(source))?;
         // Others may read it, since it contains no usable key.
-        if others_may(&metadata, 0o022) {
+        if is_accessible_to_others(&metadata, 0o022) {
             let path = self.path.clone();
             return Err(ServerKeysError::Exposed { path });
         }

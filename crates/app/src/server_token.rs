@@ -13,7 +13,7 @@ use neuraxis_engine::ApprovalKey;
 use crate::approval_key::{self, ApprovalKeyError};
 use crate::config::Config;
 use crate::environment::Environment;
-use crate::private_file::{Links, open_regular, others_may, write_private};
+use crate::private_file::{Links, is_accessible_to_others, open_regular, write_private};
 
 /// The name of the file in the user's data folder.
 const FILE_NAME: &str = "server.token";
@@ -76,7 +76,7 @@ impl ServerToken {
         let hash = ContentHash::of(PURPOSE).chain(ContentHash::of(key.as_bytes()));
         let token = hash.to_string();
         let path = folder.join(FILE_NAME);
-        match keep(folder, &path, &token) {
+        match write_token(folder, &path, &token) {
             Ok(()) => Ok(Some(Self { path, token })),
             Err(source) => Err(ServerTokenError::Unwritable { path, source }),
         }
@@ -90,7 +90,7 @@ impl ServerToken {
 }
 
 /// Writes a file that only the user can read, unless it already contains the token: the folder may then be read-only.
-fn keep(folder: &Path, path: &Path, token: &str) -> io::Result<()> {
+fn write_token(folder: &Path, path: &Path, token: &str) -> io::Result<()> {
     if holds(path, token) {
         return Ok(());
     }
@@ -105,7 +105,7 @@ fn holds(path: &Path, token: &str) -> bool {
         return false;
     };
     let metadata = file.metadata();
-    let is_private = metadata.is_ok_and(|metadata| !others_may(&metadata, 0o077));
+    let is_private = metadata.is_ok_and(|metadata| !is_accessible_to_others(&metadata, 0o077));
     let mut text = String::new();
     let read = file.take(MAX_BYTES).read_to_string(&mut text);
     is_private && read.is_ok() && text.trim() == token
@@ -132,7 +132,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE_NAME);
         let kept = |token: &str| {
-            keep(folder.path(), &path, token).unwrap();
+            write_token(folder.path(), &path, token).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), format!("{token}\n"));
             let metadata = fs::metadata(&path).unwrap();
             assert_eq!(metadata.permissions().mode() & 0o777, 0o600);

@@ -39,7 +39,7 @@ impl OpenStore {
     ///
     /// A [`BuildError`] that names the location of the unusable value and says what can be used.
     pub async fn open(config: &Config, environment: &Environment) -> Result<Self, BuildError> {
-        Self::opened(config, environment, OlderSchema::Upgrade).await
+        Self::open_with(config, environment, OlderSchema::BroughtUpToDate).await
     }
 
     /// Like [`open`](Self::open), for programs that only read: a database with an older schema is not upgraded while
@@ -48,14 +48,14 @@ impl OpenStore {
     /// # Errors
     ///
     /// Same as [`open`](Self::open), and [`OpenError::Older`] in a [`BuildError::Database`].
-    pub async fn open_to_look(
+    pub async fn open_without_upgrade(
         config: &Config,
         environment: &Environment,
     ) -> Result<Self, BuildError> {
-        Self::opened(config, environment, OlderSchema::Refuse).await
+        Self::open_with(config, environment, OlderSchema::Refused).await
     }
 
-    async fn opened(
+    async fn open_with(
         config: &Config,
         environment: &Environment,
         older_schema: OlderSchema,
@@ -135,7 +135,7 @@ impl OpenStore {
     }
 
     /// Makes an engine keep its sessions in it, and forward live events through it.
-    pub(crate) fn used_by(&self, builder: OrchestratorBuilder) -> OrchestratorBuilder {
+    pub(crate) fn attach(&self, builder: OrchestratorBuilder) -> OrchestratorBuilder {
         let feed = self.live_feed.iter().map(Arc::clone);
         feed.fold(builder.store(self.store()), OrchestratorBuilder::live_feed)
     }
@@ -163,7 +163,7 @@ impl OpenStore {
 
     /// Returns whether its content still exists after the process has ended.
     #[must_use]
-    pub const fn outlives_the_process(&self) -> bool {
+    pub const fn is_persistent(&self) -> bool {
         self.database.is_some()
     }
 

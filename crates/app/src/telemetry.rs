@@ -149,7 +149,7 @@ impl Telemetry {
     }
 
     /// Sets the models and MCP servers that spans name from now on.
-    pub(crate) fn know(&self, endpoints: Endpoints) {
+    pub(crate) fn set_endpoints(&self, endpoints: Endpoints) {
         if let Some(Otlp { otel, .. }) = &self.otlp {
             otel.set_endpoints(endpoints);
         }

@@ -75,7 +75,7 @@ impl Trust {
         content: ContentHash,
     ) -> Result<Self, TrustError> {
         match TrustList::of(environment) {
-            Ok(list) => list.standing(path, content),
+            Ok(list) => list.decision(path, content),
             // Without a place to store decisions, the user cannot have made one.
             Err(_) => Ok(Self::Unknown),
         }
@@ -106,7 +106,7 @@ impl TrustList {
     /// # Errors
     ///
     /// A [`TrustError`] if the list cannot be read.
-    pub fn standing(&self, folder: &Path, content: ContentHash) -> Result<Trust, TrustError> {
+    pub fn decision(&self, folder: &Path, content: ContentHash) -> Result<Trust, TrustError> {
         let answers = self.read()?;
         let name = folder.to_str();
         let answered = answers

@@ -226,7 +226,7 @@ async fn older_sessions_in_a_data_folder_that_cannot_be_written_are_told_of() {
     let surroundings = environment().with_data_dir(folder.path());
     let surroundings = surroundings.with_read_only_data();
     let config = unnamed_store(&surroundings);
-    let told = neuraxis_app::nowhere_to_keep(&config, &surroundings).unwrap();
+    let told = neuraxis_app::no_store_warning(&config, &surroundings).unwrap();
     let expected = format!(
         "{} exists but cannot be opened for writing, so its contents are not shown",
         file.display()

@@ -271,7 +271,7 @@ fn of_store(
     };
     runtime.block_on(async {
         // Notices about ignored settings are not shown: they would appear in the line being typed.
-        match OpenStore::open_to_look(&loaded.config, &loaded.environment).await {
+        match OpenStore::open_without_upgrade(&loaded.config, &loaded.environment).await {
             Ok(open) => with_store(open, values).await,
             Err(_) => Vec::new(),
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::anyhow;
 use neuraxis::engine::Sessions;
 use neuraxis_app::{
-    App, AppBuilder, Config, Environment, FoundFile, OpenStore, Sources, hidden_store,
-    keep_secrets_out, locked_configuration, nowhere_to_keep, tool_names,
+    App, AppBuilder, Config, Environment, FoundFile, OpenStore, Sources, hidden_store_warning,
+    locked_config_warning, no_store_warning, register_secrets, tool_names,
 };
 use tokio::time::timeout;
 
@@ -105,7 +105,7 @@ impl Setup {
             None => self.sources(),
         };
         let config = Config::load(environment, &sources)?;
-        keep_secrets_out(&config, environment);
+        register_secrets(&config, environment);
         Ok(config)
     }
 
@@ -182,7 +182,7 @@ impl Loaded {
 
     /// Fails if sessions are stored here but cannot be shown: a store in memory would claim that there are none.
     pub(crate) fn require_shown(&self) -> Result<(), CommandError> {
-        match hidden_store(&self.config, &self.environment) {
+        match hidden_store_warning(&self.config, &self.environment) {
             None => Ok(()),
             Some(why) => Err(CommandError::failed(anyhow!(why)).hint(
                 "check who owns it and its folder (root, after sudo?), or name another file, such as a copy of it: --set store.url=sqlite://FILE",
@@ -193,8 +193,8 @@ impl Loaded {
     /// Prints what the configured store lacks, and why. Not needed by commands that print an engine's notices.
     pub(crate) fn say_what_is_missed(&self) {
         self.say_what_is_ignored();
-        let locked = locked_configuration(&self.environment);
-        let nowhere = nowhere_to_keep(&self.config, &self.environment);
+        let locked = locked_config_warning(&self.environment);
+        let nowhere = no_store_warning(&self.config, &self.environment);
         for notice in locked.into_iter().chain(nowhere) {
             progress::notice(&notice);
         }

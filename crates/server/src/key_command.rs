@@ -171,7 +171,7 @@ pub(crate) fn run(
         }
         KeyCommand::Revoke { ids } => {
             // A configured file may be in an unavailable mount.
-            if config.server().keys.is_none() && !file.was_made() {
+            if config.server().keys.is_none() && !file.has_existed() {
                 let path = file.path().to_owned();
                 return Err(KeyCommandError::NoKeys { path });
             }

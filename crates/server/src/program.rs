@@ -13,7 +13,7 @@ use neuraxis::core::with_causes;
 use neuraxis::ports::StoreError;
 use neuraxis_app::{
     BuildError, Config, ConfigError, Environment, OpenError, Origin, ServerConfig, ServerKeyFile,
-    ServerKeysError, ServerToken, ServerTokenError, Sources, Telemetry, keep_secrets_out,
+    ServerKeysError, ServerToken, ServerTokenError, Sources, Telemetry, register_secrets,
 };
 use tokio::time::Instant;
 use tokio_rustls::rustls::pki_types::pem;
@@ -114,7 +114,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(Command::Keys(command)) = &arguments.command {
         return Ok(key_command::run(command, &config, &environment)?);
     }
-    keep_secrets_out(&config, &environment);
+    register_secrets(&config, &environment);
     let telemetry = Telemetry::start(&config, &environment).map_err(BuildError::from)?;
     // Held until everything logged has been written.
     let _log = logs::start(&environment, config.server().access_log, &telemetry)?;
@@ -142,7 +142,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     // From here on, a signal no longer kills the process.
     let told = stop::signal()?;
     let hangups = Hangups::listen()?;
-    let is_kept = app.outlives_the_process();
+    let is_kept = app.is_persistent();
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
     // Only after binding: a server that cannot listen must not overwrite the token file of the one that does.
     let token = decision_token(&config, &environment, &wiring.keys)?;

@@ -7,7 +7,7 @@ use neuraxis::core::with_causes;
 use neuraxis::engine::{DecideLater, Runs};
 use neuraxis::ports::RequestContext;
 use neuraxis_app::{
-    App, BuildError, Config, ConfigError, Environment, Sources, Telemetry, keep_secrets_out,
+    App, BuildError, Config, ConfigError, Environment, Sources, Telemetry, register_secrets,
 };
 
 use crate::engines::EngineReplacer;
@@ -77,7 +77,7 @@ impl Wiring {
         config: &Config,
         former: Option<&App>,
     ) -> Result<App, BuildError> {
-        keep_secrets_out(config, &self.environment);
+        register_secrets(config, &self.environment);
         // Without a location for the token, only a client with a key can decide.
         let takes_decisions = self.environment.data_dir().is_some() || self.keys.are_needed();
         if !takes_decisions {
@@ -119,7 +119,7 @@ impl Wiring {
         app = app.telemetry(self.telemetry.clone());
         if let Some(former) = former {
             // Some of the former settings stay in force, and the former engine's runs continue.
-            app = app.store(former.opened()).beside(former);
+            app = app.store(former.store()).protecting_files_of(former);
         }
         if self.duty == Duty::Serve {
             app = app.driven_as_configured();

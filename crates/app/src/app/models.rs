@@ -15,7 +15,7 @@ use crate::discover::{discover, secrets_of};
 use crate::environment::Environment;
 use crate::providers::Provider;
 use crate::recordings::Recordings;
-use crate::secrecy::discreet;
+use crate::secrecy::redacting;
 
 /// The models that answer, by the roles they serve.
 pub(super) struct Models {
@@ -61,7 +61,7 @@ pub(super) async fn discovered(
     }
     let models = endpoints.into_iter();
     let models = models.map(|(role, client)| {
-        let client = recordings.before(&role, discreet(client, &secrets));
+        let client = recordings.wrap(&role, redacting(client, &secrets));
         (role, client)
     });
     Ok(Models {

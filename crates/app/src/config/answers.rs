@@ -16,7 +16,7 @@ use crate::environment::Environment;
 /// # Errors
 ///
 /// A [`ConfigError`] that names the key, if the file cannot be read or the schema cannot be used.
-pub(super) fn take_in(
+pub(super) fn inline_schemas(
     policy: &mut PolicyConfig,
     layers: &Layers,
     environment: &Environment,

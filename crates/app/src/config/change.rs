@@ -232,7 +232,7 @@ struct Keys<'a> {
 
 impl Keys<'_> {
     /// Describes which keys are sent to the model's address, as far as the file names them.
-    fn sent(&self) -> String {
+    fn sent_keys(&self) -> String {
         let section = self
             .whole
             .get("models")
@@ -248,7 +248,7 @@ impl Keys<'_> {
     }
 
     /// Describes what happens to a key that the user names: it is sent to no address that the file names.
-    fn kept_back(&self) -> &'static str {
+    fn withheld_key(&self) -> &'static str {
         let role = as_key(self.role);
         let own = |key: &str| self.own.sets(&format!("models.{role}.{key}"));
         match own("api_key_env") || own("api_key_file") || own("headers_env") {
@@ -263,9 +263,9 @@ impl Keys<'_> {
 fn of_model(role: &str, rest: &[&str], text: &str, keys: &Keys<'_>) -> (u8, String) {
     match rest {
         ["base_url"] => {
-            let sent = keys.sent();
+            let sent = keys.sent_keys();
             let kept_back = match sent.is_empty() {
-                true => keys.kept_back(),
+                true => keys.withheld_key(),
                 false => "",
             };
             let url = cut(&secret::without_secrets(text));

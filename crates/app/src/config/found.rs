@@ -151,7 +151,7 @@ impl FoundFile {
 }
 
 /// Looks for the file and reads it. Never blocks: a file that is not regular, or too large, is reported as a fault.
-pub(super) fn look(environment: &Environment) -> Option<(FoundFile, String)> {
+pub(super) fn read_found_file(environment: &Environment) -> Option<(FoundFile, String)> {
     let working_dir = environment.working_dir();
     let path = working_dir.join(FILE_NAME);
     let read = match read_regular(&path, Links::Followed, MAX_FILE_BYTES) {

@@ -31,7 +31,7 @@ pub(super) struct TextSource {
 
 impl TextSource {
     /// Returns what it may say about a provider, before its other keys can be known.
-    pub(super) fn said(&self) -> (usize, Table) {
+    pub(super) fn ranked_table(&self) -> (usize, Table) {
         let table = names(&self.key).map(|names| {
             let value = ValueDeserializer::parse(&self.text).and_then(Value::deserialize);
             // Also accepted in quotes, which no provider name contains.
@@ -54,12 +54,12 @@ pub(super) struct Layer {
     rank: usize,
     table: Table,
     positions: Positions,
-    standing: Standing,
+    trust: LayerTrust,
 }
 
 /// How far a source is trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum LayerTrust {
     /// The user wrote or named it.
     Own,
     /// It was found in the working directory. The user trusted it, or it contains nothing that requires trust.
@@ -97,7 +97,7 @@ impl Layer {
             table,
             rank,
             source: source.clone(),
-            standing: Standing::Own,
+            trust: LayerTrust::Own,
         })
     }
 
@@ -122,7 +122,7 @@ impl Layer {
                 rank: *rank,
                 table,
                 positions,
-                standing: Standing::Own,
+                trust: LayerTrust::Own,
             }
         };
         let value = ValueDeserializer::parse(text).and_then(Value::deserialize);
@@ -168,24 +168,24 @@ impl Layer {
 
     /// Marks this file as found in the working directory instead of named by the user.
     pub(super) const fn found(mut self) -> Self {
-        self.standing = Standing::Found;
+        self.trust = LayerTrust::Found;
         self
     }
 
     /// Returns whether it comes from a file that was found in the working directory.
     pub(super) fn is_found(&self) -> bool {
-        self.standing != Standing::Own
+        self.trust != LayerTrust::Own
     }
 
     /// Returns whether it may tighten the policy and do nothing else.
     pub(super) fn only_tightens(&self) -> bool {
-        self.standing == Standing::Tightens
+        self.trust == LayerTrust::Tightens
     }
 
     /// Creates a layer of the same source that only tightens.
     pub(super) fn tightening(&self, table: Table) -> Self {
         Self {
-            standing: Standing::Tightens,
+            trust: LayerTrust::Tightens,
             ..self.of_same_file(table)
         }
     }
@@ -207,7 +207,7 @@ impl Layer {
     }
 
     /// Returns its rank, and what it sets.
-    pub(super) const fn said(&self) -> (usize, &Table) {
+    pub(super) const fn ranked_table(&self) -> (usize, &Table) {
         (self.rank, &self.table)
     }
 

@@ -353,7 +353,7 @@ impl McpConfig {
                 let fault = Fault::NotToml(format!("{table}: {fault}"));
                 return Err(layers.fault_at(&table, fault));
             }
-            layers.check_told(&table)?;
+            layers.check_recipients(&table)?;
             layers.check_variables(&table)?;
         }
         Ok(self)
@@ -375,7 +375,7 @@ impl McpServerSection {
 impl Layers {
     /// Checks that nothing which the user names is sent to a program or an address that the file of the working
     /// directory names, whether that file is trusted or not.
-    fn check_told(&self, table: &str) -> Result<(), ConfigError> {
+    fn check_recipients(&self, table: &str) -> Result<(), ConfigError> {
         let found = WHERE
             .iter()
             .find_map(|key| self.set_by(table, key, Layer::is_found));

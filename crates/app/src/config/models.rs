@@ -39,7 +39,7 @@ pub struct ModelConfig {
 /// The shared keys, in a section that also has others.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Ours {
+struct SharedKeys {
     provider: Option<Provider>,
     api_key_env: Option<String>,
     api_key_file: Option<PathBuf>,
@@ -50,11 +50,11 @@ pub(crate) type Checked<T> = Result<T, Box<Error>>;
 
 /// Checks one source's section for a role, given its provider in that source. Other sources may set what is missing.
 pub(super) fn check(role: &str, table: &Table, provider: Option<Provider>) -> Checked<()> {
-    read::<Ours>(role, table)?;
-    let theirs = without_ours(table);
+    read::<SharedKeys>(role, table)?;
+    let theirs = without_shared_keys(table);
     let checked = match provider {
         Some(provider) => provider.read(role, &theirs).map(drop),
-        None => known_to_any(role, &theirs),
+        None => check_known_to_any(role, &theirs),
     };
     match checked {
         Err(error) if is_about_missing(&error) => Ok(()),
@@ -64,15 +64,15 @@ pub(super) fn check(role: &str, table: &Table, provider: Option<Provider>) -> Ch
 
 /// Parses the section of a role, which must be complete.
 pub(super) fn section(role: &str, table: &Table, provider: Provider) -> Checked<ModelConfig> {
-    let ours: Ours = read(role, table)?;
+    let shared: SharedKeys = read(role, table)?;
     Ok(ModelConfig {
-        provider: provider.read(role, &without_ours(table))?,
-        api_key_env: ours.api_key_env,
-        api_key_file: ours.api_key_file,
+        provider: provider.read(role, &without_shared_keys(table))?,
+        api_key_env: shared.api_key_env,
+        api_key_file: shared.api_key_file,
     })
 }
 
-fn without_ours(table: &Table) -> Table {
+fn without_shared_keys(table: &Table) -> Table {
     let is_ours = |key: &str| OUR_KEYS.contains(&key);
     let theirs = table.iter().filter(|(key, _)| !is_ours(key));
     theirs
@@ -109,7 +109,7 @@ fn is_about_missing(error: &Error) -> bool {
 }
 
 /// Rejects keys that no provider has, if the provider is not known yet.
-fn known_to_any(role: &str, table: &Table) -> Checked<()> {
+fn check_known_to_any(role: &str, table: &Table) -> Checked<()> {
     let nowhere = |key: &&String| {
         let mut known = Provider::all().flat_map(|provider| {
             let probe = Table::from_iter([(NO_KEY.to_owned(), Value::Boolean(true))]);

@@ -12,7 +12,7 @@ use super::origin::Origin;
 use super::sections::{Sections, ServerConfig};
 use crate::commands::RUN_COMMAND;
 use crate::names::{Choices, shown};
-use crate::prompts::impossible_name;
+use crate::prompts::invalid_name;
 use crate::web::SEARCH;
 
 /// Checks that the names of roles are usable in variables.
@@ -34,7 +34,7 @@ pub(super) fn check_roles(sections: &Sections, layers: &Layers) -> Result<(), Co
 
 /// Checks that prompts have names that can be typed after a slash.
 pub(super) fn check_prompts(sections: &Sections, layers: &Layers) -> Result<(), ConfigError> {
-    match impossible_name(sections.prompts.keys()) {
+    match invalid_name(sections.prompts.keys()) {
         None => Ok(()),
         Some(name) => {
             let message = format!("invalid prompt name \"{name}\": use letters, digits, _ and -");

@@ -36,7 +36,7 @@ impl Layers {
         mut project: Layer,
         environment: &Environment,
     ) -> (Self, Vec<Change>) {
-        let whole = project.said().1.clone();
+        let whole = project.ranked_table().1.clone();
         let change = |key: &[&str], value: &Value| {
             let mut change = Change::of(key, value, &whole, &self);
             if key == ["tools", "root"]
@@ -59,14 +59,18 @@ impl Layers {
         let root = self.narrower_root(&mut project, environment);
         let mut policy = project.split_policy();
         let mut ignored = Vec::new();
-        each_leaf(project.said().1, &mut Vec::new(), &mut |key, value| {
-            ignored.push(change(key, value));
-        });
+        each_leaf(
+            project.ranked_table().1,
+            &mut Vec::new(),
+            &mut |key, value| {
+                ignored.push(change(key, value));
+            },
+        );
         if let Some(policy) = &mut policy {
             policy.drop_malformed(&mut ignored);
             policy.drop_words(&mut ignored);
         }
-        let is_text = |layer: &Layer| layer.said().0 >= RANK_OF_VARIABLES;
+        let is_text = |layer: &Layer| layer.ranked_table().0 >= RANK_OF_VARIABLES;
         let at = self.0.iter().position(is_text).unwrap_or(self.0.len());
         if let Some(policy) = &mut policy {
             policy.drop_overridden(self.0.get(at..).unwrap_or_default());
@@ -105,19 +109,23 @@ impl Layers {
                     dropped.insert(key);
                 }
             }
-            if project.said().1.is_empty() {
+            if project.ranked_table().1.is_empty() {
                 self.0.remove(at);
             }
         }
         // Stop here: the author of this many contradictions does not get more attempts.
         for project in self.0.extract_if(.., |layer| layer.only_tightens()) {
-            each_leaf(project.said().1, &mut Vec::new(), &mut |key, value| {
-                ignored.push(Change::unusable(
-                    key,
-                    value,
-                    "it does not form a valid policy",
-                ));
-            });
+            each_leaf(
+                project.ranked_table().1,
+                &mut Vec::new(),
+                &mut |key, value| {
+                    ignored.push(Change::unusable(
+                        key,
+                        value,
+                        "it does not form a valid policy",
+                    ));
+                },
+            );
         }
         (policy, ignored)
     }
@@ -125,7 +133,12 @@ impl Layers {
     /// Takes the folder of the tools out of such a file, as a separate layer, if it only narrows what they may see.
     fn narrower_root(&self, project: &mut Layer, environment: &Environment) -> Option<Layer> {
         let working_dir = environment.working_dir();
-        let root = project.said().1.get("tools")?.get("root")?.as_str()?;
+        let root = project
+            .ranked_table()
+            .1
+            .get("tools")?
+            .get("root")?
+            .as_str()?;
         if root.is_empty() {
             return None;
         }

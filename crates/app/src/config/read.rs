@@ -60,7 +60,7 @@ static BUILT_IN: LazyLock<Table> = LazyLock::new(|| {
 });
 
 /// The sources, read.
-pub(super) struct Reading {
+pub(super) struct LoadedSources {
     /// The sources, the weakest first.
     pub(super) layers: Layers,
     /// Which provider each role has.
@@ -86,7 +86,7 @@ struct Files {
 pub(super) fn read_all(
     environment: &Environment,
     sources: &Sources,
-) -> Result<Reading, ConfigError> {
+) -> Result<LoadedSources, ConfigError> {
     let Files {
         mut layers,
         read: files,
@@ -112,7 +112,7 @@ pub(super) fn read_all(
     for layer in &mut layers {
         layer.drop_superseded(&providers);
     }
-    Ok(Reading {
+    Ok(LoadedSources {
         layers: Layers(layers),
         providers,
         files,
@@ -123,8 +123,8 @@ pub(super) fn read_all(
 
 /// Determines the providers, which decide what other keys are possible.
 fn providers(files: &[Layer], texts: &[TextSource]) -> Providers {
-    let texts: Vec<_> = texts.iter().map(TextSource::said).collect();
-    let files = files.iter().map(Layer::said);
+    let texts: Vec<_> = texts.iter().map(TextSource::ranked_table).collect();
+    let files = files.iter().map(Layer::ranked_table);
     Providers::of(files.chain(texts.iter().map(|(rank, table)| (*rank, table))))
 }
 
@@ -156,9 +156,9 @@ fn usual_files(environment: &Environment, sources: &Sources) -> Result<Files, Co
         let path = folder.join(FILE_NAME);
         let shown = relative(&path, working_dir);
         // Do not block on a pipe where a file is expected. A file that the user names may be of any kind.
-        let opened = open_regular(&path, Links::Followed).map_err(Unread::Failed);
+        let opened = open_regular(&path, Links::Followed).map_err(ReadFailure::Failed);
         match opened.and_then(text_of) {
-            Err(Unread::Failed(error)) if is_absent(&error) => {}
+            Err(ReadFailure::Failed(error)) if is_absent(&error) => {}
             Err(fault) => return Err(fault.of(&shown)),
             Ok(text) => {
                 files.layers.push(Layer::of_file(shown.clone(), 0, &text)?);
@@ -170,7 +170,7 @@ fn usual_files(environment: &Environment, sources: &Sources) -> Result<Files, Co
             return Ok(files);
         }
     }
-    let Some((mut found, text)) = found::look(environment) else {
+    let Some((mut found, text)) = found::read_found_file(environment) else {
         return Ok(files);
     };
     let (path, rank) = (found.path().to_owned(), files.layers.len());
@@ -279,7 +279,7 @@ fn separated(path: &str) -> Vec<String> {
 /// the `env` of an MCP server is the name of a variable of that program: its case is kept, and it may contain
 /// [`SEPARATOR`].
 fn key_of_variable(path: &str, files: &[Layer]) -> String {
-    let tables = files.iter().map(|file| file.said().1);
+    let tables = files.iter().map(|file| file.ranked_table().1);
     let mut tables: Vec<&Table> = tables.chain([&*BUILT_IN]).collect();
     let mut names: Vec<String> = Vec::new();
     let mut rest = Some(path);
@@ -355,12 +355,12 @@ fn is_of_a_port(name: &str) -> bool {
 }
 
 /// Why a file was not read.
-enum Unread {
+enum ReadFailure {
     Failed(io::Error),
     TooLarge,
 }
 
-impl Unread {
+impl ReadFailure {
     fn of(self, path: &Path) -> ConfigError {
         let path = path.to_owned();
         match self {
@@ -378,18 +378,20 @@ pub(super) fn whole(path: &Path) -> Result<String, ConfigError> {
     read(path).map_err(|unread| unread.of(path))
 }
 
-fn read(path: &Path) -> Result<String, Unread> {
-    text_of(File::open(path).map_err(Unread::Failed)?)
+fn read(path: &Path) -> Result<String, ReadFailure> {
+    text_of(File::open(path).map_err(ReadFailure::Failed)?)
 }
 
-fn text_of(file: File) -> Result<String, Unread> {
+fn text_of(file: File) -> Result<String, ReadFailure> {
     let mut bytes = Vec::new();
     let mut bounded = file.take(MAX_FILE_BYTES + 1);
-    bounded.read_to_end(&mut bytes).map_err(Unread::Failed)?;
+    bounded
+        .read_to_end(&mut bytes)
+        .map_err(ReadFailure::Failed)?;
     if bounded.limit() == 0 {
-        return Err(Unread::TooLarge);
+        return Err(ReadFailure::TooLarge);
     }
-    let not_text = |error| Unread::Failed(io::Error::new(io::ErrorKind::InvalidData, error));
+    let not_text = |error| ReadFailure::Failed(io::Error::new(io::ErrorKind::InvalidData, error));
     String::from_utf8(bytes).map_err(not_text)
 }
 

@@ -8,17 +8,17 @@ pub struct Sources {
     file: Option<PathBuf>,
     flags: Vec<FlagValue>,
     found: FoundFiles,
-    answers: Answers,
+    folder_rules: FolderRulesUse,
 }
 
 /// Whether rules apply that the user allowed for a folder by answering a question.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Answers {
+enum FolderRulesUse {
     /// They do not apply: someone other than the user of this process may be asked here.
     #[default]
     Ignored,
     /// They apply to the folder of the tools: only the user of this process is asked.
-    Counted,
+    Applied,
 }
 
 /// How a file in the working directory is treated.
@@ -74,12 +74,12 @@ impl Sources {
     /// program that works for no other user. Has no effect together with a [named file](Self::with_file).
     #[must_use]
     pub const fn with_folder_rules(mut self) -> Self {
-        self.answers = Answers::Counted;
+        self.folder_rules = FolderRulesUse::Applied;
         self
     }
 
-    pub(super) fn counts_folder_rules(&self) -> bool {
-        self.answers == Answers::Counted && self.file.is_none()
+    pub(super) fn uses_folder_rules(&self) -> bool {
+        self.folder_rules == FolderRulesUse::Applied && self.file.is_none()
     }
 
     pub(super) fn trusts_found(&self) -> bool {

@@ -49,7 +49,7 @@ impl Machine {
             self.environment = self.environment.with_data_dir(data);
             let list = TrustList::of(&self.environment).unwrap();
             let work = self.environment.working_dir().canonicalize().unwrap();
-            let (found, _) = found::look(&self.environment).unwrap();
+            let (found, _) = found::read_found_file(&self.environment).unwrap();
             list.trust(&work, found.content().unwrap()).unwrap();
         }
         self

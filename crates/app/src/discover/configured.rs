@@ -30,7 +30,7 @@ pub(super) fn all(
     Discovery {
         endpoints: models.iter().map(connect).collect(),
         choice: Choice::Configured,
-        passed_over: Vec::new(),
+        skipped: Vec::new(),
         cassettes: shared.get::<OpenCassettes>().all(),
     }
 }

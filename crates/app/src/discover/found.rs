@@ -60,7 +60,7 @@ pub(super) async fn find(discovery: &DiscoveryConfig, environment: &Environment)
 }
 
 fn by_search(search: Search, keys: Vec<&'static str>) -> Discovery {
-    let Search { found, passed_over } = search;
+    let Search { found, skipped } = search;
     let chosen = match found {
         Some((client, server)) => {
             let address = Some(server.base_url.clone());
@@ -72,10 +72,7 @@ fn by_search(search: Search, keys: Vec<&'static str>) -> Discovery {
             only(Ok(endpoint), Choice::Offline { keys })
         }
     };
-    Discovery {
-        passed_over,
-        ..chosen
-    }
+    Discovery { skipped, ..chosen }
 }
 
 /// Returns the keys in the usual variables, whether they are used or not.
@@ -180,7 +177,7 @@ fn only(endpoint: Result<Endpoint, ModelError>, choice: Choice) -> Discovery {
     Discovery {
         endpoints: BTreeMap::from([(Role::REASONING, endpoint)]),
         choice,
-        passed_over: Vec::new(),
+        skipped: Vec::new(),
         cassettes: Vec::new(),
     }
 }
@@ -188,18 +185,18 @@ fn only(endpoint: Result<Endpoint, ModelError>, choice: Choice) -> Discovery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discover::{Obstacle, PassedOver};
+    use crate::discover::{Obstacle, SkippedServer};
 
     #[test]
     fn what_was_passed_over_is_told_after_what_serves_instead() {
-        let passed_over = PassedOver {
+        let skipped = SkippedServer {
             address: "127.0.0.1:8080".to_owned(),
             obstacle: Obstacle::WantsKey,
         };
         let discovery = by_search(
             Search {
                 found: None,
-                passed_over: vec![passed_over],
+                skipped: vec![skipped],
             },
             Vec::new(),
         );

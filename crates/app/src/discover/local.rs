@@ -10,7 +10,7 @@ use neuraxis_llama::{LlamaClient, LlamaConfig, Server, ServerState};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::owner::is_of_another_person;
+use super::owner::belongs_to_other_user;
 
 /// The time limit for a port of this machine to accept a connection.
 const CONNECT_WITHIN: Duration = Duration::from_millis(200);
@@ -51,7 +51,7 @@ impl fmt::Display for LocalServer {
 /// Contains no text from that program, because its author is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct PassedOver {
+pub struct SkippedServer {
     /// The address and port.
     pub address: String,
     /// Why it cannot be used.
@@ -96,7 +96,7 @@ impl Obstacle {
     }
 }
 
-impl fmt::Display for PassedOver {
+impl fmt::Display for SkippedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.address, self.obstacle)
     }
@@ -144,7 +144,7 @@ pub(super) struct Search {
     /// The first address, in the given order, with a usable model.
     pub(super) found: Option<(Arc<LlamaClient>, LocalServer)>,
     /// The addresses before that one with an unusable program.
-    pub(super) passed_over: Vec<PassedOver>,
+    pub(super) skipped: Vec<SkippedServer>,
 }
 
 /// Contacts all addresses at the same time and takes the first, in the given order, with a usable model.
@@ -152,9 +152,9 @@ pub(super) async fn find(places: Vec<LlamaConfig>) -> Search {
     let mut search = Search::default();
     for place in join_all(places.into_iter().map(ask)).await {
         match place {
-            Probed::Empty => {}
-            Probed::Useless(passed_over) => search.passed_over.push(passed_over),
-            Probed::Model(client, server) => {
+            ProbeResult::Empty => {}
+            ProbeResult::Useless(skipped) => search.skipped.push(skipped),
+            ProbeResult::Model(client, server) => {
                 search.found = Some((client, server));
                 break;
             }
@@ -164,35 +164,35 @@ pub(super) async fn find(places: Vec<LlamaConfig>) -> Search {
 }
 
 /// What answered at an address.
-enum Probed {
+enum ProbeResult {
     /// Nothing listens.
     Empty,
     /// An unusable program listens.
-    Useless(PassedOver),
+    Useless(SkippedServer),
     /// A model.
     Model(Arc<LlamaClient>, LocalServer),
 }
 
-async fn ask(place: LlamaConfig) -> Probed {
+async fn ask(place: LlamaConfig) -> ProbeResult {
     let Some(address) = place.base_url.strip_prefix("http://").map(str::to_owned) else {
-        return Probed::Empty;
+        return ProbeResult::Empty;
     };
     // If nothing listens, this ends immediately, without the cost of a client.
     let connected = timeout(CONNECT_WITHIN, TcpStream::connect(&address));
     // The connection is closed before the request: a server may accept only one at a time.
     if !connected.await.is_ok_and(|connection| connection.is_ok()) {
-        return Probed::Empty;
+        return ProbeResult::Empty;
     }
     let port = address
         .rsplit(':')
         .next()
         .and_then(|port| port.parse().ok());
-    let useless = |obstacle| Probed::Useless(PassedOver { address, obstacle });
-    if port.is_some_and(is_of_another_person) {
+    let useless = |obstacle| ProbeResult::Useless(SkippedServer { address, obstacle });
+    if port.is_some_and(belongs_to_other_user) {
         return useless(Obstacle::OtherUser);
     }
     match question(place).await {
-        Ok(Some((client, server))) => Probed::Model(client, server),
+        Ok(Some((client, server))) => ProbeResult::Model(client, server),
         Ok(None) => useless(Obstacle::NoModel),
         Err(error) => useless(Obstacle::of(&error.kind)),
     }
@@ -287,7 +287,7 @@ mod tests {
 
     /// Returns the messages about the addresses that were passed over, with their ports as numbers.
     fn told(search: &Search, places: &[LlamaConfig]) -> Vec<String> {
-        let told = search.passed_over.iter().map(PassedOver::to_string);
+        let told = search.skipped.iter().map(SkippedServer::to_string);
         told.map(|told| {
             let places = places.iter().enumerate();
             places.fold(told, |told, (number, place)| {

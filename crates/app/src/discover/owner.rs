@@ -7,7 +7,7 @@ const FIRST_PERSON: u32 = 1_000;
 /// Returns whether another person on this machine listens on a port of the loopback address. Returns `false` if
 /// unknown.
 #[cfg(target_os = "linux")]
-pub(super) fn is_of_another_person(port: u16) -> bool {
+pub(super) fn belongs_to_other_user(port: u16) -> bool {
     let own = rustix::process::geteuid().as_raw();
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].into_iter();
     let tables = tables.filter_map(|table| std::fs::read_to_string(table).ok());
@@ -19,7 +19,7 @@ pub(super) fn is_of_another_person(port: u16) -> bool {
 
 /// Other systems do not report it.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn is_of_another_person(_port: u16) -> bool {
+pub(super) fn belongs_to_other_user(_port: u16) -> bool {
     false
 }
 
@@ -73,6 +73,6 @@ mod tests {
             listeners(&table, port),
             [rustix::process::geteuid().as_raw()]
         );
-        assert!(!is_of_another_person(port));
+        assert!(!belongs_to_other_user(port));
     }
 }

@@ -16,7 +16,7 @@ fn a_key_is_kept_as_its_hash_and_found_again_by_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = ServerKeyFile::new(folder.path().join("inner/keys.json"));
     assert_eq!(file.read().unwrap(), []);
-    assert!(!file.was_made());
+    assert!(!file.has_existed());
     let present = file.read_present();
     assert!(matches!(present, Err(ServerKeysError::Missing { .. })));
     let (mut made, text) = key("ada");
@@ -62,7 +62,7 @@ fn a_revoked_key_stays_in_the_file_and_keeps_the_time() {
     fs::rename(file.path(), folder.path().join("away")).unwrap();
     let gone = file.revoke(&made.id, NOW);
     assert!(matches!(gone, Err(ServerKeysError::Gone { .. })));
-    assert!(!file.path().exists() && file.was_made());
+    assert!(!file.path().exists() && file.has_existed());
 }
 
 #[test]

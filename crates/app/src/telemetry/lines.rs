@@ -146,7 +146,7 @@ impl TraceSink for Lines {
     fn record(&self, record: &Arc<Record>) {
         self.writer.note(record);
         self.traces.record(record);
-        if let Some(data) = happened(record, self.content) {
+        if let Some(data) = event_of(record, self.content) {
             let at = record.at.as_millisecond();
             let kind = record.body.kind();
             self.writer
@@ -161,7 +161,7 @@ impl TraceSink for Lines {
 }
 
 /// Returns the event of a record that produces no trace record; `None` if the record is not an event.
-fn happened(record: &Record, content: bool) -> Option<Map<String, Value>> {
+fn event_of(record: &Record, content: bool) -> Option<Map<String, Value>> {
     let mut data = match &record.body {
         RecordBody::LlmFailed(failed) => llm_failed(failed, content),
         RecordBody::ApprovalRequested(asked) => approval_requested(asked, content),

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::private_file::{Links, make_folder, open_regular, others_may};
+use crate::private_file::{Links, is_accessible_to_others, make_folder, open_regular};
 
 /// The maximum size of the file in bytes.
 pub(super) const MAX_BYTES: u64 = 1024 * 1024;
@@ -84,7 +84,7 @@ pub(super) fn read(file: &Path) -> Result<Option<String>, TrustError> {
     let opened = open_regular(file, Links::Refused).map_err(failed)?;
     let metadata = opened.metadata().map_err(failed)?;
     // Files owned by root come with an image or a deployment.
-    if others_may(&metadata, 0o022) {
+    if is_accessible_to_others(&metadata, 0o022) {
         return Err(foreign());
     }
     let mut text = String::new();

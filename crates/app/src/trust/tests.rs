@@ -17,18 +17,18 @@ fn an_answer_holds_for_this_content_in_this_folder_alone() {
     let (list, _folder) = list();
     let (here, there) = (Path::new("/here"), Path::new("/there"));
     let (first, second) = (ContentHash::of(b"1"), ContentHash::of(b"2"));
-    let standing = |folder, content| list.standing(folder, content).unwrap();
-    assert_eq!(standing(here, first), Trust::Unknown);
+    let decision = |folder, content| list.decision(folder, content).unwrap();
+    assert_eq!(decision(here, first), Trust::Unknown);
     list.trust(here, first).unwrap();
-    assert_eq!(standing(here, first), Trust::Trusted);
-    assert_eq!(standing(here, second), Trust::Changed);
-    assert_eq!(standing(there, first), Trust::Unknown);
+    assert_eq!(decision(here, first), Trust::Trusted);
+    assert_eq!(decision(here, second), Trust::Changed);
+    assert_eq!(decision(there, first), Trust::Unknown);
     list.refuse(here, second).unwrap();
-    assert_eq!(standing(here, second), Trust::Refused);
-    assert_eq!(standing(here, first), Trust::Unknown);
+    assert_eq!(decision(here, second), Trust::Refused);
+    assert_eq!(decision(here, first), Trust::Unknown);
     assert!(list.forget(here).unwrap());
     assert!(!list.forget(here).unwrap());
-    assert_eq!(standing(here, second), Trust::Unknown);
+    assert_eq!(decision(here, second), Trust::Unknown);
 }
 
 #[test]
@@ -43,10 +43,10 @@ fn the_oldest_answers_are_forgotten_and_the_file_stays_small() {
     let folders = (0..MAX_FOLDERS).map(answered).collect();
     list.write(&Answers { folders }).unwrap();
     list.trust(Path::new("/new"), content).unwrap();
-    let standing = |folder| list.standing(Path::new(folder), content).unwrap();
-    assert_eq!(standing("/0"), Trust::Unknown);
-    assert_eq!(standing("/1"), Trust::Trusted);
-    assert_eq!(standing("/new"), Trust::Trusted);
+    let decision = |folder| list.decision(Path::new(folder), content).unwrap();
+    assert_eq!(decision("/0"), Trust::Unknown);
+    assert_eq!(decision("/1"), Trust::Trusted);
+    assert_eq!(decision("/new"), Trust::Trusted);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn the_file_is_its_owners_alone_and_no_other_is_believed() {
     assert_eq!(mode(list.file().parent().unwrap()), 0o700);
 
     let refused = || {
-        let error = list.standing(Path::new("/here"), content).unwrap_err();
+        let error = list.decision(Path::new("/here"), content).unwrap_err();
         assert!(matches!(error, TrustError::Foreign { .. }), "{error}");
     };
     fs::set_permissions(list.file(), fs::Permissions::from_mode(0o620)).unwrap();

@@ -247,7 +247,7 @@ impl Ask {
         };
         note_missing_search(app, &channel);
         watch(app, view, &run, &mut attended).await?;
-        if is_new && format == Format::Text && app.outlives_the_process() {
+        if is_new && format == Format::Text && app.is_persistent() {
             let (sessions, policy) = (app.orchestrator.sessions(), app.orchestrator.policy());
             let model = model.as_deref();
             let command = last_run::to_go_on(&sessions, &session, policy, model).await;

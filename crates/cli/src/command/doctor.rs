@@ -70,7 +70,7 @@ impl Doctor {
                 checks.extend(telemetry::checks(&config, &environment, requests).await);
                 let discovery = discover(&config, &environment).await;
                 checks.push(surroundings::choice(&discovery.choice));
-                checks.extend(discovery.passed_over.iter().map(surroundings::passed_over));
+                checks.extend(discovery.skipped.iter().map(surroundings::skipped));
                 let models = models::all(discovery.endpoints, requests).await;
                 let fallback = standing_in::check(&models);
                 checks.extend(models.into_iter().flat_map(|(_, checks)| checks));

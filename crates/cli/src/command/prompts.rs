@@ -91,7 +91,7 @@ fn unknown(loaded: &Loaded, prompts: &Prompts, name: &str) -> CommandError {
     let error = anyhow!("unknown prompt \"{shown}\"{meant}");
     let names: Vec<&str> = prompts.list().map(|(name, _)| name).collect();
     CommandError::usage(error).hint(match names.is_empty() {
-        _ if !Prompts::may_have(name) => {
+        _ if !Prompts::is_valid_name(name) => {
             "a prompt's name consists of letters, digits, _ and -".to_owned()
         }
         true => how_to_keep(loaded, &shown),

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use neuraxis::core::LlmErrorKind;
-use neuraxis_app::{Candidate, ModelError, PassedOver, Readiness, candidates, discover};
+use neuraxis_app::{Candidate, ModelError, Readiness, SkippedServer, candidates, discover};
 use toml_edit::{Table, value};
 
 use super::mcp::Edited;
@@ -94,7 +94,7 @@ impl SetUp {
         let chosen = match found.as_slice() {
             [] => {
                 let seen = discover(&loaded.config, &environment).await;
-                return Err(nothing_found(&seen.passed_over));
+                return Err(nothing_found(&seen.skipped));
             }
             [only] => only,
             several => self.choose(several)?,
@@ -205,14 +205,14 @@ fn is_there(edited: &Edited) -> CommandError {
         .hint("edit it there, or write another file: neuraxis setup --config FILE")
 }
 
-fn nothing_found(passed_over: &[PassedOver]) -> CommandError {
-    let error = match passed_over {
+fn nothing_found(skipped: &[SkippedServer]) -> CommandError {
+    let error = match skipped {
         [] => anyhow!("found neither a model server on this machine nor a key in a variable"),
         _ => anyhow!(
             "no model server on this machine can be used as it is, and no variable holds a key"
         ),
     };
-    let told = passed_over.iter().map(PassedOver::to_string);
+    let told = skipped.iter().map(SkippedServer::to_string);
     told.fold(CommandError::failed(error), CommandError::hint)
         .hint("start llama-server, Ollama or LM Studio, or export OPENAI_API_KEY=…, and run `neuraxis setup` again")
         .hint("`neuraxis help models` shows how to configure anything else")

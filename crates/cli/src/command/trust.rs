@@ -174,7 +174,7 @@ impl Add {
         let environment = self.folder.environment(setup)?;
         let found = found(setup, &environment)?;
         let mut files = instruction_files(&environment);
-        files.retain(|file| !file.counts() && file.fault.is_none());
+        files.retain(|file| !file.applies() && file.fault.is_none());
         if found.is_none() && files.is_empty() {
             let error = anyhow!(self.folder.nothing_here(&environment));
             return Err(CommandError::usage(error));

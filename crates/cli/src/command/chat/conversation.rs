@@ -169,7 +169,10 @@ impl Conversation {
     async fn engine_of(&self, name: &str) -> Result<(App, Loaded, Option<Role>), CommandError> {
         let loaded = self.setup.load()?;
         let (loaded, role) = choice::serve_by(&self.setup, loaded, name).await?;
-        let app = loaded.app().store(self.app.opened()).beside(&self.app);
+        let app = loaded
+            .app()
+            .store(self.app.store())
+            .protecting_files_of(&self.app);
         let app = app.telemetry(self.app.telemetry());
         let app = self.attended.asked_by(app).build().await?;
         Ok((app, loaded, role))

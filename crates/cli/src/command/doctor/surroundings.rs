@@ -9,9 +9,9 @@ use neuraxis::engine::{Approving, tool_warnings};
 use neuraxis::ports::StoreError;
 use neuraxis::tools::{NoSandbox, SandboxFeature, SandboxFeatures, is_protected, sandbox_features};
 use neuraxis_app::{
-    ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, CommandAvailability, Config, Contents,
-    Environment, FoundFile, McpServerSection, OpenError, OpenStore, PassedOver, Trust,
-    approval_key_place, command_availability, nowhere_to_keep, tool_specs, usual_key_variables,
+    ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, CommandsHere, Config, Contents,
+    Environment, FoundFile, McpServerSection, OpenError, OpenStore, SkippedServer, Trust,
+    approval_key_place, commands_here, no_store_warning, tool_specs, usual_key_variables,
 };
 
 use super::check::{Check, Outcome};
@@ -98,7 +98,7 @@ pub(super) fn choice(choice: &Choice) -> Check {
 }
 
 /// Reports a program at the usual address of a model server that cannot be used.
-pub(super) fn passed_over(server: &PassedOver) -> Check {
+pub(super) fn skipped(server: &SkippedServer) -> Check {
     Check::here("models", Outcome::Warning, server.to_string())
 }
 
@@ -145,14 +145,14 @@ fn trust(found: &FoundFile) -> Check {
 }
 
 async fn store(config: &Config, environment: &Environment) -> Check {
-    match OpenStore::open_to_look(config, environment).await {
+    match OpenStore::open_without_upgrade(config, environment).await {
         Ok(store) => {
             let checked = store.check().await;
             store.close().await;
             match checked {
                 Ok(contents) => {
                     let detail = contents_of(config, contents);
-                    let nowhere = nowhere_to_keep(config, environment);
+                    let nowhere = no_store_warning(config, environment);
                     match (nowhere, has_room(config, contents)) {
                         (Some(nowhere), _) => Check::here("store", Outcome::Warning, nowhere),
                         (None, true) => Check::here("store", Outcome::Ok, detail),

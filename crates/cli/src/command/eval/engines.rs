@@ -7,7 +7,7 @@ use neuraxis::cassette::{CassetteConfig, CassetteError, ToolResults};
 use neuraxis::evals::{Case, CaseFault, EvalFile, Evals, Source, judge};
 use neuraxis::offline::OfflineModel;
 use neuraxis_app::{
-    App, BuildError, CassetteUse, Config, OpenStore, Telemetry, may_be_tool, nowhere_to_keep,
+    App, BuildError, CassetteUse, Config, OpenStore, Telemetry, may_be_tool, no_store_warning,
 };
 
 use crate::error::CommandError;
@@ -45,7 +45,7 @@ impl Engines {
             telemetry,
             is_replay,
         };
-        if let Some(notice) = nowhere_to_keep(&loaded.config, &loaded.environment) {
+        if let Some(notice) = no_store_warning(&loaded.config, &loaded.environment) {
             progress::notice(&notice);
         }
         if let Err(error) = engines.build(loaded, file, cassette).await {
@@ -90,7 +90,7 @@ impl Engines {
 
     /// Returns whether runs still exist after the command has ended.
     pub(super) const fn keep_runs(&self) -> bool {
-        self.store.outlives_the_process()
+        self.store.is_persistent()
     }
 
     /// Returns whether all models are replaced by one recording.

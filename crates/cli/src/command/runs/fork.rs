@@ -114,7 +114,7 @@ impl Fork {
         let forked = runs.fork(run.run_id, turn, options).await;
         let handle = forked.inspect_err(|_| loaded.say_what_is_ignored())?;
         watch(app, View::new(format), &handle, attended).await?;
-        if format == Format::Text && app.outlives_the_process() {
+        if format == Format::Text && app.is_persistent() {
             let policy = app.orchestrator.policy();
             let command = last_run::to_go_on(&sessions, &session, policy, None).await;
             progress::done(&format!("to continue: {} {command}", neuraxis()));

@@ -16,7 +16,7 @@ const SECTION: &str = "rules";
 
 /// The result of looking for such rules.
 #[derive(Debug, Default)]
-pub(super) struct RulesHere {
+pub(super) struct StoredFolderRules {
     /// Where they are kept; `None` if none can be kept, or they do not apply.
     pub(super) rules: Option<FolderRules>,
     /// Whether any rules were read.
@@ -27,37 +27,37 @@ pub(super) struct RulesHere {
 
 impl Layers {
     /// Adds the rules for the folder of the tools, if they apply.
-    pub(super) fn take_in_rules_here(
+    pub(super) fn add_folder_rules(
         &mut self,
         environment: &Environment,
         sources: &Sources,
-    ) -> Result<RulesHere, ConfigError> {
-        if !sources.counts_folder_rules() {
-            return Ok(RulesHere::default());
+    ) -> Result<StoredFolderRules, ConfigError> {
+        if !sources.uses_folder_rules() {
+            return Ok(StoredFolderRules::default());
         }
         let root = self.project_root(environment, &self.sections()?.tools);
         if self.too_wide_root(environment, &root).is_some() {
-            return Ok(RulesHere::default());
+            return Ok(StoredFolderRules::default());
         }
         let Some(rules) = FolderRules::of(&root, environment) else {
-            return Ok(RulesHere::default());
+            return Ok(StoredFolderRules::default());
         };
-        let mut here = RulesHere::default();
+        let mut stored = StoredFolderRules::default();
         match rules.text() {
             Ok(None) => {}
             Ok(Some(text)) => {
                 let layer = Layer::of_file(rules.file().to_owned(), 0, &text)?;
-                only_rules(&layer, layer.said().1)?;
+                only_rules(&layer, layer.ranked_table().1)?;
                 self.0.insert(0, layer);
-                here.are_read = true;
+                stored.are_read = true;
             }
             Err(error) => {
                 let (folder, why) = (root.display(), error.in_full());
-                here.notice = Some(format!("what you allowed in {folder} is ignored: {why}"));
+                stored.notice = Some(format!("what you allowed in {folder} is ignored: {why}"));
             }
         }
-        here.rules = Some(rules);
-        Ok(here)
+        stored.rules = Some(rules);
+        Ok(stored)
     }
 }
 
