@@ -9,13 +9,13 @@
 mod arguments;
 mod batch;
 mod change;
+mod conflicting_call;
+mod console;
 mod dialog;
-mod earlier;
 mod editor;
-mod elsewhere;
 mod form;
 mod lasting;
-mod person;
+mod settled;
 mod show;
 mod subject;
 
@@ -33,18 +33,19 @@ use neuraxis::{DecideLater, RunHandle};
 use neuraxis_app::{Config, FolderRules};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::confirm::is_somebody_there;
+use crate::confirm::can_ask_user;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::progress;
 
+pub(crate) use conflicting_call::ConflictingCall;
+pub(crate) use console::{Line, discard_typed_input, line_of, name as user_name};
 pub(crate) use dialog::Postponing;
 use dialog::{Answer, Terms};
-pub(crate) use earlier::Earlier;
 pub(crate) use lasting::causes;
-pub(crate) use person::{Line, forget_what_was_typed, line_of, name as user_name};
 pub(crate) use show::{
-    Asked, Whole, asker, folder_elsewhere, is_folder_of, said, scope, text as question_text,
+    ApprovalView, Extent, asking_agent, folder_elsewhere, is_folder_of, safe_words, scope,
+    text as question_text,
 };
 
 /// The maximum number of queued questions; further callers wait until there is room.
@@ -52,7 +53,7 @@ const MAX_IN_LINE: usize = 64;
 
 /// What to answer when nobody can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WhenAway {
+pub(crate) enum IfUnattended {
     /// Deny the call.
     Deny,
     /// Do not answer: the run waits until the decision comes from elsewhere.
@@ -111,23 +112,23 @@ impl Question {
 /// Returns whether a user who can be asked is at the terminal.
 fn is_attended() -> bool {
     // The prompt goes to the terminal itself if there is one, not to standard output.
-    let is_reachable = io::stdout().is_terminal() || has_terminal_of_its_own();
-    is_somebody_there() && is_reachable
+    let is_reachable = io::stdout().is_terminal() || has_controlling_terminal();
+    can_ask_user() && is_reachable
 }
 
 #[cfg(unix)]
-fn has_terminal_of_its_own() -> bool {
+fn has_controlling_terminal() -> bool {
     std::fs::File::open("/dev/tty").is_ok()
 }
 
 #[cfg(not(unix))]
-const fn has_terminal_of_its_own() -> bool {
+const fn has_controlling_terminal() -> bool {
     true
 }
 
 /// Returns the approver for calls, if there is one, and the prompter that receives its questions.
 pub(crate) fn prompter(
-    away: WhenAway,
+    away: IfUnattended,
     postponing: Postponing,
     config: &Config,
 ) -> (Option<Arc<dyn Approver>>, Prompter) {
@@ -137,8 +138,8 @@ pub(crate) fn prompter(
             let approver = PromptingApprover { questions };
             (Some(Arc::new(approver)), Some(receiver))
         }
-        (false, WhenAway::Wait) => (Some(Arc::new(DecideLater)), None),
-        (false, WhenAway::Deny) => (None, None),
+        (false, IfUnattended::Wait) => (Some(Arc::new(DecideLater)), None),
+        (false, IfUnattended::Deny) => (None, None),
     };
     let prompter = Prompter {
         questions,
@@ -220,12 +221,12 @@ impl Prompter {
                 return put_form(question, reply).await;
             }
         };
-        let elsewhere = elsewhere::settled(run, &ask);
+        let elsewhere = settled::wait_until_settled(run, &ask);
         tokio::pin!(elsewhere);
         let is_settled = CancellationToken::new();
         let seen = is_settled.clone();
-        let others = self.others().await;
-        let about = About {
+        let others = self.take_other_calls().await;
+        let about = CallQuestion {
             call: AskApproval::clone(&ask),
             others: others
                 .iter()
@@ -234,7 +235,7 @@ impl Prompter {
             records: run.records(),
             tools: Arc::clone(tools),
             project: self.project.clone(),
-            keeps_rules: self.rules.is_some(),
+            can_store_rules: self.rules.is_some(),
             postponing: self.postponing,
         };
         let mut answered = tokio::task::spawn_blocking(move || about.ask(seen));
@@ -260,11 +261,11 @@ impl Prompter {
         let answers_all = settled.is_none().then_some(&answer);
         self.answer_others(others, answers_all);
         if let Some(settled) = settled {
-            settled.tell();
+            settled.report();
             return Ok(());
         }
         if answer == Answer::StopRun {
-            interrupt.note();
+            interrupt.record_ctrl_c();
             // Cancel the run before it receives the denial, so that it does not continue in between.
             let _ = run.cancel("interrupted at the terminal");
         }
@@ -274,16 +275,16 @@ impl Prompter {
         if let ApproverReply::Decided { decision, .. } = reply_to_run
             && answer != Answer::StopRun
         {
-            elsewhere.await.tell_unless(&decision);
+            elsewhere.await.warn_if_different(&decision);
         }
-        if let Answer::ApproveHere { rule, .. } = answer {
-            self.keep(rule).await;
+        if let Answer::ApproveInFolder { rule, .. } = answer {
+            self.store_rule(rule).await;
         }
         Ok(())
     }
 
     /// Stores a rule for the project folder, and reports where.
-    async fn keep(&self, rule: String) {
+    async fn store_rule(&self, rule: String) {
         let Some(rules) = self.rules.clone() else {
             return;
         };
@@ -304,23 +305,23 @@ impl Prompter {
 }
 
 /// A question for the user, with everything needed to show it.
-struct About {
+struct CallQuestion {
     call: AskApproval,
     others: Vec<AskApproval>,
     records: Vec<Arc<Record>>,
     tools: Arc<ToolCatalog>,
     project: PathBuf,
-    keeps_rules: bool,
+    can_store_rules: bool,
     postponing: Postponing,
 }
 
-impl About {
+impl CallQuestion {
     /// Asks the user until there is an answer or the call is settled elsewhere.
     fn ask(&self, is_settled: CancellationToken) -> io::Result<Answer> {
-        let asked = self.described(&self.call);
-        let others = self.others.iter().map(|call| self.described(call));
-        let others: Vec<Asked> = others.collect();
-        forget_what_was_typed();
+        let view = self.view_of(&self.call);
+        let others = self.others.iter().map(|call| self.view_of(call));
+        let others: Vec<ApprovalView> = others.collect();
+        discard_typed_input();
         let (tools, name) = (Arc::clone(&self.tools), self.call.name.clone());
         let check = move |arguments: &JsonText| {
             let checked = tools.check(&name, arguments);
@@ -331,17 +332,22 @@ impl About {
             others: &others,
             check: &check,
         };
-        dialog::ask(&asked, &terms, &mut person::Terminal::asked(is_settled))
+        dialog::ask(
+            &view,
+            &terms,
+            &mut console::Terminal::for_question(is_settled),
+        )
     }
 
     /// Describes a call. Reads the current files for this, and fits a patch to them.
-    fn described(&self, call: &AskApproval) -> Asked {
+    fn view_of(&self, call: &AskApproval) -> ApprovalView {
         let (records, project) = (&self.records, &self.project);
         let spec = spec_of(&self.tools, &call.name);
-        let earlier = Earlier::find(call, records, project, |name| spec_of(&self.tools, name));
-        Asked::new(call, spec, records, project)
-            .keeping_rules(self.keeps_rules)
-            .after(earlier)
+        let conflict =
+            ConflictingCall::find(call, records, project, |name| spec_of(&self.tools, name));
+        ApprovalView::new(call, spec, records, project)
+            .with_rule_storage(self.can_store_rules)
+            .with_conflict(conflict)
     }
 }
 
@@ -353,8 +359,8 @@ async fn put_form(
     let is_withdrawn = CancellationToken::new();
     let seen = is_withdrawn.clone();
     let mut answered = tokio::task::spawn_blocking(move || {
-        forget_what_was_typed();
-        form::ask(&question, &mut person::Terminal::asked(seen))
+        discard_typed_input();
+        form::ask(&question, &mut console::Terminal::for_question(seen))
     });
     let answered = tokio::select! {
         answered = &mut answered => answered,
@@ -383,7 +389,7 @@ impl From<Answer> for ApproverReply {
                 arguments,
                 remember,
             },
-            Answer::ApproveHere { remember, .. } => ApprovalDecision::Approve {
+            Answer::ApproveInFolder { remember, .. } => ApprovalDecision::Approve {
                 arguments: None,
                 remember: Some(remember),
             },
@@ -393,7 +399,7 @@ impl From<Answer> for ApproverReply {
                 reason: Some("the user interrupted the run".to_owned()),
             },
         };
-        let by = Some(person::name());
+        let by = Some(console::name());
         Self::Decided { decision, by }
     }
 }

@@ -47,7 +47,7 @@ impl Subscriber for CallWarnings {
     fn event(&self, event: &Event<'_>) {
         let mut warning = Warning::default();
         event.record(&mut warning);
-        progress::warn(&warning.told());
+        progress::warn(&warning.into_text());
     }
 
     // Spans are never enabled.
@@ -73,7 +73,7 @@ struct Warning {
 }
 
 impl Warning {
-    fn told(self) -> String {
+    fn into_text(self) -> String {
         let model = self.model.map(|model| format!("{model}: "));
         let error = self.error.map(|error| format!(" ({error})"));
         [

@@ -4,19 +4,19 @@ use std::io::{self, IsTerminal, Write};
 
 use anyhow::anyhow;
 
-use crate::approve::forget_what_was_typed;
+use crate::approve::discard_typed_input;
 use crate::error::CommandError;
 use crate::terminal;
 use crate::wrap::laid_out;
 
 /// Returns whether a user at the terminal can be asked. A background process that reads from the terminal is stopped.
-pub(crate) fn is_somebody_there() -> bool {
-    io::stdin().is_terminal() && io::stderr().is_terminal() && !terminal::is_in_the_background()
+pub(crate) fn can_ask_user() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal() && !terminal::is_in_background()
 }
 
 /// Fails if no user at the terminal can be asked; the hint says what to do instead.
-pub(crate) fn require_person(hint: &str) -> Result<(), CommandError> {
-    match is_somebody_there() {
+pub(crate) fn require_user(hint: &str) -> Result<(), CommandError> {
+    match can_ask_user() {
         true => Ok(()),
         false => {
             Err(CommandError::usage(anyhow!("cannot ask: nobody is at the terminal")).hint(hint))
@@ -37,7 +37,7 @@ pub(crate) enum Answer {
 
 /// Asks the user a question, and returns whether the answer is a clear yes. Input typed before the question is
 /// discarded.
-pub(crate) fn says_yes(question: &str) -> io::Result<bool> {
+pub(crate) fn ask_yes_no(question: &str) -> io::Result<bool> {
     Ok(ask(question)? == Answer::Yes)
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn ask(question: &str) -> io::Result<Answer> {
     let mut stderr = anstream::stderr();
     let question = format!("{question} [y/N]");
     let question = laid_out(&question, terminal::width(io::stderr()));
-    forget_what_was_typed();
+    discard_typed_input();
     write!(stderr, "{question} ").and_then(|()| stderr.flush())?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
@@ -63,8 +63,8 @@ pub(crate) fn ask(question: &str) -> io::Result<Answer> {
 
 /// Asks the user to confirm a deletion.
 pub(crate) fn confirm(question: &str) -> Result<(), CommandError> {
-    require_person("add --yes, or --dry-run to see what would be deleted")?;
-    match says_yes(question)? {
+    require_user("add --yes, or --dry-run to see what would be deleted")?;
+    match ask_yes_no(question)? {
         true => Ok(()),
         false => Err(CommandError::failed(anyhow!("nothing was deleted"))),
     }

@@ -115,12 +115,12 @@ impl CommandError {
     /// Adds what to do next. Commands between backticks get the configuration options of this command line.
     #[must_use]
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
-        self.hint_anew(invocation::again(&hint.into()))
+        self.raw_hint(invocation::again(&hint.into()))
     }
 
     /// Adds what to do next, without the options of this command line.
     #[must_use]
-    fn hint_anew(mut self, hint: impl Into<String>) -> Self {
+    fn raw_hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
@@ -154,7 +154,7 @@ impl CommandError {
     /// Reports the error to the user and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         // If the error cannot be printed, the exit code still remains.
-        self.tell();
+        self.print();
         match self.kind {
             Kind::Usage | Kind::Configuration => ExitCode::from(USAGE),
             Kind::Failed => ExitCode::FAILURE,
@@ -168,13 +168,13 @@ impl CommandError {
     }
 
     /// Prints the error to standard error, with lines wrapped to the width of a terminal.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn print(&self) {
         // If standard error cannot be written, there is nowhere to report that.
-        let _ = anstream::stderr().write_all(self.told(terminal::error_columns()).as_bytes());
+        let _ = anstream::stderr().write_all(self.render(terminal::error_columns()).as_bytes());
     }
 
     /// Returns the text of the error, wrapped to this many columns if given.
-    pub(crate) fn told(&self, columns: Option<usize>) -> String {
+    pub(crate) fn render(&self, columns: Option<usize>) -> String {
         const ERROR: Style = AnsiColor::Red.on_default().bold();
         const HINT: Style = AnsiColor::Cyan.on_default().bold();
         let what = match self.kind {
@@ -192,7 +192,7 @@ impl CommandError {
             _ => format!("{ERROR}error{ERROR:#}: {what}{error}\n"),
         };
         for cause in causes(&self.error).iter().skip(1) {
-            told += &told_cause(&without_secrets(cause));
+            told += &format_cause(&without_secrets(cause));
         }
         if let Some(columns) = columns {
             told = laid_out(&told, columns);
@@ -223,7 +223,7 @@ fn causes(error: &anyhow::Error) -> Vec<String> {
 }
 
 /// Formats a cause: its first line, followed by the indented remaining lines, such as a comparison.
-fn told_cause(cause: &str) -> String {
+fn format_cause(cause: &str) -> String {
     let mut lines = cause.lines();
     let first = lines.next().unwrap_or_default();
     let mut told = format!("  because: {}\n", line_with_blanks(first));
@@ -253,7 +253,7 @@ impl From<ConfigError> for CommandError {
             _ => "`neuraxis config init` writes a file that explains every key",
         };
         // The options of this command line are what is wrong.
-        Self::configuration(error).hint_anew(hint)
+        Self::configuration(error).raw_hint(hint)
     }
 }
 
@@ -452,7 +452,7 @@ mod tests {
     use super::*;
 
     fn told(error: &CommandError, columns: Option<usize>) -> String {
-        anstream::adapter::strip_str(&error.told(columns)).to_string()
+        anstream::adapter::strip_str(&error.render(columns)).to_string()
     }
 
     #[test]
@@ -486,7 +486,7 @@ mod tests {
     #[test]
     fn a_hint_moves_no_cursor() {
         let error = CommandError::failed(anyhow!("x")).hint("a\u{7}b\u{202e}c\u{9b}2Jd");
-        let told = error.told(None);
+        let told = error.render(None);
         assert!(!told.contains(['\u{7}', '\u{202e}', '\u{9b}']), "{told:?}");
     }
 }

@@ -50,7 +50,7 @@ fn cut(line: &str, most: usize) -> String {
 /// text that the user bases a decision on.
 ///
 /// Right-to-left letters stay; [`in_order`] shows their real order.
-pub(crate) fn plain_to_see(text: &str) -> String {
+pub(crate) fn reveal_invisible(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
     // How many more marks may follow: none without a letter to attach to.
     let mut room = 0_usize;
@@ -201,7 +201,7 @@ mod tests {
                 "a\u{301}\u{301}\u{301}\u{301}⟨U+0301⟩",
             ),
         ] {
-            assert_eq!(plain_to_see(hostile), expected, "{hostile:?}");
+            assert_eq!(reveal_invisible(hostile), expected, "{hostile:?}");
         }
     }
 
@@ -221,7 +221,7 @@ mod tests {
             "Tiếng Việt.txt",
             "🦀 αβγ €.txt",
         ] {
-            assert_eq!(plain_to_see(name), name);
+            assert_eq!(reveal_invisible(name), name);
         }
     }
 

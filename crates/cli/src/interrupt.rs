@@ -118,7 +118,7 @@ impl Signals {
     }
 
     /// Returns the next signal that has already arrived.
-    pub(crate) fn heard(&mut self) -> Option<Signal> {
+    pub(crate) fn try_next(&mut self) -> Option<Signal> {
         self.next().now_or_never()
     }
 
@@ -169,17 +169,17 @@ fn is_ignored(signal: Signal) -> bool {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interrupt {
     /// The number of the signal; 0 for none.
-    happened: Arc<AtomicU8>,
+    number: Arc<AtomicU8>,
 }
 
 impl Interrupt {
     /// Calls `stop` on the first signal, and ends the process on a second Ctrl-C.
     pub(crate) fn watch(stop: impl Fn(Signal) + Send + 'static) -> Self {
         let interrupt = Self::default();
-        let heard = interrupt.clone();
+        let handle = interrupt.clone();
         // If listening fails, signals end the process immediately.
         if let Ok(signals) = Signals::listen() {
-            tokio::spawn(heard.hear(signals, stop, |_| Again::Ends));
+            tokio::spawn(handle.handle_signals(signals, stop, |_| NextCtrlC::Exits));
         }
         interrupt
     }
@@ -189,25 +189,30 @@ impl Interrupt {
     pub(crate) fn listen(
         stop: impl Fn(Signal) + Send + 'static,
         hint: impl Fn() + Send + 'static,
-    ) -> Listening {
+    ) -> SignalGuard {
         let interrupt = Self::default();
-        let heard = interrupt.clone();
+        let handle = interrupt.clone();
         let again = move |count| match count {
             0 => {
                 hint();
-                Again::IsHeard
+                NextCtrlC::Waits
             }
-            _ => Again::Ends,
+            _ => NextCtrlC::Exits,
         };
         let signals = Signals::listen().ok();
-        let task = signals.map(|signals| tokio::spawn(heard.hear(signals, stop, again)));
-        Listening { interrupt, task }
+        let task = signals.map(|signals| tokio::spawn(handle.handle_signals(signals, stop, again)));
+        SignalGuard { interrupt, task }
     }
 
-    async fn hear(self, mut signals: Signals, stop: impl Fn(Signal), again: impl Fn(u8) -> Again) {
+    async fn handle_signals(
+        self,
+        mut signals: Signals,
+        stop: impl Fn(Signal),
+        again: impl Fn(u8) -> NextCtrlC,
+    ) {
         let first = signals.next().await;
         let by_itself = Instant::now() + BY_ITSELF;
-        self.happened.store(first.number(), Ordering::SeqCst);
+        self.number.store(first.number(), Ordering::SeqCst);
         stop(first);
         let mut ctrl_c = 0;
         let grace = tokio::time::sleep(GRACE);
@@ -218,38 +223,38 @@ impl Interrupt {
                     // Other signals may arrive twice, at any interval.
                     if signal == Signal::Interrupt && Instant::now() >= by_itself {
                         match again(ctrl_c) {
-                            Again::IsHeard => ctrl_c += 1,
-                            Again::Ends => leave(first),
+                            NextCtrlC::Waits => ctrl_c += 1,
+                            NextCtrlC::Exits => exit(first),
                         }
                     }
                 }
                 // After Ctrl-C the user can press it again.
-                () = &mut grace, if first != Signal::Interrupt => leave(first),
+                () = &mut grace, if first != Signal::Interrupt => exit(first),
             }
         }
     }
 
     /// Records a Ctrl-C that arrived as a key press instead of a signal.
-    pub(crate) fn note(&self) {
+    pub(crate) fn record_ctrl_c(&self) {
         let number = Signal::Interrupt.number();
-        self.happened.store(number, Ordering::SeqCst);
+        self.number.store(number, Ordering::SeqCst);
     }
 
     /// Returns the signal that told the process to end, if any.
-    pub(crate) fn happened(&self) -> Option<Signal> {
-        let number = self.happened.load(Ordering::SeqCst);
+    pub(crate) fn signal(&self) -> Option<Signal> {
+        let number = self.number.load(Ordering::SeqCst);
         Signal::ALL.into_iter().find(|it| it.number() == number)
     }
 }
 
 /// The effect of another Ctrl-C.
-enum Again {
-    IsHeard,
-    Ends,
+enum NextCtrlC {
+    Waits,
+    Exits,
 }
 
 /// Ends the process immediately.
-fn leave(signal: Signal) -> ! {
+fn exit(signal: Signal) -> ! {
     progress::end();
     terminal::restore();
     std::process::exit(i32::from(signal.exit_code()))
@@ -257,12 +262,12 @@ fn leave(signal: Signal) -> ! {
 
 /// Listens until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Listening {
+pub(crate) struct SignalGuard {
     pub(crate) interrupt: Interrupt,
     task: Option<tokio::task::JoinHandle<()>>,
 }
 
-impl Drop for Listening {
+impl Drop for SignalGuard {
     fn drop(&mut self) {
         if let Some(task) = &self.task {
             task.abort();

@@ -40,7 +40,7 @@ pub(crate) struct Paging {
 
 impl Paging {
     /// Writes below a page that there is more, or that the list is empty. Names the last item by its id.
-    pub(crate) fn tell_rest(
+    pub(crate) fn write_rest(
         &self,
         what: &str,
         last: Option<String>,

@@ -24,7 +24,7 @@ pub(crate) fn is_piped() -> bool {
 /// Reads standard input to its end, up to `most` bytes. `what` names the input in error messages.
 pub(crate) fn read(what: &str, most: usize) -> Result<Vec<u8>, CommandError> {
     #[cfg(unix)]
-    if is_piped() && !comes_within(SILENCE) {
+    if is_piped() && !has_input_within(SILENCE) {
         progress::notice(
             "waiting for the end of standard input; add `< /dev/null` if there is nothing to read",
         );
@@ -49,16 +49,16 @@ pub(crate) fn bounded(input: impl Read, what: &str, most: usize) -> Result<Vec<u
 
 /// Makes the controlling terminal standard input, so that questions can be answered there. Returns the previous
 /// standard input, or `None` if there is no such terminal or the user would not see the questions.
-pub(crate) fn make_way_for_person() -> Option<File> {
+pub(crate) fn reopen_terminal_as_stdin() -> Option<File> {
     #[cfg(unix)]
     if is_piped() && io::stderr().is_terminal() {
-        return exchange().ok();
+        return replace_stdin().ok();
     }
     None
 }
 
 #[cfg(unix)]
-fn exchange() -> io::Result<File> {
+fn replace_stdin() -> io::Result<File> {
     use rustix::process::getpgrp;
     use rustix::termios::tcgetpgrp;
 
@@ -74,7 +74,7 @@ fn exchange() -> io::Result<File> {
 
 /// Waits up to this long for input or its end.
 #[cfg(unix)]
-fn comes_within(wait: Duration) -> bool {
+fn has_input_within(wait: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     let Ok(wait) = Timespec::try_from(wait) else {

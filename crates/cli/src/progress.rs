@@ -53,7 +53,7 @@ impl Audience {
         }
     }
 
-    fn hear_done(self, what: &str) {
+    fn print_done(self, what: &str) {
         if self != Self::Log {
             // The line may hold a command to be copied, so it is not wrapped here.
             print(&format!("{DIM}{}{DIM:#}\n", one_line(what)));
@@ -64,11 +64,11 @@ impl Audience {
 impl Progress {
     /// Reports with the usual level of detail.
     pub(crate) fn new() -> Self {
-        Self::telling(Detail::Usual)
+        Self::with_detail(Detail::Usual)
     }
 
     /// Reports with this level of detail: nothing if quiet, and each step, even to a log, if verbose.
-    pub(crate) fn telling(detail: Detail) -> Self {
+    pub(crate) fn with_detail(detail: Detail) -> Self {
         Self {
             audience: Audience::of(detail),
             is_shown: AtomicBool::new(false),
@@ -99,7 +99,7 @@ impl Progress {
 
     /// Reports a completed step to a user who watches.
     pub(crate) fn done(&self, what: &str) {
-        self.audience.hear_done(what);
+        self.audience.print_done(what);
     }
 
     /// Prints text that is already styled, harmless and wrapped, to a user who watches.
@@ -130,25 +130,25 @@ pub(crate) fn end() {
 
 /// Reports a completed step to a user who watches.
 pub(crate) fn done(what: &str) {
-    Audience::of(Detail::Usual).hear_done(what);
+    Audience::of(Detail::Usual).print_done(what);
 }
 
 /// Prints a warning for everyone.
 pub(crate) fn warn(what: &str) {
     const WARNING: Style = AnsiColor::Yellow.on_default().bold();
     let what = one_line(&without_secrets(what));
-    tell(&format!("{WARNING}warning{WARNING:#}: {what}"));
+    print_wrapped(&format!("{WARNING}warning{WARNING:#}: {what}"));
 }
 
 /// Prints a notice for everyone, before work begins.
 pub(crate) fn notice(what: &str) {
     const NOTICE: Style = AnsiColor::Cyan.on_default().bold();
     let what = one_line(&without_secrets(what));
-    tell(&format!("{NOTICE}note{NOTICE:#}: {what}"));
+    print_wrapped(&format!("{NOTICE}note{NOTICE:#}: {what}"));
 }
 
 /// Writes a line, wrapped between words if a terminal shows it.
-fn tell(line: &str) {
+fn print_wrapped(line: &str) {
     let line = match terminal::error_columns() {
         Some(columns) => broken(line, columns, MARGIN),
         None => line.to_owned(),

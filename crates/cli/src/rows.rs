@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use crate::harmless::{harmless, in_order, plain_to_see};
+use crate::harmless::{harmless, in_order, reveal_invisible};
 use crate::wrap::{broken, first_piece, pieces};
 
 const DIM: Style = Style::new().dimmed();
@@ -119,7 +119,7 @@ pub(crate) fn in_margin(line: &str, columns: usize, style: Style) -> String {
 /// Formats quoted text that the user bases a decision on, in a margin that is not indented. Nothing in it is hidden,
 /// and a line that terminals show in another order is repeated below in its real order.
 pub(crate) fn plain_in_margin(text: &str, columns: usize) -> String {
-    let plain = plain_to_see(text);
+    let plain = reveal_invisible(text);
     let lines = plain.split('\n').map(|line| {
         let ordered = in_order(line).map(|line| in_real_order(&line, columns, Style::new()));
         in_margin(line, columns, Style::new()) + &ordered.unwrap_or_default()

@@ -16,7 +16,7 @@ use crate::error::CommandError;
 use crate::progress;
 
 /// How often runs of this process check their inboxes: a user who stops a run should not have to wait long.
-const INBOX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long runs may take to end once nothing waits for them.
 const ENDING: Duration = Duration::from_secs(3);
@@ -143,10 +143,10 @@ impl Setup {
 }
 
 /// Makes the runs of an engine check often for what other commands post to them.
-pub(crate) fn hear_of_other_commands(app: &App) {
+pub(crate) fn poll_for_messages(app: &App) {
     let runs = app.orchestrator.runs();
     // Runs until the engine shuts down. Nothing is polled while no run is active.
-    tokio::spawn(async move { runs.keep_checking_inboxes(INBOX_CHECK_INTERVAL).await });
+    tokio::spawn(async move { runs.keep_hearing(POLL_INTERVAL).await });
 }
 
 impl Loaded {
@@ -158,14 +158,14 @@ impl Loaded {
     /// Builds an engine for commands that need no session and no tools of MCP servers: its store keeps nothing,
     /// whatever is configured, and no server is started.
     pub(crate) async fn app_without_sessions(&self) -> Result<App, CommandError> {
-        self.say_what_is_ignored();
+        self.warn_settings_ignored();
         let app = self.app().store(OpenStore::in_memory());
         Ok(app.without_servers().build().await?)
     }
 
     /// Builds an engine for commands that need no session, with all available tools. Reports which are missing.
     pub(crate) async fn app_of_tools(&self) -> Result<App, CommandError> {
-        self.say_what_is_ignored();
+        self.warn_settings_ignored();
         let app = self.app().store(OpenStore::in_memory()).build().await?;
         for notice in &app.server_notices {
             progress::notice(notice);
@@ -175,13 +175,13 @@ impl Loaded {
 
     /// Opens the store, for commands that only need its content and no engine.
     pub(crate) async fn store(&self) -> Result<OpenStore, CommandError> {
-        self.require_shown()?;
-        self.say_what_is_missed();
+        self.require_visible_sessions()?;
+        self.warn_store_incomplete();
         Ok(OpenStore::open(&self.config, &self.environment).await?)
     }
 
     /// Fails if sessions are stored here but cannot be shown: a store in memory would claim that there are none.
-    pub(crate) fn require_shown(&self) -> Result<(), CommandError> {
+    pub(crate) fn require_visible_sessions(&self) -> Result<(), CommandError> {
         match hidden_store_warning(&self.config, &self.environment) {
             None => Ok(()),
             Some(why) => Err(CommandError::failed(anyhow!(why)).hint(
@@ -191,8 +191,8 @@ impl Loaded {
     }
 
     /// Prints what the configured store lacks, and why. Not needed by commands that print an engine's notices.
-    pub(crate) fn say_what_is_missed(&self) {
-        self.say_what_is_ignored();
+    pub(crate) fn warn_store_incomplete(&self) {
+        self.warn_settings_ignored();
         let locked = locked_config_warning(&self.environment);
         let nowhere = no_store_warning(&self.config, &self.environment);
         for notice in locked.into_iter().chain(nowhere) {
@@ -202,7 +202,7 @@ impl Loaded {
 
     /// Prints which settings in the file of the working directory are ignored. Not needed by commands that print an
     /// engine's notices.
-    pub(crate) fn say_what_is_ignored(&self) {
+    pub(crate) fn warn_settings_ignored(&self) {
         if let Some(notice) = self.config.found().and_then(FoundFile::notice) {
             progress::notice(&notice);
         }

@@ -84,12 +84,12 @@ fn is_name_of_dumb(term: &OsStr) -> bool {
 }
 
 /// Reads a line with an editor. Remembers the terminal's mode, which the editor restores unless it is interrupted.
-pub(crate) fn edited<T>(read: impl FnOnce() -> T) -> T {
+pub(crate) fn read_with_editor<T>(read: impl FnOnce() -> T) -> T {
     #[cfg(unix)]
-    note(tcgetattr(std::io::stdin()).ok());
+    replace_saved_mode(tcgetattr(std::io::stdin()).ok());
     let line = read();
     #[cfg(unix)]
-    note(None);
+    replace_saved_mode(None);
     line
 }
 
@@ -105,7 +105,7 @@ pub(crate) enum NextReader {
 
 /// Keeps typed input from appearing in the middle of output. The input is not lost: the next reader gets it.
 #[derive(Debug)]
-pub(crate) struct Unechoed {
+pub(crate) struct EchoGuard {
     #[cfg(unix)]
     before: Termios,
     /// Whether pasted text is marked meanwhile.
@@ -115,10 +115,10 @@ pub(crate) struct Unechoed {
 
 /// Hides typed input until the result is dropped. Returns `None` if this process does not control the terminal.
 #[cfg(unix)]
-pub(crate) fn unechoed(next: NextReader) -> Option<Unechoed> {
+pub(crate) fn disable_echo(next: NextReader) -> Option<EchoGuard> {
     use rustix::termios::LocalModes;
 
-    if !std::io::stdout().is_terminal() || is_in_the_background() {
+    if !std::io::stdout().is_terminal() || is_in_background() {
         return None;
     }
     let before = tcgetattr(std::io::stdin()).ok()?;
@@ -133,11 +133,11 @@ pub(crate) fn unechoed(next: NextReader) -> Option<Unechoed> {
         quiet.local_modes.remove(LocalModes::ICANON);
     }
     tcsetattr(std::io::stdin(), OptionalActions::Now, &quiet).ok()?;
-    note(Some(before.clone()));
+    replace_saved_mode(Some(before.clone()));
     if marks_pastes {
-        tell(BRACKETED_PASTE);
+        write_sequence(BRACKETED_PASTE);
     }
-    Some(Unechoed {
+    Some(EchoGuard {
         before,
         marks_pastes,
     })
@@ -145,17 +145,17 @@ pub(crate) fn unechoed(next: NextReader) -> Option<Unechoed> {
 
 /// On other systems, typed input is shown.
 #[cfg(not(unix))]
-pub(crate) const fn unechoed(_next: NextReader) -> Option<Unechoed> {
+pub(crate) const fn disable_echo(_next: NextReader) -> Option<EchoGuard> {
     None
 }
 
 #[cfg(unix)]
-impl Drop for Unechoed {
+impl Drop for EchoGuard {
     fn drop(&mut self) {
-        note(None);
-        if !is_in_the_background() {
+        replace_saved_mode(None);
+        if !is_in_background() {
             if self.marks_pastes {
-                tell(NO_BRACKETED_PASTE);
+                write_sequence(NO_BRACKETED_PASTE);
             }
             // If the terminal is gone, there is nothing to restore.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before);
@@ -165,7 +165,7 @@ impl Drop for Unechoed {
 
 /// Sends a control sequence to the terminal behind standard output.
 #[cfg(unix)]
-fn tell(sequence: &str) {
+fn write_sequence(sequence: &str) {
     use std::io::Write;
 
     let mut stdout = std::io::stdout();
@@ -175,7 +175,7 @@ fn tell(sequence: &str) {
 }
 
 #[cfg(unix)]
-fn note(before: Option<Termios>) -> Option<Termios> {
+fn replace_saved_mode(before: Option<Termios>) -> Option<Termios> {
     // The value is intact even if another thread panicked meanwhile.
     let mut kept = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
     std::mem::replace(&mut kept, before)
@@ -184,8 +184,8 @@ fn note(before: Option<Termios>) -> Option<Termios> {
 /// Restores the terminal's mode if an editor was interrupted.
 pub(crate) fn restore() {
     #[cfg(unix)]
-    if let Some(before) = note(None)
-        && !is_in_the_background()
+    if let Some(before) = replace_saved_mode(None)
+        && !is_in_background()
         && let Ok(now) = tcgetattr(std::io::stdin())
         && now.local_modes != before.local_modes
     {
@@ -198,14 +198,14 @@ pub(crate) fn restore() {
 
 /// Returns whether another process group has the terminal. A process that reads from it or changes it then is stopped.
 #[cfg(unix)]
-pub(crate) fn is_in_the_background() -> bool {
+pub(crate) fn is_in_background() -> bool {
     // Unknown for a terminal that controls no session.
     tcgetpgrp(std::io::stdin()).is_ok_and(|group| group != getpgrp())
 }
 
 /// On other systems, background processes are not stopped.
 #[cfg(not(unix))]
-pub(crate) const fn is_in_the_background() -> bool {
+pub(crate) const fn is_in_background() -> bool {
     false
 }
 

@@ -3,12 +3,12 @@
 use neuraxis::core::laid_out_json;
 use serde_json::Value;
 
-use crate::harmless::plain_to_see;
+use crate::harmless::reveal_invisible;
 
 /// Lays out JSON on several lines. Every value is shown in its order, even if its key occurs twice. Escaped letters are
 /// written as letters. Text that is not JSON keeps its layout; only its hidden characters are made visible.
 pub(super) fn laid_out(json: &str) -> String {
-    laid_out_json(json, "", plain_to_see).unwrap_or_else(|| plain_to_see(json))
+    laid_out_json(json, "", reveal_invisible).unwrap_or_else(|| reveal_invisible(json))
 }
 
 /// Lays out JSON for an editor. Its meaning does not change; hidden characters are written as escapes.
@@ -43,7 +43,7 @@ fn is_faithful(value: &Value, json: &str) -> bool {
 fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for letter in json.chars() {
-        let shown = plain_to_see(letter.encode_utf8(&mut [0; 4]));
+        let shown = reveal_invisible(letter.encode_utf8(&mut [0; 4]));
         if shown.chars().eq([letter]) {
             text.push(letter);
         } else {

@@ -19,17 +19,17 @@ type Waiting = (Box<AskApproval>, oneshot::Sender<ApproverReply>);
 impl Prompter {
     /// Takes the other calls that are currently asked about. The calls of one reply are asked about at the same time
     /// but arrive one by one, so this waits a little for more.
-    pub(super) async fn others(&mut self) -> Vec<Waiting> {
+    pub(super) async fn take_other_calls(&mut self) -> Vec<Waiting> {
         if let Some(questions) = &mut self.questions {
             while let Ok(Some(question)) = timeout(SOON, questions.recv()).await {
                 self.waiting.push_back(question);
             }
         }
-        self.arrived()
+        self.take_waiting()
     }
 
     /// Takes the waiting calls, in order.
-    fn arrived(&mut self) -> Vec<Waiting> {
+    fn take_waiting(&mut self) -> Vec<Waiting> {
         if let Some(questions) = &mut self.questions {
             while let Ok(question) = questions.try_recv() {
                 self.waiting.push_back(question);
@@ -57,7 +57,7 @@ impl Prompter {
             }
             // The whole run waits, including calls that arrived while the user looked at this one.
             Some(Answer::Later) => {
-                for (_, reply) in others.into_iter().chain(self.arrived()) {
+                for (_, reply) in others.into_iter().chain(self.take_waiting()) {
                     let _ = reply.send(ApproverReply::Later);
                 }
             }

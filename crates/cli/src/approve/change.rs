@@ -6,29 +6,29 @@ use std::io;
 use neuraxis::core::JsonText;
 
 use super::arguments::{for_editing, for_editing_inline};
+use super::console::{Console, Line};
 use super::dialog::Check;
-use super::person::{Line, Person};
-use super::show::Asked;
+use super::show::ApprovalView;
 use crate::harmless::one_line;
 use crate::wrap::broken;
 
 /// Lets the user edit the arguments. Returns `None` if they stay as they are.
 pub(super) fn edit(
-    asked: &Asked,
+    view: &ApprovalView,
     check: &Check,
-    person: &mut impl Person,
-) -> io::Result<Option<Asked>> {
-    let before = asked.arguments.as_str();
-    let edited = match person.edit(&for_editing(before)) {
+    console: &mut impl Console,
+) -> io::Result<Option<ApprovalView>> {
+    let before = view.arguments.as_str();
+    let edited = match console.edit(&for_editing(before)) {
         Ok(Some(edited)) => edited,
-        Ok(None) => match person.line("arguments: ", &for_editing_inline(before))? {
+        Ok(None) => match console.line("arguments: ", &for_editing_inline(before))? {
             Line::Text(edited) => edited,
-            Line::Interrupted | Line::End => return unchanged(person),
+            Line::Interrupted | Line::End => return unchanged(console),
         },
         Err(error) => {
             let error = one_line(&error.to_string());
             say(
-                person,
+                console,
                 &format!("The arguments could not be edited: {error}"),
             )?;
             return Ok(None);
@@ -36,7 +36,7 @@ pub(super) fn edit(
     };
     // If the line cannot be edited, an empty line keeps the arguments.
     if edited.trim().is_empty() {
-        return unchanged(person);
+        return unchanged(console);
     }
     let (old, new): (Result<serde_json::Value, _>, Result<serde_json::Value, _>) =
         (serde_json::from_str(before), serde_json::from_str(&edited));
@@ -44,22 +44,22 @@ pub(super) fn edit(
         (_, Err(error)) => {
             let error = one_line(&error.to_string());
             say(
-                person,
+                console,
                 &format!("This is not JSON ({error}): nothing was changed."),
             )?;
             Ok(None)
         }
-        (Ok(old), Ok(new)) if old == new => unchanged(person),
+        (Ok(old), Ok(new)) if old == new => unchanged(console),
         (_, Ok(new)) => {
             let edited = JsonText::from_text(new.to_string());
             match check(&edited) {
-                Ok(()) => Ok(Some(asked.with_arguments(edited))),
+                Ok(()) => Ok(Some(view.with_arguments(edited))),
                 Err(fault) => {
                     let fault = one_line(&fault);
                     let refusal = format!(
                         "The tool does not accept these arguments ({fault}): nothing was changed."
                     );
-                    say(person, &refusal)?;
+                    say(console, &refusal)?;
                     Ok(None)
                 }
             }
@@ -67,13 +67,13 @@ pub(super) fn edit(
     }
 }
 
-fn unchanged(person: &mut impl Person) -> io::Result<Option<Asked>> {
-    say(person, "The arguments were not changed.")?;
+fn unchanged(console: &mut impl Console) -> io::Result<Option<ApprovalView>> {
+    say(console, "The arguments were not changed.")?;
     Ok(None)
 }
 
 /// Prints a line, wrapped to the screen.
-fn say(person: &mut impl Person, line: &str) -> io::Result<()> {
-    let line = broken(line, person.width(), "  ");
-    person.show(&format!("{line}\n"))
+fn say(console: &mut impl Console, line: &str) -> io::Result<()> {
+    let line = broken(line, console.width(), "  ");
+    console.show(&format!("{line}\n"))
 }

@@ -6,9 +6,9 @@ use neuraxis::core::{GrantScope, JsonText};
 use unicode_width::UnicodeWidthStr;
 
 use super::change::edit;
+use super::console::{Console, Line};
 use super::lasting;
-use super::person::{Line, Person};
-use super::show::{Asked, Origin, Whole, text};
+use super::show::{ApprovalView, Extent, Origin, text};
 use crate::rows::with_real_order;
 
 /// The maximum number of characters of a reason for a denial, which the model receives.
@@ -31,7 +31,7 @@ pub(super) struct Terms<'a> {
     /// Whether the question may be left for later.
     pub(super) postponing: Postponing,
     /// The other waiting calls, which may be decided together with this one.
-    pub(super) others: &'a [Asked],
+    pub(super) others: &'a [ApprovalView],
     /// Checks edited arguments against the tool's schema, and returns what is wrong with them.
     pub(super) check: &'a Check,
 }
@@ -50,7 +50,7 @@ pub(crate) enum Answer {
         remember: Option<GrantScope>,
     },
     /// The call may run, and so may such calls for the rest of the session and from now on in the project folder.
-    ApproveHere {
+    ApproveInFolder {
         /// The calls that may run for the rest of the session.
         remember: GrantScope,
         /// The rule that allows them in the project folder.
@@ -83,7 +83,7 @@ enum Choice {
     AllowOnce,
     Remember(usize, GrantScope),
     /// Like [`Remember`](Self::Remember), and also stores a rule that allows such calls in this folder.
-    AllowHere(GrantScope, String),
+    AllowInFolder(GrantScope, String),
     Edit,
     Deny,
     /// The total number of calls.
@@ -113,7 +113,7 @@ impl Choice {
             Self::ViewExact => ("x", "exact", "exact arguments"),
             Self::ShowRule => ("r", "rule", "the rule that would allow it"),
             Self::Later => ("l", "later", "leave the run waiting"),
-            Self::AllowHere(scope, _) => {
+            Self::AllowInFolder(scope, _) => {
                 let calls = super::show::scope(scope);
                 return (
                     "f".to_owned(),
@@ -139,7 +139,7 @@ impl Choice {
     const fn allows(&self) -> bool {
         matches!(
             self,
-            Self::AllowOnce | Self::Remember(..) | Self::AllowHere(..) | Self::AllowAll(_)
+            Self::AllowOnce | Self::Remember(..) | Self::AllowInFolder(..) | Self::AllowAll(_)
         )
     }
 
@@ -154,44 +154,44 @@ impl Choice {
 ///
 /// Only a clear yes allows the call: an empty line, a word that is not a choice, and the end of input do not.
 pub(crate) fn ask(
-    asked: &Asked,
+    view: &ApprovalView,
     terms: &Terms<'_>,
-    person: &mut impl Person,
+    console: &mut impl Console,
 ) -> io::Result<Answer> {
-    let (mut asked, mut others) = (asked.clone(), terms.others.to_vec());
-    let mut hidden = show_what_fits(&asked, terms, person)?;
+    let (mut view, mut others) = (view.clone(), terms.others.to_vec());
+    let mut hidden = show_what_fits(&view, terms, console)?;
     loop {
-        let choices = choices(&asked, hidden, terms);
-        let why = lasting::why_nothing(&asked, person.width());
-        person.show(&(legend(&choices, person.width()) + &why))?;
-        let said = match person.line("your answer: ", "")? {
+        let choices = choices(&view, hidden, terms);
+        let why = lasting::why_not_rememberable(&view, console.width());
+        console.show(&(legend(&choices, console.width()) + &why))?;
+        let said = match console.line("your answer: ", "")? {
             Line::Text(said) => said,
             Line::Interrupted => return Ok(Answer::StopRun),
             Line::End => return Ok(Answer::Deny(None)),
         };
         let Some(choice) = understood(&said, &choices) else {
             if !said.trim().is_empty() {
-                person.show("That is not one of the choices.\n")?;
+                console.show("That is not one of the choices.\n")?;
             }
             continue;
         };
         if choice.allows()
-            && let Some(now) = asked.as_it_is_now()
+            && let Some(now) = view.refreshed()
         {
-            asked = now;
-            person.show(CHANGED)?;
-            person.show("Here is the call as it is now; answer again.\n")?;
-            hidden = show_what_fits(&asked, terms, person)?;
+            view = now;
+            console.show(CHANGED)?;
+            console.show("Here is the call as it is now; answer again.\n")?;
+            hidden = show_what_fits(&view, terms, console)?;
             continue;
         }
         match choice {
             allowing if allowing.allows() && hidden > 0 => {
-                person
+                console
                     .show("Not all of it was on the screen. Here is all of it; answer again.\n")?;
-                hidden = show(&asked, Whole::All, person)?;
+                hidden = show(&view, Extent::All, console)?;
             }
             Choice::AllowOnce => {
-                let arguments = (asked.origin == Origin::Edited).then(|| asked.arguments.clone());
+                let arguments = (view.origin == Origin::Edited).then(|| view.arguments.clone());
                 let remember = None;
                 return Ok(Answer::Approve {
                     arguments,
@@ -205,29 +205,29 @@ pub(crate) fn ask(
                     remember,
                 });
             }
-            Choice::AllowHere(remember, rule) => {
-                return Ok(Answer::ApproveHere { remember, rule });
+            Choice::AllowInFolder(remember, rule) => {
+                return Ok(Answer::ApproveInFolder { remember, rule });
             }
             Choice::AllowAll(_) => {
-                if let Some(answer) = allow_all(&mut asked, &mut others, person)? {
+                if let Some(answer) = allow_all(&mut view, &mut others, console)? {
                     return Ok(answer);
                 }
             }
             Choice::DenyAll(_) => {
-                return Ok(match reason(person)? {
+                return Ok(match reason(console)? {
                     Answer::Deny(reason) => Answer::DenyAll(reason),
                     other => other,
                 });
             }
             Choice::Later => return Ok(Answer::Later),
-            Choice::Deny => return reason(person),
-            Choice::ViewAll => hidden = show(&asked, Whole::All, person)?,
-            Choice::ViewExact => hidden = show(&asked, Whole::Exact, person)?,
-            Choice::ShowRule => person.show(&lasting::rule(&asked, person.width()))?,
+            Choice::Deny => return reason(console),
+            Choice::ViewAll => hidden = show(&view, Extent::All, console)?,
+            Choice::ViewExact => hidden = show(&view, Extent::Exact, console)?,
+            Choice::ShowRule => console.show(&lasting::rule(&view, console.width()))?,
             Choice::Edit => {
-                if let Some(edited) = edit(&asked, terms.check, person)? {
-                    asked = edited;
-                    hidden = show_what_fits(&asked, terms, person)?;
+                if let Some(edited) = edit(&view, terms.check, console)? {
+                    view = edited;
+                    hidden = show_what_fits(&view, terms, console)?;
                 }
             }
         }
@@ -237,74 +237,80 @@ pub(crate) fn ask(
 /// Shows the other calls and asks again, so that the user allows only what was on the screen. If one of the calls would
 /// no longer do what was shown, shows all of them as they are now and asks again. Returns `None` if the answer is no.
 fn allow_all(
-    asked: &mut Asked,
-    others: &mut [Asked],
-    person: &mut impl Person,
+    view: &mut ApprovalView,
+    others: &mut [ApprovalView],
+    console: &mut impl Console,
 ) -> io::Result<Option<Answer>> {
     let count = others.len() + 1;
     let prompt = format!("allow all {count} calls as shown above? [y/N] ");
     loop {
         for other in others.iter_mut() {
-            if let Some(now) = other.as_it_is_now() {
+            if let Some(now) = other.refreshed() {
                 *other = now;
             }
-            show(other, Whole::All, person)?;
+            show(other, Extent::All, console)?;
         }
-        match person.line(&prompt, "")? {
+        match console.line(&prompt, "")? {
             Line::Text(said) if ["y", "yes"].contains(&said.trim().to_lowercase().as_str()) => {}
             Line::Text(_) => return Ok(None),
             Line::Interrupted => return Ok(Some(Answer::StopRun)),
             Line::End => return Ok(Some(Answer::Deny(None))),
         }
-        let mut calls = std::iter::once(&*asked).chain(others.iter());
-        if calls.all(|call| call.as_it_is_now().is_none()) {
+        let mut calls = std::iter::once(&*view).chain(others.iter());
+        if calls.all(|call| call.refreshed().is_none()) {
             return Ok(Some(Answer::ApproveAll));
         }
-        if let Some(now) = asked.as_it_is_now() {
-            *asked = now;
+        if let Some(now) = view.refreshed() {
+            *view = now;
         }
-        person.show(CHANGED)?;
-        person.show("Here are all the calls as they are now; answer again.\n")?;
-        show(asked, Whole::All, person)?;
+        console.show(CHANGED)?;
+        console.show("Here are all the calls as they are now; answer again.\n")?;
+        show(view, Extent::All, console)?;
     }
 }
 
 /// Shows as much of the call as fits on the screen above the choices.
-fn show_what_fits(asked: &Asked, terms: &Terms<'_>, person: &mut impl Person) -> io::Result<usize> {
-    let legend = legend(&choices(asked, 0, terms), person.width());
+fn show_what_fits(
+    view: &ApprovalView,
+    terms: &Terms<'_>,
+    console: &mut impl Console,
+) -> io::Result<usize> {
+    let legend = legend(&choices(view, 0, terms), console.width());
     // The answer takes a row, too.
-    let why = lasting::why_nothing(asked, person.width());
+    let why = lasting::why_not_rememberable(view, console.width());
     let below = legend.lines().count() + why.lines().count() + 1;
-    let rows = person.height().saturating_sub(below);
-    show(asked, Whole::Cut { rows }, person)
+    let rows = console.height().saturating_sub(below);
+    show(view, Extent::Cut { rows }, console)
 }
 
-fn show(asked: &Asked, whole: Whole, person: &mut impl Person) -> io::Result<usize> {
-    let (text, hidden) = text(asked, whole, person.width());
-    person.show(&text)?;
+fn show(view: &ApprovalView, extent: Extent, console: &mut impl Console) -> io::Result<usize> {
+    let (text, hidden) = text(view, extent, console.width());
+    console.show(&text)?;
     Ok(hidden)
 }
 
 /// Returns the possible answers. No other code decides which they are.
-fn choices(asked: &Asked, hidden: usize, terms: &Terms<'_>) -> Vec<Choice> {
+fn choices(view: &ApprovalView, hidden: usize, terms: &Terms<'_>) -> Vec<Choice> {
     let mut choices = vec![Choice::AllowOnce];
     // What may be remembered applies to the original arguments.
-    if asked.origin == Origin::Model {
-        let scopes = (1..).zip(asked.scopes.iter().cloned());
+    if view.origin == Origin::Model {
+        let scopes = (1..).zip(view.scopes.iter().cloned());
         choices.extend(scopes.map(|(number, scope)| Choice::Remember(number, scope)));
-        choices.extend(lasting::here(asked).map(|(scope, rule)| Choice::AllowHere(scope, rule)));
+        choices.extend(
+            lasting::folder_rule(view).map(|(scope, rule)| Choice::AllowInFolder(scope, rule)),
+        );
     }
     choices.extend([Choice::Deny, Choice::Edit]);
     if hidden > 0 {
         choices.push(Choice::ViewAll);
     }
-    if !asked.subject.rows.is_empty() {
+    if !view.subject.rows.is_empty() {
         choices.push(Choice::ViewExact);
     }
-    if asked.origin == Origin::Model && asked.rule_allowing.is_some() {
+    if view.origin == Origin::Model && view.rule_allowing.is_some() {
         choices.push(Choice::ShowRule);
     }
-    if !terms.others.is_empty() && asked.origin == Origin::Model {
+    if !terms.others.is_empty() && view.origin == Origin::Model {
         let count = terms.others.len() + 1;
         choices.extend([Choice::AllowAll(count), Choice::DenyAll(count)]);
     }
@@ -322,7 +328,7 @@ fn legend(choices: &[Choice], columns: usize) -> String {
     let end = "(Ctrl-C stops the run)".to_owned();
     let (lasting, once): (Vec<_>, Vec<_>) = choices
         .iter()
-        .partition(|choice| matches!(choice, Choice::Remember(..) | Choice::AllowHere(..)));
+        .partition(|choice| matches!(choice, Choice::Remember(..) | Choice::AllowInFolder(..)));
     let once = once.into_iter().map(Choice::shown).chain([end]);
     for choice in once {
         if !line.is_empty() && line.width() + GAP.len() + choice.width() > WIDTH.min(columns) {
@@ -353,9 +359,9 @@ impl Terms<'_> {
 }
 
 #[cfg(test)]
-pub(super) fn legend_of(asked: &Asked, columns: usize) -> String {
+pub(super) fn legend_of(view: &ApprovalView, columns: usize) -> String {
     legend(
-        &choices(asked, 1, &Terms::alone(Postponing::Offered)),
+        &choices(view, 1, &Terms::alone(Postponing::Offered)),
         columns,
     )
 }
@@ -371,8 +377,8 @@ fn understood(said: &str, choices: &[Choice]) -> Option<Choice> {
 }
 
 /// Asks for the reason of a denial, which the model receives.
-fn reason(person: &mut impl Person) -> io::Result<Answer> {
-    let said = person.line("reason for the model (Enter for none): ", "")?;
+fn reason(console: &mut impl Console) -> io::Result<Answer> {
+    let said = console.line("reason for the model (Enter for none): ", "")?;
     Ok(match said {
         Line::Text(said) if !said.trim().is_empty() => {
             Answer::Deny(Some(said.trim().chars().take(MAX_REASON).collect()))

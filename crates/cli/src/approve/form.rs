@@ -9,8 +9,8 @@ use neuraxis::core::JsonText;
 use neuraxis::ports::{Field, FieldChoice, FieldKind, Question, QuestionReply, Required};
 use serde_json::{Map, Value};
 
-use super::person::{Line, Person};
-use crate::harmless::{one_line, plain_to_see};
+use super::console::{Console, Line};
+use crate::harmless::{one_line, reveal_invisible};
 use crate::wrap::broken;
 
 /// The margin before each line from a third party.
@@ -20,7 +20,7 @@ const MARGIN: &str = "  │ ";
 const MAX_ANSWER: usize = 10_000;
 
 /// The result of asking for a field.
-enum Filled {
+enum FieldAnswer {
     Value(Value),
     LeftOut,
     /// The user does not want to answer at all.
@@ -28,28 +28,28 @@ enum Filled {
 }
 
 /// Asks the user to fill in the fields of a question. Only a clear yes at the end sends the answers.
-pub(super) fn ask(question: &Question, person: &mut impl Person) -> io::Result<QuestionReply> {
-    person.show(&heading(question, person.width()))?;
+pub(super) fn ask(question: &Question, console: &mut impl Console) -> io::Result<QuestionReply> {
+    console.show(&heading(question, console.width()))?;
     let mut answers = Map::new();
     for field in &question.fields {
-        match fill(field, person)? {
-            Filled::Value(value) => {
+        match fill(field, console)? {
+            FieldAnswer::Value(value) => {
                 answers.insert(field.name.clone(), value);
             }
-            Filled::LeftOut => {}
-            Filled::Stopped(reply) => return Ok(reply),
+            FieldAnswer::LeftOut => {}
+            FieldAnswer::Stopped(reply) => return Ok(reply),
         }
     }
-    let from = one_line(&plain_to_see(&question.from));
+    let from = one_line(&reveal_invisible(&question.from));
     let what = match answers.is_empty() {
         true => String::new(),
         false => format!(
             " {}",
-            plain_to_see(&Value::Object(answers.clone()).to_string())
+            reveal_invisible(&Value::Object(answers.clone()).to_string())
         ),
     };
     let prompt = format!("send this to {from}?{what} [y/N] ");
-    let said = match person.line(&prompt, "")? {
+    let said = match console.line(&prompt, "")? {
         Line::Text(said) => said,
         Line::Interrupted => return Ok(QuestionReply::Cancelled),
         Line::End => return Ok(QuestionReply::Declined),
@@ -63,8 +63,8 @@ pub(super) fn ask(question: &Question, person: &mut impl Person) -> io::Result<Q
 }
 
 fn heading(question: &Question, columns: usize) -> String {
-    let from = one_line(&plain_to_see(&question.from));
-    let message = plain_to_see(&question.message);
+    let from = one_line(&reveal_invisible(&question.from));
+    let message = reveal_invisible(&question.message);
     let lines: String = message
         .lines()
         .map(|line| format!("{}\n", broken(&format!("{MARGIN}{line}"), columns, MARGIN)))
@@ -75,17 +75,17 @@ fn heading(question: &Question, columns: usize) -> String {
 }
 
 /// Asks for one field until the answer is valid.
-fn fill(field: &Field, person: &mut impl Person) -> io::Result<Filled> {
-    let shown = |text: &str| one_line(&plain_to_see(text));
+fn fill(field: &Field, console: &mut impl Console) -> io::Result<FieldAnswer> {
+    let shown = |text: &str| one_line(&reveal_invisible(text));
     let name = shown(field.title.as_deref().unwrap_or(&field.name));
-    let columns = person.width();
+    let columns = console.width();
     let in_margin = |line: &str| broken(&format!("{MARGIN}{line}"), columns, MARGIN) + "\n";
     if let Some(description) = &field.description {
-        person.show(&in_margin(&shown(description)))?;
+        console.show(&in_margin(&shown(description)))?;
     }
     if let FieldKind::OneOf { choices } | FieldKind::AnyOf { choices } = &field.kind {
         for (number, choice) in (1..).zip(choices) {
-            person.show(&in_margin(&format!("{number}. {}", shown(&choice.title))))?;
+            console.show(&in_margin(&format!("{number}. {}", shown(&choice.title))))?;
         }
     }
     let default = field
@@ -98,30 +98,32 @@ fn fill(field: &Field, person: &mut impl Person) -> io::Result<Filled> {
         wanted(&field.kind, field.required)
     );
     loop {
-        let said = match person.line(&prompt, "")? {
+        let said = match console.line(&prompt, "")? {
             Line::Text(said) => said,
-            Line::Interrupted => return Ok(Filled::Stopped(QuestionReply::Cancelled)),
-            Line::End => return Ok(Filled::Stopped(QuestionReply::Declined)),
+            Line::Interrupted => return Ok(FieldAnswer::Stopped(QuestionReply::Cancelled)),
+            Line::End => return Ok(FieldAnswer::Stopped(QuestionReply::Declined)),
         };
         let said = said.trim();
         if said == "." {
-            return Ok(Filled::Stopped(QuestionReply::Declined));
+            return Ok(FieldAnswer::Stopped(QuestionReply::Declined));
         }
         if said.is_empty() {
             match (&field.default, field.required) {
                 (Some(value), _) => {
-                    return Ok(value.decode().map_or(Filled::LeftOut, Filled::Value));
+                    return Ok(value
+                        .decode()
+                        .map_or(FieldAnswer::LeftOut, FieldAnswer::Value));
                 }
-                (None, Required::No) => return Ok(Filled::LeftOut),
+                (None, Required::No) => return Ok(FieldAnswer::LeftOut),
                 (None, Required::Yes) => {
-                    person.show("This field is required.\n")?;
+                    console.show("This field is required.\n")?;
                     continue;
                 }
             }
         }
         match read(&field.kind, said) {
-            Ok(value) => return Ok(Filled::Value(value)),
-            Err(why) => person.show(&format!("{why}\n"))?,
+            Ok(value) => return Ok(FieldAnswer::Value(value)),
+            Err(why) => console.show(&format!("{why}\n"))?,
         }
     }
 }
@@ -132,7 +134,7 @@ fn wanted(kind: &FieldKind, required: Required) -> String {
         FieldKind::Text {
             format: Some(format),
             ..
-        } => one_line(&plain_to_see(format)),
+        } => one_line(&reveal_invisible(format)),
         FieldKind::Integer { .. } => "whole number".to_owned(),
         FieldKind::Number { .. } => "number".to_owned(),
         FieldKind::Boolean => "yes or no".to_owned(),

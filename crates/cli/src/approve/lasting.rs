@@ -6,8 +6,8 @@ use std::sync::Arc;
 use neuraxis::brainstem::{self, Call};
 use neuraxis::core::{AskCause, GrantScope, JsonText, Record, RecordBody, ToolCallId, ToolSpec};
 
-use super::show::{Asked, Origin};
-use crate::harmless::plain_to_see;
+use super::show::{ApprovalView, Origin};
+use crate::harmless::reveal_invisible;
 use crate::wrap::broken;
 
 /// Returns the causes of the question about a call, from its record.
@@ -36,31 +36,34 @@ pub(super) fn rule_allowing(
 
 /// Returns the calls that an answer can allow in the project folder from now on, and the rule for them. These are calls
 /// that can also be allowed for the rest of the session, if rules can be stored.
-pub(super) fn here(asked: &Asked) -> Option<(GrantScope, String)> {
-    let rule = asked.rule_allowing.clone().filter(|_| asked.keeps_rules)?;
-    let is_said_by_rules = |scope: &&GrantScope| {
+pub(super) fn folder_rule(view: &ApprovalView) -> Option<(GrantScope, String)> {
+    let rule = view
+        .rule_allowing
+        .clone()
+        .filter(|_| view.can_store_rules)?;
+    let can_be_written_as_rule = |scope: &&GrantScope| {
         matches!(
             scope,
             GrantScope::Command { .. } | GrantScope::Host { .. } | GrantScope::Path { .. }
         )
     };
-    let scope = asked.scopes.iter().find(is_said_by_rules)?;
+    let scope = view.scopes.iter().find(can_be_written_as_rule)?;
     Some((scope.clone(), rule))
 }
 
 /// Returns why no answer can be remembered, if none can and the reason is known.
-pub(super) fn why_nothing(asked: &Asked, columns: usize) -> String {
-    if asked.origin != Origin::Model || !asked.scopes.is_empty() {
+pub(super) fn why_not_rememberable(view: &ApprovalView, columns: usize) -> String {
+    if view.origin != Origin::Model || !view.scopes.is_empty() {
         return String::new();
     }
-    let asks = |cause| asked.causes.contains(&cause);
+    let asks = |cause| view.causes.contains(&cause);
     let why = if asks(AskCause::UntrustedContent) {
         "while the conversation contains untrusted content, you are asked about each such call"
     } else if asks(AskCause::UnclearRule) {
         "what this call does cannot be determined for certain"
     } else if asks(AskCause::Rule) {
         "the rule asks about each of these calls"
-    } else if asks(AskCause::Layer) || (asks(AskCause::Mode) && !asked.reaches_out) {
+    } else if asks(AskCause::Layer) || (asks(AskCause::Mode) && !view.reaches_out) {
         "the mode does not remember answers about such calls"
     } else if asks(AskCause::Mode) {
         "it brings in untrusted content, after which you are asked about such calls again"
@@ -75,9 +78,9 @@ pub(super) fn why_nothing(asked: &Asked, columns: usize) -> String {
 }
 
 /// Shows the rule that would allow a call, to be copied, so its lines are not wrapped here.
-pub(super) fn rule(asked: &Asked, columns: usize) -> String {
-    let rule = asked.rule_allowing.as_deref().unwrap_or_default();
-    let rule = plain_to_see(rule);
+pub(super) fn rule(view: &ApprovalView, columns: usize) -> String {
+    let rule = view.rule_allowing.as_deref().unwrap_or_default();
+    let rule = reveal_invisible(rule);
     let how = "In your configuration (neuraxis.toml in its folder, or the file given by --config), this rule lets calls like this one run without asking, in all projects (`neuraxis help rules`):";
     format!("{}\n\n{rule}\n", broken(how, columns, ""))
 }
@@ -88,14 +91,14 @@ mod tests {
     use super::super::tests::{Scripted, asking, described};
     use super::*;
 
-    fn asked_because_of(causes: &[AskCause]) -> Asked {
-        let mut asked = described(
+    fn asked_because_of(causes: &[AskCause]) -> ApprovalView {
+        let mut view = described(
             &asking("run_command", r#"{"command":"cargo test -p x"}"#),
             Path::new("/"),
         );
-        asked.annotations.open_world = false;
-        asked.causes = causes.to_vec();
-        asked
+        view.annotations.open_world = false;
+        view.causes = causes.to_vec();
+        view
     }
 
     #[test]
@@ -109,24 +112,26 @@ mod tests {
             (&[AskCause::UnclearRule], "cannot be determined for certain"),
             (&[AskCause::Mode], "the mode does not remember"),
         ] {
-            let why = why_nothing(&asked_because_of(causes), 200);
+            let why = why_not_rememberable(&asked_because_of(causes), 200);
             assert!(why.contains(expected), "{why}");
         }
-        assert_eq!(why_nothing(&asked_because_of(&[]), 80), "");
-        for line in why_nothing(&asked_because_of(&[AskCause::UntrustedContent]), 40).lines() {
+        assert_eq!(why_not_rememberable(&asked_because_of(&[]), 80), "");
+        for line in
+            why_not_rememberable(&asked_because_of(&[AskCause::UntrustedContent]), 40).lines()
+        {
             assert!(line.len() <= 40, "{line}");
         }
     }
 
     #[test]
     fn the_rule_that_would_allow_a_call_is_shown_whole_and_allows_nothing_by_itself() {
-        let mut asked = asked_because_of(&[AskCause::Mode]);
-        asked.rule_allowing = Some("[rules.allow-cargo-test]\nanswer = \"allow\"\n".to_owned());
-        let mut person = Scripted::new(["r", "n", ""]);
-        let answer = ask(&asked, &Terms::alone(Postponing::NotOffered), &mut person).unwrap();
+        let mut view = asked_because_of(&[AskCause::Mode]);
+        view.rule_allowing = Some("[rules.allow-cargo-test]\nanswer = \"allow\"\n".to_owned());
+        let mut console = Scripted::new(["r", "n", ""]);
+        let answer = ask(&view, &Terms::alone(Postponing::NotOffered), &mut console).unwrap();
         assert_eq!(answer, Answer::Deny(None));
         let rule = "\n[rules.allow-cargo-test]\nanswer = \"allow\"\n";
-        assert!(person.screen.contains(rule), "{}", person.screen);
+        assert!(console.screen.contains(rule), "{}", console.screen);
     }
 
     #[test]

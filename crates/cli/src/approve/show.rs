@@ -17,10 +17,10 @@ use neuraxis::core::{
 use neuraxis::tools::{NoSandbox, sandbox_features};
 
 use super::arguments::laid_out;
-use super::earlier::Earlier;
+use super::conflicting_call::ConflictingCall;
 use super::lasting;
 use super::subject::{self, Subject};
-use crate::harmless::{in_order, one_line, plain_to_see};
+use crate::harmless::{in_order, one_line, reveal_invisible};
 use crate::rows::{Mark, Row, in_margin, in_real_order, under};
 use crate::wrap::broken;
 
@@ -36,7 +36,7 @@ const ALERT: Style = AnsiColor::Yellow.on_default().bold();
 
 /// A call that needs a decision, with everything known about it.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ApprovalView {
     pub(super) tool: String,
     pub(super) class: Option<ToolClass>,
     pub(super) annotations: ToolAnnotations,
@@ -52,14 +52,14 @@ pub(crate) struct Asked {
     /// The rule that would allow such calls, if one can be written and would be enough.
     pub(super) rule_allowing: Option<String>,
     /// Whether such a rule can be stored for the project folder.
-    pub(super) keeps_rules: bool,
+    pub(super) can_store_rules: bool,
     /// The tools that started the calling agent and the agents above it.
     pub(super) lineage: Vec<String>,
     pub(super) arguments: JsonText,
     pub(super) subject: Subject,
     pub(super) origin: Origin,
     /// A call that may run before this one and change one of its files.
-    pub(super) earlier: Option<Earlier>,
+    pub(super) conflict: Option<ConflictingCall>,
     /// The folder of the call's files; `None` if its run works in another folder.
     folder: Option<Arc<Path>>,
 }
@@ -75,7 +75,7 @@ pub(super) enum Origin {
 
 /// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whole {
+pub(crate) enum Extent {
     /// What fits the available rows.
     Cut {
         /// The number of rows for the question.
@@ -87,7 +87,7 @@ pub(crate) enum Whole {
     Exact,
 }
 
-impl Asked {
+impl ApprovalView {
     /// Describes a call.
     pub(crate) fn new(
         ask: &AskApproval,
@@ -108,31 +108,31 @@ impl Asked {
             scopes: ask.choices.clone(),
             rule_allowing: spec
                 .and_then(|spec| lasting::rule_allowing(spec, &ask.arguments, &causes, project)),
-            keeps_rules: false,
+            can_store_rules: false,
             causes,
             lineage: lineage(records, ask.agent),
             subject: subject::of(&ask.name, ask.arguments.as_str(), folder),
             arguments: ask.arguments.clone(),
             origin: Origin::Model,
-            earlier: None,
+            conflict: None,
             folder: folder.map(Arc::from),
         }
     }
 
     /// Sets whether rules can be stored for the project folder.
-    pub(super) const fn keeping_rules(mut self, keeps_rules: bool) -> Self {
-        self.keeps_rules = keeps_rules;
+    pub(super) const fn with_rule_storage(mut self, can_store_rules: bool) -> Self {
+        self.can_store_rules = can_store_rules;
         self
     }
 
     /// Sets the call that may run before this one and change one of its files.
-    pub(crate) fn after(mut self, earlier: Option<Earlier>) -> Self {
-        self.earlier = earlier;
+    pub(crate) fn with_conflict(mut self, conflict: Option<ConflictingCall>) -> Self {
+        self.conflict = conflict;
         self
     }
 
     /// Reads the files again. Returns the call with its current effect on them if that has changed.
-    pub(super) fn as_it_is_now(&self) -> Option<Self> {
+    pub(super) fn refreshed(&self) -> Option<Self> {
         let subject = subject::of(&self.tool, self.arguments.as_str(), self.folder.as_deref());
         (subject != self.subject).then(|| Self {
             subject,
@@ -153,19 +153,19 @@ impl Asked {
 
 /// Formats a question for this many columns. Also returns how many lines were left out, cut, or scrolled off the
 /// screen.
-pub(crate) fn text(asked: &Asked, whole: Whole, columns: usize) -> (String, usize) {
-    let below = match whole {
-        Whole::Cut { .. } | Whole::All => Below::Rest,
-        Whole::Exact => Below::Exact,
+pub(crate) fn text(view: &ApprovalView, extent: Extent, columns: usize) -> (String, usize) {
+    let below = match extent {
+        Extent::Cut { .. } | Extent::All => Below::Rest,
+        Extent::Exact => Below::Exact,
     };
-    let all = Page::of(asked, below, None, columns);
-    match whole {
-        Whole::Cut { rows } if all.rows() > rows => {
-            let cut = Page::of(asked, below, Some(all.room_within(rows)), columns);
+    let all = Page::of(view, below, None, columns);
+    match extent {
+        Extent::Cut { rows } if all.rows() > rows => {
+            let cut = Page::of(view, below, Some(all.room_within(rows)), columns);
             // However little is cut, something does not fit the screen.
             (cut.text, cut.hidden.max(1))
         }
-        Whole::Cut { .. } | Whole::All | Whole::Exact => (all.text, 0),
+        Extent::Cut { .. } | Extent::All | Extent::Exact => (all.text, 0),
     }
 }
 
@@ -190,7 +190,7 @@ fn gaps(tool: &str) -> Option<String> {
 
 /// Describes the calls that a remembered answer covers, for [`with_real_order`](crate::rows::with_real_order).
 pub(crate) fn scope(scope: &GrantScope) -> String {
-    let plain = |words: &str| one_line(&plain_to_see(words));
+    let plain = |words: &str| one_line(&reveal_invisible(words));
     match scope {
         GrantScope::Arguments { .. } => "exactly this call".to_owned(),
         GrantScope::Command { pattern, access } => {
@@ -249,7 +249,7 @@ struct Page {
 
 impl Page {
     /// Formats a question, in full or as far as there is room.
-    fn of(asked: &Asked, below: Below, room: Option<Room>, columns: usize) -> Self {
+    fn of(view: &ApprovalView, below: Below, room: Option<Room>, columns: usize) -> Self {
         let mut page = Self {
             text: String::new(),
             hidden: 0,
@@ -257,36 +257,36 @@ impl Page {
             subject: 0,
             arguments: 0,
         };
-        let tool = said(&asked.tool);
+        let tool = safe_words(&view.tool);
         page.ours(ALERT, &format!("╭ {tool} asks for your approval"));
-        let arguments = arguments(asked, below);
-        let subject = &asked.subject.rows;
+        let arguments = arguments(view, below);
+        let subject = &view.subject.rows;
         page.subject = page.theirs(subject, room.map(|room| room.subject));
         if !subject.is_empty() && !arguments.is_empty() {
             page.margin(Style::new(), "");
         }
         page.arguments = page.theirs(&arguments, room.map(|room| room.arguments));
-        if asked.origin == Origin::Edited {
+        if view.origin == Origin::Edited {
             page.ours(Style::new(), "├ with arguments that you edited");
         }
-        page.ours(BOLD, &format!("├ {tool} · {}", nature(asked)));
-        if let Some(gaps) = gaps(&asked.tool) {
+        page.ours(BOLD, &format!("├ {tool} · {}", nature(view)));
+        if let Some(gaps) = gaps(&view.tool) {
             page.ours(ALERT, &format!("├ on this machine {gaps}"));
         }
-        if let Some(Earlier { tool, file }) = &asked.earlier {
-            let (tool, file) = (said(tool), said(file));
+        if let Some(ConflictingCall { tool, file }) = &view.conflict {
+            let (tool, file) = (safe_words(tool), safe_words(file));
             let line =
                 format!("├ when this was asked, {tool} could still change {file} before this call");
             page.ours(ALERT, &line);
         }
-        if let Some(agent) = descent(&asked.lineage) {
+        if let Some(agent) = describe_lineage(&view.lineage) {
             page.ours(Style::new(), &format!("├ {agent}"));
         }
-        if let Some(rule) = &asked.rule {
-            let rule = said(rule);
+        if let Some(rule) = &view.rule {
+            let rule = safe_words(rule);
             page.ours(Style::new(), &format!("├ rule: {rule}"));
         }
-        let reason = said(&asked.reason);
+        let reason = safe_words(&view.reason);
         page.ours(Style::new(), &format!("╰ why: {reason}"));
         page
     }
@@ -348,7 +348,7 @@ impl Page {
 
     /// Adds a quoted line, cut if room is limited.
     fn row(&mut self, row: &Row, room: Option<usize>) {
-        let plain = plain_to_see(&row.text);
+        let plain = reveal_invisible(&row.text);
         let line = self.cut(&plain, room);
         self.margin(row.mark.style(), &line);
         if let Some(line) = in_order(&plain) {
@@ -373,12 +373,12 @@ impl Page {
 }
 
 /// Returns the arguments as lines below their title. Empty if the subject shows all of them.
-fn arguments(asked: &Asked, below: Below) -> Vec<Row> {
-    let Subject { rows, rest } = &asked.subject;
+fn arguments(view: &ApprovalView, below: Below) -> Vec<Row> {
+    let Subject { rows, rest } = &view.subject;
     let (title, json) = match (below, rest) {
         (Below::Rest, Some(rest)) if !rows.is_empty() => ("and these arguments:", rest.as_str()),
         (Below::Rest, None) if !rows.is_empty() => return Vec::new(),
-        (Below::Rest | Below::Exact, _) => ("exactly these arguments:", asked.arguments.as_str()),
+        (Below::Rest | Below::Exact, _) => ("exactly these arguments:", view.arguments.as_str()),
     };
     let plain = |line: &str| Row::new(Mark::Plain, line);
     under(title, laid_out(json).split('\n').map(plain))
@@ -390,23 +390,23 @@ fn rows_of(text: &str) -> usize {
 }
 
 /// Makes quoted words safe for a line of the program: nothing in them is hidden or changes their order.
-pub(crate) fn said(words: &str) -> String {
-    let plain = plain_to_see(words);
+pub(crate) fn safe_words(words: &str) -> String {
+    let plain = reveal_invisible(words);
     one_line(&in_order(&plain).unwrap_or(plain))
 }
 
 /// Describes what running the tool may do.
-fn nature(asked: &Asked) -> String {
-    let mut said = match asked.class {
+fn nature(view: &ApprovalView) -> String {
+    let mut said = match view.class {
         None => vec!["what it changes is unknown"],
         Some(ToolClass::ReadOnly) => vec!["changes nothing"],
         Some(ToolClass::Idempotent) => vec!["changes something; safe to repeat"],
         Some(ToolClass::Irreversible) => vec!["irreversible"],
     };
-    if asked.annotations.destructive {
+    if view.annotations.destructive {
         said.push("may destroy something");
     }
-    if asked.reaches_out {
+    if view.reaches_out {
         said.push("reaches outside this machine");
     }
     said.join(" · ")
@@ -427,14 +427,14 @@ pub(crate) fn is_folder_of(named: &str, project: &Path) -> bool {
 }
 
 /// Describes the sub-agent that asks, from its run's records. `None` if it is the agent the user talks to.
-pub(crate) fn asker(records: &[Arc<Record>], agent: AgentId) -> Option<String> {
-    descent(&lineage(records, agent))
+pub(crate) fn asking_agent(records: &[Arc<Record>], agent: AgentId) -> Option<String> {
+    describe_lineage(&lineage(records, agent))
 }
 
 /// Describes the sub-agent that asks. `None` if it is the agent the user talks to.
-fn descent(lineage: &[String]) -> Option<String> {
+fn describe_lineage(lineage: &[String]) -> Option<String> {
     let depth = lineage.len();
-    let names: Vec<String> = lineage.iter().map(|name| said(name)).collect();
+    let names: Vec<String> = lineage.iter().map(|name| safe_words(name)).collect();
     (depth > 0).then(|| {
         format!(
             "asked by a sub-agent at depth {depth}: {}",

@@ -11,8 +11,8 @@ use neuraxis::core::{
 
 use neuraxis_testkit::{RunLog, turn_context};
 
+use super::console::Console;
 use super::dialog::ask;
-use super::person::Person;
 use super::*;
 use crate::wrap::USUAL_WIDTH;
 
@@ -42,7 +42,7 @@ impl Scripted {
     }
 }
 
-impl Person for Scripted {
+impl Console for Scripted {
     fn width(&self) -> usize {
         USUAL_WIDTH
     }
@@ -94,20 +94,20 @@ pub(super) fn asking(tool: &str, arguments: &str) -> AskApproval {
     }
 }
 
-pub(super) fn described(ask: &AskApproval, project: &Path) -> Asked {
+pub(super) fn described(ask: &AskApproval, project: &Path) -> ApprovalView {
     let spec = ToolSpec::new(ask.name.parse().unwrap(), "A tool.")
         .parameters(JsonText::from_text("{}"))
         .annotations(ToolAnnotations::default().destructive());
-    Asked::new(ask, Some(&spec), &[], project)
+    ApprovalView::new(ask, Some(&spec), &[], project)
 }
 
 /// Puts a question to a user; returns the answer and what the user saw.
-fn asked_of(mut person: Scripted, tool: &str, arguments: &str) -> (Answer, Scripted) {
+fn asked_of(mut console: Scripted, tool: &str, arguments: &str) -> (Answer, Scripted) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("notes.txt"), "one\ntwo\nthree\n").unwrap();
-    let asked = described(&asking(tool, arguments), folder.path());
-    let answer = ask(&asked, &Terms::alone(Postponing::NotOffered), &mut person).unwrap();
-    (answer, person)
+    let view = described(&asking(tool, arguments), folder.path());
+    let answer = ask(&view, &Terms::alone(Postponing::NotOffered), &mut console).unwrap();
+    (answer, console)
 }
 
 #[test]
@@ -123,29 +123,29 @@ fn several_calls_are_decided_about_at_once_after_all_of_them_were_shown() {
         ..Terms::alone(Postponing::NotOffered)
     };
     let first = asked(r#"{"command":"touch a"}"#);
-    let mut person = Scripted::new(["a", "y"]);
+    let mut console = Scripted::new(["a", "y"]);
     assert_eq!(
-        ask(&first, &terms, &mut person).unwrap(),
+        ask(&first, &terms, &mut console).unwrap(),
         Answer::ApproveAll
     );
-    let before = person.screen.split("allow all 3 calls").next().unwrap();
+    let before = console.screen.split("allow all 3 calls").next().unwrap();
     assert!(
         before.contains("touch b") && before.contains("touch c"),
         "{before}"
     );
     // After any answer but yes, the dialog is back at the first question.
-    let mut person = Scripted::new(["a", "", "n", ""]);
+    let mut console = Scripted::new(["a", "", "n", ""]);
     assert_eq!(
-        ask(&first, &terms, &mut person).unwrap(),
+        ask(&first, &terms, &mut console).unwrap(),
         Answer::Deny(None)
     );
-    let mut person = Scripted::new(["d", "not now"]);
+    let mut console = Scripted::new(["d", "not now"]);
     let none = Answer::DenyAll(Some("not now".to_owned()));
-    assert_eq!(ask(&first, &terms, &mut person).unwrap(), none);
-    let mut person = Scripted::new(["a", "n", ""]);
+    assert_eq!(ask(&first, &terms, &mut console).unwrap(), none);
+    let mut console = Scripted::new(["a", "n", ""]);
     let alone = Terms::alone(Postponing::NotOffered);
     assert_eq!(
-        ask(&first, &alone, &mut person).unwrap(),
+        ask(&first, &alone, &mut console).unwrap(),
         Answer::Deny(None)
     );
 }
@@ -168,18 +168,18 @@ fn what_would_no_longer_happen_as_it_was_shown_is_shown_and_asked_about_again() 
         ("apply_patch", deletion.as_str()),
     ] {
         std::fs::write(&file, "one\n").unwrap();
-        let asked = described(&asking(tool, arguments), folder.path());
-        let mut person = Scripted::new(["y"]);
-        person.meanwhile.push_back(writes(&file, "one\ntwo\n"));
-        let answer = ask(&asked, &alone, &mut person).unwrap();
+        let view = described(&asking(tool, arguments), folder.path());
+        let mut console = Scripted::new(["y"]);
+        console.meanwhile.push_back(writes(&file, "one\ntwo\n"));
+        let answer = ask(&view, &alone, &mut console).unwrap();
         assert_eq!(answer, Answer::Deny(None), "one yes is not enough");
-        let (before, after) = person.screen.split_once("no longer what").unwrap();
+        let (before, after) = console.screen.split_once("no longer what").unwrap();
         assert!(!before.contains("-two"), "{before}");
         assert!(after.contains("-one") && after.contains("-two"), "{after}");
 
-        let mut person = Scripted::new(["y", "y"]);
-        person.meanwhile.push_back(writes(&file, "two\n"));
-        assert_eq!(ask(&asked, &alone, &mut person).unwrap(), YES);
+        let mut console = Scripted::new(["y", "y"]);
+        console.meanwhile.push_back(writes(&file, "two\n"));
+        assert_eq!(ask(&view, &alone, &mut console).unwrap(), YES);
     }
 }
 
@@ -200,12 +200,12 @@ fn several_calls_are_not_allowed_once_one_of_them_would_no_longer_do_what_was_sh
             ..Terms::alone(Postponing::NotOffered)
         };
         // The last yes is about what was shown again.
-        let mut person = Scripted::new(["a", "y", "y"]);
-        person.meanwhile.push_back(Box::new(|| ()));
-        person.meanwhile.push_back(writes(&file, "one\ntwo\n"));
-        let answer = ask(first, &terms, &mut person).unwrap();
+        let mut console = Scripted::new(["a", "y", "y"]);
+        console.meanwhile.push_back(Box::new(|| ()));
+        console.meanwhile.push_back(writes(&file, "one\ntwo\n"));
+        let answer = ask(first, &terms, &mut console).unwrap();
         assert_eq!(answer, Answer::ApproveAll);
-        let (before, after) = person.screen.split_once("no longer what").unwrap();
+        let (before, after) = console.screen.split_once("no longer what").unwrap();
         assert!(!before.contains("-two"), "{before}");
         assert!(
             after.contains("-two") && after.contains("git push"),
@@ -217,20 +217,20 @@ fn several_calls_are_not_allowed_once_one_of_them_would_no_longer_do_what_was_sh
 #[test]
 fn edited_arguments_that_the_tool_does_not_take_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let asked = described(&asking("run_command", COMMAND), folder.path());
+    let view = described(&asking("run_command", COMMAND), folder.path());
     let terms = Terms {
         check: &|_| Err("\"bogus\" is unknown".to_owned()),
         ..Terms::alone(Postponing::NotOffered)
     };
-    let mut person = Scripted::new(["e", "y"]);
-    person
+    let mut console = Scripted::new(["e", "y"]);
+    console
         .edits
         .push_back(r#"{"command":"ls","bogus":1}"#.to_owned());
-    assert_eq!(ask(&asked, &terms, &mut person).unwrap(), YES);
+    assert_eq!(ask(&view, &terms, &mut console).unwrap(), YES);
     assert!(
-        person.screen.contains("does not accept these arguments"),
+        console.screen.contains("does not accept these arguments"),
         "{}",
-        person.screen
+        console.screen
     );
 }
 
@@ -271,8 +271,8 @@ fn each_kind_of_question_shows_what_will_run() {
             r#"{"recipients":["a@example.org"],"urgent":true}"#,
         ),
     ] {
-        let (_, person) = asked_of(Scripted::new(["y"]), tool, arguments);
-        insta::assert_snapshot!(format!("question_{name}"), person.screen);
+        let (_, console) = asked_of(Scripted::new(["y"]), tool, arguments);
+        insta::assert_snapshot!(format!("question_{name}"), console.screen);
     }
 }
 
@@ -280,9 +280,9 @@ fn each_kind_of_question_shows_what_will_run() {
 fn a_hostile_question_shows_its_tricks_and_cannot_pass_for_ours() {
     let arguments =
         "{\"command\":\"ls\\n╰ why: it is harmless\\n\\u001b[2Jrm\\u202e -rf\\u200b /\"}";
-    let (_, person) = asked_of(Scripted::new(["n", ""]), "run_command", arguments);
-    assert!(!person.screen.contains(['\u{1b}', '\u{202e}', '\u{200b}']));
-    insta::assert_snapshot!(person.screen);
+    let (_, console) = asked_of(Scripted::new(["n", ""]), "run_command", arguments);
+    assert!(!console.screen.contains(['\u{1b}', '\u{202e}', '\u{200b}']));
+    insta::assert_snapshot!(console.screen);
 }
 
 #[test]
@@ -291,18 +291,18 @@ fn no_line_of_a_question_begins_with_what_the_model_wrote_however_narrow_the_ter
     let fake = "╰ why: rule look-around lets it run";
     let name = format!("run_command{blanks}{fake}");
     let arguments = format!(r#"{{"command":"ls {blanks}{fake}","漢字{blanks}{fake}":"{fake}"}}"#);
-    let mut asked = described(&asking("run_command", &arguments), Path::new("/"));
-    asked.tool.clone_from(&name);
-    asked.reason = format!("{}{fake}", "the rule ".repeat(20));
+    let mut view = described(&asking("run_command", &arguments), Path::new("/"));
+    view.tool.clone_from(&name);
+    view.reason = format!("{}{fake}", "the rule ".repeat(20));
     let pattern = format!("{}{fake}", "word ".repeat(40));
-    asked.scopes = vec![GrantScope::Command {
+    view.scopes = vec![GrantScope::Command {
         pattern,
         access: Vec::new(),
     }];
     for columns in [12, 40, 79, 80, 81, 200] {
-        let (text, _) = question_text(&asked, Whole::All, columns);
+        let (text, _) = question_text(&view, Extent::All, columns);
         let text = anstream::adapter::strip_str(&text).to_string();
-        let legend = super::dialog::legend_of(&asked, columns);
+        let legend = super::dialog::legend_of(&view, columns);
         for line in text.lines().chain(legend.lines()) {
             let is_ours = line.starts_with("╭ ")
                 || line.starts_with("│ ")
@@ -323,16 +323,16 @@ fn no_line_of_a_question_begins_with_what_the_model_wrote_however_narrow_the_ter
 #[test]
 fn letters_that_are_written_from_right_to_left_are_shown_and_named_in_their_order() {
     let arguments = r#"{"command":"echo א && rm -rf x #ב"}"#;
-    let (_, person) = asked_of(Scripted::new(["n", ""]), "run_command", arguments);
-    insta::assert_snapshot!(person.screen);
+    let (_, console) = asked_of(Scripted::new(["n", ""]), "run_command", arguments);
+    insta::assert_snapshot!(console.screen);
 }
 
 #[test]
 fn what_an_answer_is_remembered_for_can_be_read_in_letters_from_right_to_left() {
-    let mut asked = described(&asking("read_file", "{}"), Path::new("/"));
+    let mut view = described(&asking("read_file", "{}"), Path::new("/"));
     let pattern = "א/**".to_owned();
-    asked.scopes = vec![GrantScope::Path { pattern }];
-    let legend = super::dialog::legend_of(&asked, 100);
+    view.scopes = vec![GrantScope::Path { pattern }];
+    let legend = super::dialog::legend_of(&view, 100);
     let expected = "[1] allow for this session: files below א/\n\
                     ├ in its real order: [1] allow for this session: files below ⟨U+05D0⟩/\n";
     assert!(legend.contains(expected), "{legend}");
@@ -349,9 +349,9 @@ fn a_yes_allows_once_with_the_arguments_that_were_shown() {
 #[test]
 fn nothing_but_a_clear_yes_allows() {
     let unclear = Scripted::new(["", "ja", "yy", "y y", "1", "l", "v"]);
-    let (answer, person) = asked_of(unclear, "run_command", COMMAND);
+    let (answer, console) = asked_of(unclear, "run_command", COMMAND);
     assert_eq!(answer, Answer::Deny(None), "the end of input denies");
-    assert_eq!(person.screen.matches("your answer").count(), 8);
+    assert_eq!(console.screen.matches("your answer").count(), 8);
 }
 
 #[test]
@@ -366,11 +366,11 @@ fn a_denial_carries_its_reason() {
 fn ctrl_c_stops_the_run_and_ctrl_d_only_denies() {
     for said in [&[][..], &["n"]] {
         let lines = said.iter().map(|line| Line::Text((*line).to_owned()));
-        let person = Scripted {
+        let console = Scripted {
             lines: lines.collect(),
             ..Scripted::default()
         };
-        let (answer, _) = asked_of(person.then(Line::Interrupted), "run_command", COMMAND);
+        let (answer, _) = asked_of(console.then(Line::Interrupted), "run_command", COMMAND);
         assert_eq!(answer, Answer::StopRun);
     }
     let (answer, _) = asked_of(Scripted::default().then(Line::End), "run_command", COMMAND);
@@ -386,35 +386,35 @@ fn an_answer_for_the_folder_is_offered_where_a_rule_would_do_and_is_kept() {
     };
     let mut ask_about = asking("run_command", r#"{"command":"cargo test -p x"}"#);
     ask_about.choices = vec![pattern.clone()];
-    let mut asked = described(&ask_about, project.path());
+    let mut view = described(&ask_about, project.path());
     let rule = "[rules.allow-cargo-test]\nanswer = \"allow\"\n".to_owned();
-    let answer = |asked: &Asked| {
-        let mut person = Scripted::new(["f", "n", ""]);
-        let answer = ask(asked, &Terms::alone(Postponing::NotOffered), &mut person).unwrap();
-        (answer, person.screen)
+    let answer = |view: &ApprovalView| {
+        let mut console = Scripted::new(["f", "n", ""]);
+        let answer = ask(view, &Terms::alone(Postponing::NotOffered), &mut console).unwrap();
+        (answer, console.screen)
     };
-    asked.rule_allowing = Some(rule.clone());
-    let (said, screen) = answer(&asked);
+    view.rule_allowing = Some(rule.clone());
+    let (said, screen) = answer(&view);
     assert_eq!(said, Answer::Deny(None), "there is nowhere to keep it");
     assert!(!screen.contains("[f]"), "{screen}");
-    asked.keeps_rules = true;
-    let (said, screen) = answer(&asked);
+    view.can_store_rules = true;
+    let (said, screen) = answer(&view);
     let remember = pattern;
-    assert_eq!(said, Answer::ApproveHere { remember, rule });
+    assert_eq!(said, Answer::ApproveInFolder { remember, rule });
     assert!(
         screen.contains("[f] allow in this folder from now on: commands like cargo test **"),
         "{screen}"
     );
-    asked.rule_allowing = None;
-    assert_eq!(answer(&asked).0, Answer::Deny(None), "no rule would do");
-    let edited = asked.with_arguments(JsonText::from_text(r#"{"command":"cargo test"}"#));
+    view.rule_allowing = None;
+    assert_eq!(answer(&view).0, Answer::Deny(None), "no rule would do");
+    let edited = view.with_arguments(JsonText::from_text(r#"{"command":"cargo test"}"#));
     assert_eq!(answer(&edited).0, Answer::Deny(None));
 }
 
 #[test]
 fn edited_arguments_are_shown_before_they_are_allowed() {
-    let person = Scripted::new(["e", r#"{"command": "git push"}"#, "y"]);
-    let (answer, person) = asked_of(person, "run_command", COMMAND);
+    let console = Scripted::new(["e", r#"{"command": "git push"}"#, "y"]);
+    let (answer, console) = asked_of(console, "run_command", COMMAND);
     let edited = JsonText::from_text(r#"{"command":"git push"}"#);
     assert_eq!(
         answer,
@@ -424,20 +424,20 @@ fn edited_arguments_are_shown_before_they_are_allowed() {
         }
     );
     assert_eq!(
-        person.initial[1], COMMAND,
+        console.initial[1], COMMAND,
         "the line begins with what there is"
     );
-    let again = person.screen.rsplit("╭").next().unwrap();
+    let again = console.screen.rsplit("╭").next().unwrap();
     assert!(again.contains("that you edited") && !again.contains("--force"));
 }
 
 #[test]
 fn an_editor_gets_the_arguments_laid_out_and_what_it_leaves_counts() {
-    let mut person = Scripted::new(["e", "y"]);
-    person
+    let mut console = Scripted::new(["e", "y"]);
+    console
         .edits
         .push_back("{\"command\": \"git status\"}\n".to_owned());
-    let (answer, person) = asked_of(person, "run_command", COMMAND);
+    let (answer, console) = asked_of(console, "run_command", COMMAND);
     let edited = JsonText::from_text(r#"{"command":"git status"}"#);
     assert_eq!(
         answer,
@@ -446,7 +446,7 @@ fn an_editor_gets_the_arguments_laid_out_and_what_it_leaves_counts() {
             remember: None
         }
     );
-    assert!(person.initial[1].contains("\n  \"command\": \"git push --force\""));
+    assert!(console.initial[1].contains("\n  \"command\": \"git push --force\""));
 }
 
 #[test]
@@ -459,9 +459,9 @@ fn an_edit_that_is_no_json_or_no_change_changes_nothing() {
             "were not changed",
         ),
     ] {
-        let (answer, person) = asked_of(Scripted::new(["e", edit, "y"]), "run_command", COMMAND);
+        let (answer, console) = asked_of(Scripted::new(["e", edit, "y"]), "run_command", COMMAND);
         assert_eq!(answer, YES, "{edit}");
-        assert!(person.screen.contains(said), "{}", person.screen);
+        assert!(console.screen.contains(said), "{}", console.screen);
     }
 }
 
@@ -469,9 +469,9 @@ fn an_edit_that_is_no_json_or_no_change_changes_nothing() {
 fn what_does_not_fit_on_the_screen_has_to_be_seen_before_it_is_allowed() {
     let lines: String = (0..100).map(|number| format!("line {number}\\n")).collect();
     let arguments = format!(r#"{{"path":"new.txt","content":"{lines}"}}"#);
-    let (answer, person) = asked_of(Scripted::new(["y"]), "write_file", &arguments);
+    let (answer, console) = asked_of(Scripted::new(["y"]), "write_file", &arguments);
     assert_eq!(answer, Answer::Deny(None), "one yes is not enough");
-    let (before, after) = person.screen.split_once("Not all of it").unwrap();
+    let (before, after) = console.screen.split_once("Not all of it").unwrap();
     assert!(before.contains("more lines: v shows all of it") && !before.contains("line 99\n"));
     assert!(after.contains("│ +line 99\n") && !after.contains("v shows all"));
     let (answer, _) = asked_of(Scripted::new(["v", "y"]), "write_file", &arguments);
@@ -489,15 +489,15 @@ fn what_fits_is_counted_in_rows_of_this_very_screen() {
             rows: Some(9),
             ..lines
         };
-        let (answer, person) = asked_of(small(Scripted::new(["y"])), tool, arguments);
-        assert_eq!(answer, Answer::Deny(None), "{}", person.screen);
-        let (before, after) = person.screen.split_once("Not all of it").unwrap();
+        let (answer, console) = asked_of(small(Scripted::new(["y"])), tool, arguments);
+        assert_eq!(answer, Answer::Deny(None), "{}", console.screen);
+        let (before, after) = console.screen.split_once("Not all of it").unwrap();
         assert!(before.contains("[v] view all of it"), "{before}");
         assert!(!after.contains("[v] view all of it"), "{after}");
         let (answer, _) = asked_of(small(Scripted::new(["v", "y"])), tool, arguments);
         assert_eq!(answer, YES);
-        let (answer, person) = asked_of(Scripted::new(["y"]), tool, arguments);
-        assert_eq!(answer, YES, "{}", person.screen);
+        let (answer, console) = asked_of(Scripted::new(["y"]), tool, arguments);
+        assert_eq!(answer, YES, "{}", console.screen);
     }
 }
 
@@ -505,9 +505,9 @@ fn what_fits_is_counted_in_rows_of_this_very_screen() {
 fn what_is_cut_stays_on_the_screen_and_both_parts_have_room() {
     let lines: String = (0..60).map(|number| format!("line {number}\\n")).collect();
     let arguments = format!(r#"{{"path":"new.txt","content":"{lines}","create_folders":true}}"#);
-    let asked = described(&asking("write_file", &arguments), Path::new("/nowhere"));
+    let view = described(&asking("write_file", &arguments), Path::new("/nowhere"));
     for rows in [20, 30, 50] {
-        let (text, hidden) = question_text(&asked, Whole::Cut { rows }, USUAL_WIDTH);
+        let (text, hidden) = question_text(&view, Extent::Cut { rows }, USUAL_WIDTH);
         assert!(hidden > 0);
         assert!(text.lines().count() <= rows, "{rows}: {text}");
         assert!(text.contains("and these arguments"), "{text}");
@@ -516,11 +516,11 @@ fn what_is_cut_stays_on_the_screen_and_both_parts_have_room() {
 
 #[test]
 fn a_question_can_be_left_for_later_where_the_run_can_wait() {
-    let asked = described(&asking("run_command", COMMAND), Path::new("/"));
-    let mut person = Scripted::new(["l"]);
-    let answer = ask(&asked, &Terms::alone(Postponing::Offered), &mut person).unwrap();
+    let view = described(&asking("run_command", COMMAND), Path::new("/"));
+    let mut console = Scripted::new(["l"]);
+    let answer = ask(&view, &Terms::alone(Postponing::Offered), &mut console).unwrap();
     assert_eq!(answer, Answer::Later);
-    assert!(person.screen.contains("[l] leave the run waiting"));
+    assert!(console.screen.contains("[l] leave the run waiting"));
 }
 
 #[test]
@@ -539,9 +539,9 @@ fn what_may_be_remembered_is_offered_by_number_unless_the_arguments_were_edited(
         source: "neuraxis.toml".into(),
         line: 7,
     });
-    let asked = described(&ask_, Path::new("/"));
-    let mut person = Scripted::new(["3", "1"]);
-    let answer = ask(&asked, &Terms::alone(Postponing::NotOffered), &mut person).unwrap();
+    let view = described(&ask_, Path::new("/"));
+    let mut console = Scripted::new(["3", "1"]);
+    let answer = ask(&view, &Terms::alone(Postponing::NotOffered), &mut console).unwrap();
     let remember = Some(GrantScope::Command {
         pattern,
         access: Vec::new(),
@@ -553,9 +553,9 @@ fn what_may_be_remembered_is_offered_by_number_unless_the_arguments_were_edited(
             remember
         }
     );
-    insta::assert_snapshot!(person.screen);
-    let mut person = Scripted::new(["e", "{}", "1", "n"]);
-    let answer = ask(&asked, &Terms::alone(Postponing::NotOffered), &mut person).unwrap();
+    insta::assert_snapshot!(console.screen);
+    let mut console = Scripted::new(["e", "{}", "1", "n"]);
+    let answer = ask(&view, &Terms::alone(Postponing::NotOffered), &mut console).unwrap();
     assert_eq!(answer, Answer::Deny(None));
 }
 
@@ -572,8 +572,8 @@ fn a_call_of_a_run_that_works_in_another_folder_is_not_compared_with_files_here(
         };
         let real = folder.canonicalize().unwrap();
         Arc::make_mut(&mut begun.spec).folder = Some(real.to_string_lossy().into());
-        let asked = Asked::new(&ask, None, &[Arc::new(started)], here.path());
-        question_text(&asked, Whole::All, USUAL_WIDTH).0
+        let view = ApprovalView::new(&ask, None, &[Arc::new(started)], here.path());
+        question_text(&view, Extent::All, USUAL_WIDTH).0
     };
     let text = shown(here.path(), &mut log);
     assert!(text.contains("-one") && text.contains("+1"), "{text}");
@@ -585,9 +585,9 @@ fn a_call_of_a_run_that_works_in_another_folder_is_not_compared_with_files_here(
 
 #[test]
 fn a_sub_agent_is_named_with_its_depth() {
-    let mut asked = described(&asking("run_command", COMMAND), Path::new("/"));
-    asked.lineage = vec!["research".to_owned(), "look_up".to_owned()];
-    let (text, _) = question_text(&asked, Whole::All, USUAL_WIDTH);
+    let mut view = described(&asking("run_command", COMMAND), Path::new("/"));
+    view.lineage = vec!["research".to_owned(), "look_up".to_owned()];
+    let (text, _) = question_text(&view, Extent::All, USUAL_WIDTH);
     assert!(
         text.contains("asked by a sub-agent at depth 2: research → look_up"),
         "{text}"
@@ -596,12 +596,12 @@ fn a_sub_agent_is_named_with_its_depth() {
 
 #[test]
 fn a_call_that_may_change_the_same_file_before_is_named() {
-    let mut asked = described(&asking("write_file", "{}"), Path::new("/"));
-    asked.earlier = Some(Earlier {
+    let mut view = described(&asking("write_file", "{}"), Path::new("/"));
+    view.conflict = Some(ConflictingCall {
         tool: "apply_patch".to_owned(),
         file: "a.txt".to_owned(),
     });
-    let (text, _) = question_text(&asked, Whole::All, USUAL_WIDTH);
+    let (text, _) = question_text(&view, Extent::All, USUAL_WIDTH);
     let expected = "├ when this was asked, apply_patch could still change a.txt before this call";
     assert!(text.contains(expected), "{text}");
 }
@@ -644,7 +644,7 @@ async fn who_leaves_a_run_waiting_says_so_once_for_all_of_its_calls() {
     let Question::Call { reply, .. } = prompter.next().await else {
         panic!("it is about a call");
     };
-    let mut others = prompter.others().await;
+    let mut others = prompter.take_other_calls().await;
     assert_eq!(others.len(), 2);
     // Like one that arrives while the user looks at the first.
     let (ask, late) = others.pop().unwrap();
@@ -674,7 +674,7 @@ async fn the_calls_of_a_reply_are_told_of_together_however_they_come() {
         _ = &mut coming => panic!("nobody answered"),
         others = async {
             prompter.next().await;
-            prompter.others().await
+            prompter.take_other_calls().await
         } => others,
     };
     assert_eq!(others.len(), 2);
@@ -725,12 +725,12 @@ fn asked_by_a_server() -> ports::Question {
 
 fn filled_in(lines: &[&str]) -> (QuestionReply, String) {
     let typed = lines.iter().map(|line| Line::Text((*line).to_owned()));
-    let mut person = Scripted {
+    let mut console = Scripted {
         lines: typed.collect(),
         ..Scripted::default()
     };
-    let reply = form::ask(&asked_by_a_server(), &mut person).unwrap();
-    (reply, person.screen)
+    let reply = form::ask(&asked_by_a_server(), &mut console).unwrap();
+    (reply, console.screen)
 }
 
 #[test]

@@ -35,12 +35,10 @@ impl End {
         let is_refused = matches!(failure, ToolFailure::Denied | ToolFailure::ApprovalExpired);
         match &call.refusal {
             Some(refusal) if is_refused => match refusal {
-                Refusal::ByPerson(why) => Self::Denied(why.clone()),
+                Refusal::ByUser(why) => Self::Denied(why.clone()),
                 Refusal::ByPolicy(why) => Self::NotRun(why.clone()),
-                Refusal::NobodyThere(why) => {
-                    Self::NotRun(format!("{why} Denied").trim().to_owned())
-                }
-                Refusal::TooLate(why) => {
+                Refusal::Unattended(why) => Self::NotRun(format!("{why} Denied").trim().to_owned()),
+                Refusal::Expired(why) => {
                     Self::NotRun(format!("{why} Nobody decided in time").trim().to_owned())
                 }
             },
@@ -172,7 +170,7 @@ mod tests {
         assert_eq!(End::of(&call, &told), not_run("denied: denied: by rule x"));
         call.refusal = Some(Refusal::ByPolicy("denied: by rule x".to_owned()));
         assert_eq!(End::of(&call, &told), not_run("denied: by rule x"));
-        call.refusal = Some(Refusal::ByPerson(None));
+        call.refusal = Some(Refusal::ByUser(None));
         assert_eq!(End::of(&call, &told), End::Denied(None));
     }
 

@@ -41,18 +41,18 @@ pub(crate) enum Refusal {
     /// The policy denies it, with this explanation.
     ByPolicy(String),
     /// The user denied it, perhaps with a reason.
-    ByPerson(Option<String>),
+    ByUser(Option<String>),
     /// It needed approval for this reason, and nobody could be asked.
-    NobodyThere(String),
+    Unattended(String),
     /// It needed approval for this reason, and nobody decided in time.
-    TooLate(String),
+    Expired(String),
 }
 
 impl CallLog {
     /// Adds a record of the run.
-    pub(crate) fn hear(&mut self, record: &Record) {
+    pub(crate) fn add(&mut self, record: &Record) {
         match &record.body {
-            RecordBody::LlmCall(call) => self.asked_for(record, call),
+            RecordBody::LlmCall(call) => self.add_requested(record, call),
             RecordBody::Verdict(vetted) => self.checked(record.agent, vetted),
             RecordBody::ApprovalRequested(asked) => {
                 let open = self.open.entry(asked.tool_call_id.clone()).or_default();
@@ -63,7 +63,7 @@ impl CallLog {
             }
             RecordBody::ApprovalDecided(decided) => self.decided(record.agent, decided),
             RecordBody::Resumed(resumed) if resumed.recheck == Recheck::Calls => {
-                self.check_anew();
+                self.recheck();
             }
             RecordBody::ToolCall(call) => {
                 let open = self.open.entry(call.tool_call_id.clone()).or_default();
@@ -103,7 +103,7 @@ impl CallLog {
         self.open.remove(id).unwrap_or_default()
     }
 
-    fn asked_for(&mut self, record: &Record, call: &LlmCall) {
+    fn add_requested(&mut self, record: &Record, call: &LlmCall) {
         let Some(content_index) = record.content_index else {
             return;
         };
@@ -123,11 +123,11 @@ impl CallLog {
 
     /// Handles a resumed run. Calls that would start or be repeated are checked again, and so are the calls before them
     /// whose check was still to come.
-    fn check_anew(&mut self) {
+    fn recheck(&mut self) {
         for (agent, calls) in &self.replies {
             let unchecked = self.unchecked.entry(*agent).or_default();
             for id in calls {
-                let is_checked = self.open.get(id).is_some_and(OpenCall::is_checked_anew);
+                let is_checked = self.open.get(id).is_some_and(OpenCall::needs_recheck);
                 if is_checked && !unchecked.contains(id) {
                     unchecked.push_back(id.clone());
                 }
@@ -174,10 +174,10 @@ impl CallLog {
                 None
             }
             ApprovalDecision::Deny { reason } if decided.by.is_some() => {
-                Some(Refusal::ByPerson(reason.clone()))
+                Some(Refusal::ByUser(reason.clone()))
             }
-            ApprovalDecision::Deny { .. } => Some(Refusal::NobodyThere(why)),
-            ApprovalDecision::Expired => Some(Refusal::TooLate(why)),
+            ApprovalDecision::Deny { .. } => Some(Refusal::Unattended(why)),
+            ApprovalDecision::Expired => Some(Refusal::Expired(why)),
         };
     }
 }
@@ -185,7 +185,7 @@ impl CallLog {
 impl OpenCall {
     /// Returns whether the call is checked again when its run is resumed with checks. It is not while approval is
     /// pending, nor if the client or another agent works on it.
-    fn is_checked_anew(&self) -> bool {
+    fn needs_recheck(&self) -> bool {
         let is_run_here = self.begun.is_none_or(|kind| kind == ToolKind::Server);
         is_run_here && self.why_asked.is_none() && self.refusal.is_none()
     }
@@ -213,7 +213,7 @@ mod tests {
                 RecordBody::ToolResult(result) => drop(calls.close(&result.tool_call_id)),
                 _ => {}
             }
-            calls.hear(&record);
+            calls.add(&record);
             // The second time, the call only reads, so it would be repeated.
             if matches!(record.body, RecordBody::Resumed(_)) && record.turn == Turn(2) {
                 break;
@@ -223,7 +223,7 @@ mod tests {
         if let RecordBody::Verdict(vetted) = &mut verdict.body {
             vetted.calls = vec![Vetting::deny("not any more")];
         }
-        calls.hear(&verdict);
+        calls.add(&verdict);
         let refusal = calls.get(&begun.unwrap()).unwrap().refusal.clone();
         assert_eq!(refusal, Some(Refusal::ByPolicy("not any more".to_owned())));
     }
@@ -241,7 +241,7 @@ mod tests {
                     line: 7,
                 });
             }
-            calls.hear(&record);
+            calls.add(&record);
             let id = match &record.body {
                 RecordBody::ApprovalRequested(asked) => &asked.tool_call_id,
                 RecordBody::ApprovalDecided(decided) => &decided.tool_call_id,
@@ -257,7 +257,7 @@ mod tests {
         let mut calls = CallLog::default();
         let mut edited = 0;
         for record in read_log(LOG).unwrap() {
-            calls.hear(&record);
+            calls.add(&record);
             if let RecordBody::ApprovalDecided(decided) = &record.body
                 && let ApprovalDecision::Approve {
                     arguments: Some(given),

@@ -50,7 +50,7 @@ impl Agents {
             None => self.list,
         };
         let loaded = setup.load()?;
-        loaded.say_what_is_ignored();
+        loaded.warn_settings_ignored();
         let policy = loaded.config.policy();
         let agents = policy
             .agents()

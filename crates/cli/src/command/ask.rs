@@ -23,9 +23,9 @@ use neuraxis::engine::{AnswerSchema, ClientInput, Delivery, RequestError};
 use neuraxis::{Channel, Mode, Role, UserRequest};
 use neuraxis_app::App;
 
-use crate::approve::WhenAway;
+use crate::approve::IfUnattended;
 use crate::command::choice::{ModelArgument, SessionChoice};
-use crate::command::last_run::{self, AskedWith};
+use crate::command::last_run::{self, RunSettings};
 use crate::command::lease_progress;
 use crate::command::project::{self, Asking};
 use crate::command::prompts;
@@ -34,7 +34,7 @@ use crate::completion;
 use crate::detail::DetailArguments;
 use crate::error::CommandError;
 use crate::invocation::{self, neuraxis};
-use crate::piped::make_way_for_person;
+use crate::piped::reopen_terminal_as_stdin;
 use crate::progress::{self, Progress};
 use crate::setup::{Loaded, Setup, with_app};
 use attach::AttachArguments;
@@ -42,8 +42,10 @@ pub(in crate::command) use attach::attached;
 pub(in crate::command) use cassette::CassetteArguments;
 use message::Question;
 
-pub(in crate::command) use attended::{Attended, require_kept_runs};
-pub(in crate::command) use follow::{cancel, served_by_rules, show, unless_turned_away, watch};
+pub(in crate::command) use attended::{Attended, require_persistent_runs};
+pub(in crate::command) use follow::{
+    cancel, served_by_rules, show, unless_denied_unattended, watch,
+};
 pub(in crate::command) use outcome::root_calls;
 pub(in crate::command) use view::View;
 
@@ -137,7 +139,7 @@ pub(crate) struct Ask {
 }
 
 /// The question, and whom it is for.
-struct Asked {
+struct AskInput {
     question: Question,
     schema: Option<AnswerSchema>,
     /// The role that must serve, if one is required.
@@ -164,7 +166,7 @@ impl Ask {
             Some(_) => message::beside_a_prompt(&self.words)?,
         };
         // From here on, standard input is for answers to approval questions.
-        make_way_for_person();
+        reopen_terminal_as_stdin();
         let schema = self.schema.as_deref().map(schema::read).transpose()?;
         let loaded = match self.format {
             Format::Text => trust::load_and_ask(setup)?,
@@ -172,11 +174,11 @@ impl Ask {
         };
         if let Some(name) = &self.prompt {
             let filled = prompts::filled(&loaded, name, &self.words.join(" "), &self.words);
-            question.text = filled.inspect_err(|_| loaded.say_what_is_ignored())?;
+            question.text = filled.inspect_err(|_| loaded.warn_settings_ignored())?;
         }
         let (loaded, role) = self.model.apply(setup, loaded).await?;
         let cassette = self.cassette.chosen();
-        let attended = Attended::new(&loaded.config, self.when_away())?;
+        let attended = Attended::new(&loaded.config, self.if_unattended())?;
         let app = attended.app(&loaded, cassette).await?;
         let recordings = app.recordings.clone();
         let instructions = project::instructions(
@@ -186,14 +188,14 @@ impl Ask {
                 Format::Json | Format::Events => Asking::Nobody,
             },
         );
-        let asked = Asked {
+        let input = AskInput {
             question,
             schema,
             role,
             instructions,
         };
         let answered = with_app(app, async |app| {
-            self.answer((app, &loaded), attended, asked).await
+            self.answer((app, &loaded), attended, input).await
         });
         let answered = answered.await;
         let finished = recordings.finish();
@@ -204,11 +206,11 @@ impl Ask {
         Ok(())
     }
 
-    const fn when_away(&self) -> WhenAway {
+    const fn if_unattended(&self) -> IfUnattended {
         if self.wait {
-            WhenAway::Wait
+            IfUnattended::Wait
         } else {
-            WhenAway::Deny
+            IfUnattended::Deny
         }
     }
 
@@ -216,18 +218,18 @@ impl Ask {
         self,
         (app, loaded): (&App, &Loaded),
         mut attended: Attended,
-        asked: Asked,
+        input: AskInput,
     ) -> Result<(), CommandError> {
         let format = self.format;
         let is_new = !self.session.is_given();
         let model = self.model.model.clone();
         let detail = self.detail.detail();
-        let view = View::new(format).telling(detail);
-        let request = self.request(app, asked).await;
-        let request = request.inspect_err(|_| loaded.say_what_is_missed())?;
+        let view = View::new(format).with_detail(detail);
+        let request = self.request(app, input).await;
+        let request = request.inspect_err(|_| loaded.warn_store_incomplete())?;
         if !is_new && format == Format::Text {
             let sessions = app.orchestrator.sessions();
-            let last = AskedWith::last_of(&sessions, &request.session_id).await;
+            let last = RunSettings::last_of(&sessions, &request.session_id).await;
             if model.is_none() {
                 last.note_other_role(app, &request);
             }
@@ -240,7 +242,7 @@ impl Ask {
             }
             Err(refused) => {
                 // The missing item may be defined in a file that is not trusted.
-                loaded.say_what_is_ignored();
+                loaded.warn_settings_ignored();
                 return Err(refused.into());
             }
             Ok(run) => run,
@@ -250,13 +252,13 @@ impl Ask {
         if is_new && format == Format::Text && app.is_persistent() {
             let (sessions, policy) = (app.orchestrator.sessions(), app.orchestrator.policy());
             let model = model.as_deref();
-            let command = last_run::to_go_on(&sessions, &session, policy, model).await;
-            Progress::telling(detail).done(&format!("to continue: {} {command}", neuraxis()));
+            let command = last_run::continue_command(&sessions, &session, policy, model).await;
+            Progress::with_detail(detail).done(&format!("to continue: {} {command}", neuraxis()));
         }
         Ok(())
     }
 
-    async fn request(self, app: &App, asked: Asked) -> Result<UserRequest, CommandError> {
+    async fn request(self, app: &App, input: AskInput) -> Result<UserRequest, CommandError> {
         let attached = self.attach.read()?;
         let session = self.session.find(&app.orchestrator.sessions()).await?;
         let delivery = if self.no_stream {
@@ -264,17 +266,17 @@ impl Ask {
         } else {
             Delivery::Streamed
         };
-        let mut request = UserRequest::new(session, asked.question.text)
+        let mut request = UserRequest::new(session, input.question.text)
             .mode(Mode::new(self.mode))
             .channel(Channel::new(self.channel))
             .delivery(delivery);
-        request.attachments = asked.question.piped.into_iter().chain(attached).collect();
-        request.answer = asked.schema;
-        let mut client_input = ClientInput::default();
-        client_input.role = asked.role;
-        client_input.instructions = asked.instructions;
-        if client_input != ClientInput::default() {
-            request = request.with_client_input(client_input);
+        request.attachments = input.question.piped.into_iter().chain(attached).collect();
+        request.answer = input.schema;
+        let mut brought = Brought::default();
+        brought.role = input.role;
+        brought.instructions = input.instructions;
+        if brought != Brought::default() {
+            request = request.bring(brought);
         }
         request.agent = self.agent.map(AgentName::new);
         request.plan = self.plan.map(PlanName::new);
@@ -284,16 +286,16 @@ impl Ask {
 
 /// Notes that a session that continues in the default channel was in another one before: earlier messages may have
 /// needed the tools of that channel.
-fn note_other_channel(app: &App, request: &UserRequest, last: &AskedWith) {
+fn note_other_channel(app: &App, request: &UserRequest, last: &RunSettings) {
     if request.channel != Channel::CHAT || request.agent.is_some() {
         return;
     }
-    let last = AskedWith {
+    let last = RunSettings {
         mode: None,
         plan: None,
         ..last.clone()
     };
-    let options = AskedWith::default().options(&last, app.orchestrator.policy());
+    let options = RunSettings::default().options(&last, app.orchestrator.policy());
     if !options.is_empty() {
         progress::notice(&format!(
             "the session's last run used{options}, and this one does not"

@@ -20,21 +20,21 @@ use neuraxis_app::CassetteUse;
 
 use super::ask::Attended;
 use super::choice::{ModelArgument, SessionChoice};
-use super::last_run::AskedWith;
+use super::last_run::RunSettings;
 use super::lookup;
 use super::project::{self, Asking};
 use super::trust;
-use crate::approve::WhenAway;
+use crate::approve::IfUnattended;
 use crate::completion;
 use crate::detail::DetailArguments;
 use crate::error::CommandError;
 use crate::invocation::neuraxis;
-use crate::piped::make_way_for_person;
+use crate::piped::reopen_terminal_as_stdin;
 use crate::progress::Progress;
 use crate::setup::{Setup, close};
 use crate::terminal::NextReader;
 use conversation::{Conversation, Flow};
-use input::{Input, Said};
+use input::{Input, InputEvent};
 pub(super) use slash::{is_chat_command, nearest};
 
 const EXAMPLES: &str = "\
@@ -86,25 +86,25 @@ pub(crate) struct Chat {
 impl Chat {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         // A user who pipes messages in may still answer questions at the terminal.
-        let lines = make_way_for_person();
+        let lines = reopen_terminal_as_stdin();
         let loaded = trust::load_and_ask(setup)?;
         let (loaded, role) = self.model.apply(setup, loaded).await?;
         let instructions = project::instructions(&loaded, Asking::Person);
-        let attended = Attended::new(&loaded.config, WhenAway::Deny)?.in_conversation();
+        let attended = Attended::new(&loaded.config, IfUnattended::Deny)?.in_conversation();
         let session = lookup::new_session()?;
         let app = attended.app(&loaded, CassetteUse::Off).await?;
         let mut conversation = Conversation::new((app, attended), (setup.clone(), loaded), session);
         conversation.role = role;
         conversation.model.clone_from(&self.model.model);
         conversation.instructions = instructions;
-        let held = self.hold(&mut conversation, lines).await;
+        let held = self.converse(&mut conversation, lines).await;
         // The engine may have been replaced meanwhile.
         close(&conversation.app).await;
         held
     }
 
     /// Starts the conversation with these options, and runs it to its end.
-    async fn hold(
+    async fn converse(
         self,
         conversation: &mut Conversation,
         lines: Option<File>,
@@ -112,17 +112,18 @@ impl Chat {
         let is_given = self.session.is_given();
         let sessions = conversation.app.orchestrator.sessions();
         let found = self.session.find(&sessions).await;
-        conversation.session = found.inspect_err(|_| conversation.loaded.say_what_is_missed())?;
+        conversation.session =
+            found.inspect_err(|_| conversation.loaded.warn_store_incomplete())?;
         conversation.agent = self.agent.map(AgentName::new);
         conversation.plan = self.plan.map(PlanName::new);
         conversation.detail = self.detail.detail();
         let last = match is_given {
-            true => AskedWith::last_of(&sessions, &conversation.session).await,
-            false => AskedWith::default(),
+            true => RunSettings::last_of(&sessions, &conversation.session).await,
+            false => RunSettings::default(),
         };
         let (mode, channel) = (self.mode.map(Mode::new), self.channel.map(Channel::new));
-        let begun = conversation.begin_in(mode, channel, last);
-        begun.inspect_err(|_| conversation.loaded.say_what_is_ignored())?;
+        let begun = conversation.set_initial_settings(mode, channel, last);
+        begun.inspect_err(|_| conversation.loaded.warn_settings_ignored())?;
         let mut input = Input::open(conversation, lines)?;
         if input.is_interactive() {
             conversation.next_reader = NextReader::Editor;
@@ -131,13 +132,13 @@ impl Chat {
         if is_given && input.is_interactive() {
             conversation.show_last_exchange().await;
         }
-        let talked = talk(conversation, &mut input).await;
+        let talked = handle_input(conversation, &mut input).await;
         if input.is_interactive()
-            && conversation.attended.is_kept()
-            && let Some(command) = conversation.to_go_on().await
+            && conversation.attended.is_persistent()
+            && let Some(command) = conversation.continue_command().await
         {
             let said = format!("to continue: {} {command}", neuraxis());
-            Progress::telling(conversation.detail).done(&said);
+            Progress::with_detail(conversation.detail).done(&said);
         }
         match talked?.in_words() {
             Some(what) if !input.is_interactive() => Err(CommandError::failed(anyhow!(what))),
@@ -148,14 +149,14 @@ impl Chat {
 
 /// What did not succeed.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Missed {
+struct Failures {
     /// Messages without an answer.
     messages: u32,
     /// Commands that were refused or failed.
     commands: u32,
 }
 
-impl Missed {
+impl Failures {
     fn in_words(&self) -> Option<String> {
         let messages = match self.messages {
             0 => None,
@@ -167,37 +168,43 @@ impl Missed {
             1 => Some("a command failed".to_owned()),
             count => Some(format!("{count} commands failed")),
         };
-        let missed: Vec<String> = messages.into_iter().chain(commands).collect();
-        (!missed.is_empty()).then(|| missed.join(", and "))
+        let failures: Vec<String> = messages.into_iter().chain(commands).collect();
+        (!failures.is_empty()).then(|| failures.join(", and "))
     }
 }
 
 /// Handles the input line by line, and returns what did not succeed.
-async fn talk(conversation: &mut Conversation, input: &mut Input) -> Result<Missed, CommandError> {
-    let mut missed = Missed::default();
+async fn handle_input(
+    conversation: &mut Conversation,
+    input: &mut Input,
+) -> Result<Failures, CommandError> {
+    let mut failures = Failures::default();
     loop {
         let (heard, is_command) = match input.next(&conversation.prompt()).await? {
-            Said::Text(text) => {
+            InputEvent::Text(text) => {
                 input.remember(&text, conversation);
-                (conversation.hear(&text).await, slash::is_command(&text))
+                (
+                    conversation.handle_line(&text).await,
+                    slash::is_command(&text),
+                )
             }
-            Said::Unreadable(why) => (Err(CommandError::usage(anyhow!(why))), false),
-            Said::Interrupted(signal) => return Err(CommandError::interrupted(signal)),
-            Said::End => return Ok(missed),
+            InputEvent::Unreadable(why) => (Err(CommandError::usage(anyhow!(why))), false),
+            InputEvent::Interrupted(signal) => return Err(CommandError::interrupted(signal)),
+            InputEvent::End => return Ok(failures),
         };
         match heard {
-            Ok(Flow::GoOn) => {}
-            Ok(Flow::Leave) => return Ok(missed),
+            Ok(Flow::Continue) => {}
+            Ok(Flow::Exit) => return Ok(failures),
             Err(error) if error.is_output_closed() || error.interruption().is_some() => {
                 return Err(error);
             }
             Err(error) => {
                 match is_command {
-                    true => missed.commands += 1,
-                    false => missed.messages += 1,
+                    true => failures.commands += 1,
+                    false => failures.messages += 1,
                 }
                 // A caller who cannot read the message still gets the exit code.
-                error.tell();
+                error.print();
             }
         }
     }

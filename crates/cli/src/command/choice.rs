@@ -63,8 +63,8 @@ impl SessionChoice {
     /// Finds the session, or creates a new one.
     pub(super) async fn find(self, sessions: &Sessions) -> Result<SessionId, CommandError> {
         match self.session {
-            Some(session) if self.new => lookup::begun(sessions, session).await,
-            Some(session) => lookup::continued(sessions, session).await,
+            Some(session) if self.new => lookup::new_session_named(sessions, session).await,
+            Some(session) => lookup::session_to_continue(sessions, session).await,
             None if self.goes_on => lookup::last_session(sessions).await,
             None => lookup::new_session(),
         }
@@ -81,7 +81,7 @@ impl ModelArgument {
         match self.model.as_deref() {
             Some(name) => {
                 let ignored = loaded.config.found().and_then(FoundFile::notice);
-                let served = serve_by(setup, loaded, name).await;
+                let served = load_with_model(setup, loaded, name).await;
                 if let (Err(_), Some(ignored)) = (&served, ignored) {
                     progress::notice(&ignored);
                 }
@@ -93,7 +93,7 @@ impl ModelArgument {
 }
 
 /// Loads the configuration in which a model answers, and returns the role that must serve, if one is required.
-pub(super) async fn serve_by(
+pub(super) async fn load_with_model(
     setup: &Setup,
     loaded: Loaded,
     name: &str,

@@ -18,7 +18,7 @@ use crate::progress;
 
 /// The mode, channel, agent, plan and role of a request, if known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct AskedWith {
+pub(super) struct RunSettings {
     pub(super) mode: Option<Mode>,
     pub(super) channel: Option<Channel>,
     /// The agent that was asked for; the channel's default if `None`.
@@ -30,7 +30,7 @@ pub(super) struct AskedWith {
     pub(super) folder: Option<Arc<str>>,
 }
 
-impl AskedWith {
+impl RunSettings {
     /// Returns the settings of a session's last run. They are empty if there is no run, or if it was imported, because
     /// then a third party wrote them.
     pub(super) async fn last_of(sessions: &Sessions, session: &SessionId) -> Self {
@@ -64,7 +64,10 @@ impl AskedWith {
 
     /// Removes channel and agent if the run's tools worked in a folder other than the project here, so that they do not
     /// get the files here. Returns that folder and what was removed.
-    pub(super) fn leave_elsewhere(&mut self, project: &Path) -> Option<(Arc<str>, Self)> {
+    pub(super) fn take_settings_of_other_folder(
+        &mut self,
+        project: &Path,
+    ) -> Option<(Arc<str>, Self)> {
         let folder = self.folder.take();
         let folder = folder.filter(|folder| !is_folder_of(folder, project))?;
         let left = Self {
@@ -78,7 +81,7 @@ impl AskedWith {
     /// Removes what belongs to another folder or is not configured here, and a mode that is freer than the default.
     /// Reports what was removed.
     pub(super) fn usable(mut self, policy: &Policy, project: &Path) -> Self {
-        if let Some((folder, left)) = self.leave_elsewhere(project) {
+        if let Some((folder, left)) = self.take_settings_of_other_folder(project) {
             let left = Self::default().options(&left, policy);
             if !left.is_empty() {
                 let folder = one_line(&folder);
@@ -206,13 +209,13 @@ impl AskedWith {
 
 /// Returns the command, without the program's name, that continues a session like its last run, with another model if
 /// given.
-pub(super) async fn to_go_on(
+pub(super) async fn continue_command(
     sessions: &Sessions,
     session: &SessionId,
     policy: &Policy,
     model: Option<&str>,
 ) -> String {
-    let last = AskedWith::last_of(sessions, session).await;
+    let last = RunSettings::last_of(sessions, session).await;
     let options = last.options(&last, policy);
     format!("chat --session {session}{options}{}", model_option(model))
 }
@@ -227,8 +230,8 @@ pub(super) fn model_option(model: Option<&str>) -> String {
 mod tests {
     use super::*;
 
-    fn asked_with(mode: Mode, channel: Channel, agent: Option<AgentName>) -> AskedWith {
-        AskedWith {
+    fn run_settings(mode: Mode, channel: Channel, agent: Option<AgentName>) -> RunSettings {
+        RunSettings {
             mode: Some(mode),
             channel: Some(channel),
             agent,
@@ -242,16 +245,16 @@ mod tests {
     fn a_session_goes_on_as_it_was_and_in_a_freer_mode_only_where_that_is_named() {
         let policy = Policy::built_in();
         let lead = || Some(AgentName::new("lead"));
-        let free = asked_with(Mode::EXPLORATORY, Channel::CODE_TASK, lead());
+        let free = run_settings(Mode::EXPLORATORY, Channel::CODE_TASK, lead());
         assert_eq!(free.options(&free, &policy), " --mode exploratory");
-        let tame = asked_with(Mode::CONSERVATIVE, Channel::CODE_TASK, None);
+        let tame = run_settings(Mode::CONSERVATIVE, Channel::CODE_TASK, None);
         assert_eq!(tame.options(&tame, &policy), "");
-        let moved = asked_with(Mode::MODERATE, Channel::CHAT, lead());
+        let moved = run_settings(Mode::MODERATE, Channel::CHAT, lead());
         assert_eq!(
             free.options(&moved, &policy),
             " --channel chat --agent lead"
         );
-        let new = AskedWith::default();
+        let new = RunSettings::default();
         assert_eq!(
             new.options(&free, &policy),
             " --channel code_task --mode exploratory --agent lead"
@@ -265,7 +268,7 @@ mod tests {
 
     #[test]
     fn in_another_folder_its_channel_and_agent_have_to_be_named_again() {
-        let last = asked_with(Mode::CONSERVATIVE, Channel::CODE_TASK, None);
+        let last = run_settings(Mode::CONSERVATIVE, Channel::CODE_TASK, None);
         let taken = last.usable(&Policy::built_in(), Path::new("/elsewhere"));
         assert_eq!(taken.mode, Some(Mode::CONSERVATIVE));
         assert_eq!(taken.channel, None);

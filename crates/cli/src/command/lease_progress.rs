@@ -103,7 +103,7 @@ pub(in crate::command) async fn busy(sessions: &Sessions, run: RunId) -> Command
         Ok(summary) => summary,
         Err(error) => return error.into(),
     };
-    let error = CommandError::failed(anyhow!(what_it_does(&summary)));
+    let error = CommandError::failed(anyhow!(describe_state(&summary)));
     if summary.status.is_ended() {
         return error.hint("nothing was started: try again");
     }
@@ -133,13 +133,13 @@ pub(in crate::command) async fn busy(sessions: &Sessions, run: RunId) -> Command
 }
 
 /// Describes the state of an unfinished run.
-pub(in crate::command) fn what_it_does(summary: &RunSummary) -> String {
+pub(in crate::command) fn describe_state(summary: &RunSummary) -> String {
     let (session, run) = (&summary.session, summary.run_id);
     if summary.status.is_ended() {
         return format!("session {session} was busy with run {run}, which has ended since");
     }
     if let Some(until) = summary.leased_until {
-        let left = in_seconds(left(until));
+        let left = in_seconds(time_until(until));
         return format!(
             "session {session} is busy with run {run}: another process is driving it, or died and still holds its lease for {left}"
         );
@@ -192,7 +192,7 @@ impl LeaseProgress {
     pub(in crate::command) async fn pause(&mut self, held: &HeldRun) -> Result<(), CommandError> {
         let run = held.run_id;
         if let Some(until) = held.leased_until {
-            let left = in_seconds(left(until));
+            let left = in_seconds(time_until(until));
             let progress = self.progress.get_or_insert_with(|| {
                 let what = match held.waited_for {
                     WaitedFor::Lease => "it will be resumed",
@@ -222,7 +222,7 @@ impl LeaseProgress {
 
     /// Returns a run that was waited for, unless a signal arrived while it was resumed: then the run is cancelled.
     async fn hand_over(mut self, run: RunHandle) -> Result<RunHandle, CommandError> {
-        let Some(signal) = self.signals.as_mut().and_then(Signals::heard) else {
+        let Some(signal) = self.signals.as_mut().and_then(Signals::try_next) else {
             return Ok(run);
         };
         ask::cancel(&run, signal.reason());
@@ -232,7 +232,7 @@ impl LeaseProgress {
     }
 }
 
-fn left(until: Timestamp) -> Duration {
+fn time_until(until: Timestamp) -> Duration {
     Duration::try_from(until.duration_since(Timestamp::now())).unwrap_or_default()
 }
 
@@ -258,11 +258,11 @@ mod tests {
     #[test]
     fn a_run_that_has_ended_since_it_was_in_the_way_was_not_left_behind() {
         let mut run = RunSummary::new(RunId(UuidV7.new_id()), "s".parse().unwrap());
-        let left = what_it_does(&run);
+        let left = describe_state(&run);
         assert!(left.contains("left behind"), "{left}");
         assert!(left.ends_with("or could not store its records"), "{left}");
         run.log.status = RunStatus::Done;
-        assert!(what_it_does(&run).ends_with("has ended since"));
+        assert!(describe_state(&run).ends_with("has ended since"));
     }
 
     #[test]
@@ -297,9 +297,9 @@ mod tests {
                 expires_at: None,
             });
         }
-        assert!(what_it_does(&run).ends_with("waits for your approval of a call"));
+        assert!(describe_state(&run).ends_with("waits for your approval of a call"));
         run.log.pending.remove(0);
-        assert!(what_it_does(&run).ends_with("waits for the results of its client's tools"));
+        assert!(describe_state(&run).ends_with("waits for the results of its client's tools"));
     }
 
     #[tokio::test]

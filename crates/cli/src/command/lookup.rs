@@ -8,7 +8,7 @@ use neuraxis::evals::is_session_of_eval;
 use neuraxis::ports::{Ids, RunFilter, RunSummary, SessionFilter};
 
 use super::chat::nearest;
-use crate::confirm::{is_somebody_there, says_yes};
+use crate::confirm::{ask_yes_no, can_ask_user};
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::progress;
@@ -41,7 +41,7 @@ pub(crate) fn new_session() -> Result<SessionId, CommandError> {
 }
 
 /// Refuses to continue a session that was altered.
-pub(crate) async fn unaltered(
+pub(crate) async fn check_unaltered(
     sessions: &Sessions,
     session: &SessionId,
 ) -> Result<(), CommandError> {
@@ -153,14 +153,14 @@ pub(crate) async fn last_session(sessions: &Sessions) -> Result<SessionId, Comma
     let about = one_line(run.text.as_deref().unwrap_or_default());
     let about: String = about.chars().take(60).collect();
     progress::done(&format!("session {}: {about}", run.session));
-    unaltered(sessions, &run.session).await?;
+    check_unaltered(sessions, &run.session).await?;
     Ok(run.session)
 }
 
 /// Returns the session to continue: an existing, unaltered one, found as by [`session`], or else a new one. If a new
 /// session is most likely a typo, a user at the terminal is asked, and otherwise a notice is printed. If nobody can be
 /// asked, a number is a full name: a ticket number may happen to be the end of an unrelated id.
-pub(crate) async fn continued(
+pub(crate) async fn session_to_continue(
     sessions: &Sessions,
     id: SessionId,
 ) -> Result<SessionId, CommandError> {
@@ -169,7 +169,7 @@ pub(crate) async fn continued(
         false => existing(sessions, id.as_str()).await?,
     };
     let Some(found) = found else {
-        begin(sessions, &id).await?;
+        confirm_new_session(sessions, &id).await?;
         return Ok(id);
     };
     match id.as_str() {
@@ -179,12 +179,15 @@ pub(crate) async fn continued(
             "{part} is part of the id of session {found}, which this continues"
         )),
     }
-    unaltered(sessions, &found).await?;
+    check_unaltered(sessions, &found).await?;
     Ok(found)
 }
 
 /// Returns the name of a session to create, whatever it looks like.
-pub(crate) async fn begun(sessions: &Sessions, id: SessionId) -> Result<SessionId, CommandError> {
+pub(crate) async fn new_session_named(
+    sessions: &Sessions,
+    id: SessionId,
+) -> Result<SessionId, CommandError> {
     match sessions.runs(&id).await? {
         None => Ok(id),
         Some(_) => Err(CommandError::usage(anyhow!("session {id} already exists"))
@@ -298,7 +301,7 @@ fn is_end(text: &str) -> bool {
 
 /// Returns whether a text is a number and nobody can be asked what it means.
 fn is_number_of_script(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_digit()) && !is_somebody_there()
+    text.bytes().all(|byte| byte.is_ascii_digit()) && !can_ask_user()
 }
 
 fn is_made_here(id: &str) -> bool {
@@ -308,14 +311,14 @@ fn is_made_here(id: &str) -> bool {
 /// Checks that a new session is wanted if its name is most likely a typo: part of an id, or similar to the name of
 /// another session. If nobody can be asked, a name that looks like part of an id is refused, whichever sessions exist.
 /// A name that is similar to another one is accepted, since scripts choose similar names.
-async fn begin(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> {
+async fn confirm_new_session(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> {
     let name = id.as_str();
     let is_of_id = name.len() >= MIN_BEGINNING && is_part_of_id(name) && !is_made_here(name);
     // Scripts also choose dates and build numbers as names.
     let is_of_id = is_of_id && !is_number_of_script(name);
     let alike = match is_of_id || is_made_here(name) {
         true => None,
-        false => alike(sessions, name).await?,
+        false => similar_session(sessions, name).await?,
     };
     if !is_of_id && alike.is_none() {
         progress::done(&format!("session {name} is new"));
@@ -326,16 +329,16 @@ async fn begin(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> 
         "there is no session {name} yet{}",
         meant.unwrap_or_default()
     );
-    if !is_somebody_there() && is_of_id {
+    if !can_ask_user() && is_of_id {
         return Err(CommandError::usage(anyhow!(what)).hint(
             "type more of the id (`neuraxis sessions list`), or add --new to start a session with this name",
         ));
     }
-    if !is_somebody_there() {
+    if !can_ask_user() {
         progress::notice(&format!("{what}: this starts it"));
         return Ok(());
     }
-    match says_yes(&format!("{what}. Start it?"))? {
+    match ask_yes_no(&format!("{what}. Start it?"))? {
         true => Ok(()),
         false => Err(CommandError::usage(anyhow!("no session was started"))
             .hint("`neuraxis sessions list` lists your sessions")),
@@ -343,7 +346,7 @@ async fn begin(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> 
 }
 
 /// Returns the name of a session that is similar to this one.
-async fn alike(sessions: &Sessions, name: &str) -> Result<Option<String>, CommandError> {
+async fn similar_session(sessions: &Sessions, name: &str) -> Result<Option<String>, CommandError> {
     let mut each = sessions.each(SessionFilter::default());
     let mut names = Vec::new();
     while names.len() < SessionFilter::MAX_LIMIT

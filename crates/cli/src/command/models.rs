@@ -65,7 +65,7 @@ impl Models {
         let asked = discovery.endpoints.into_iter().map(ask);
         let listings = join_all(asked).await;
         progress.hide();
-        loaded.say_what_is_ignored();
+        loaded.warn_settings_ignored();
         for notice in &notices {
             progress::notice(notice);
         }

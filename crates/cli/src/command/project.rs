@@ -3,8 +3,8 @@
 
 use neuraxis_app::{InstructionFile, Trust, TrustList, instruction_files, instructions_of};
 
-use crate::approve::said;
-use crate::confirm::{Answer, ask, is_somebody_there};
+use crate::approve::safe_words;
+use crate::confirm::{Answer, ask, can_ask_user};
 use crate::harmless::one_line;
 use crate::progress;
 use crate::rows::plain_in_margin;
@@ -29,7 +29,7 @@ pub(super) fn instructions(loaded: &Loaded, asking: Asking) -> Option<String> {
     let mut files = instruction_files(&loaded.environment);
     for file in &mut files {
         let is_open = matches!(file.trust, Trust::Unknown | Trust::Changed);
-        if is_open && file.fault.is_none() && asking == Asking::Person && is_somebody_there() {
+        if is_open && file.fault.is_none() && asking == Asking::Person && can_ask_user() {
             ask_about(file, loaded);
         }
         match (&file.fault, file.trust) {
@@ -105,7 +105,7 @@ pub(super) fn described(file: &InstructionFile, columns: usize) -> String {
 }
 
 fn name(file: &InstructionFile) -> String {
-    said(&file.path.display().to_string())
+    safe_words(&file.path.display().to_string())
 }
 
 fn size(file: &InstructionFile) -> String {

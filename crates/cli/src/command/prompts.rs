@@ -21,7 +21,7 @@ pub(super) fn read(loaded: &Loaded) -> Prompts {
 }
 
 /// Returns whether there is a prompt of this name.
-pub(super) fn is_kept(loaded: &Loaded, name: &str) -> bool {
+pub(super) fn exists(loaded: &Loaded, name: &str) -> bool {
     let prompts = Prompts::read(&loaded.config, &loaded.environment);
     prompts.find(name).is_some()
 }
@@ -51,7 +51,7 @@ pub(super) fn listed(loaded: &Loaded) -> String {
         })
         .collect();
     match lines.is_empty() {
-        true => format!("you have no prompts; {}\n", how_to_keep(loaded, "NAME")),
+        true => format!("you have no prompts; {}\n", how_to_save(loaded, "NAME")),
         false => lines,
     }
 }
@@ -94,12 +94,12 @@ fn unknown(loaded: &Loaded, prompts: &Prompts, name: &str) -> CommandError {
         _ if !Prompts::is_valid_name(name) => {
             "a prompt's name consists of letters, digits, _ and -".to_owned()
         }
-        true => how_to_keep(loaded, &shown),
+        true => how_to_save(loaded, &shown),
         false => format!("the prompts are {}", names.join(", ")),
     })
 }
 
-fn how_to_keep(loaded: &Loaded, name: &str) -> String {
+fn how_to_save(loaded: &Loaded, name: &str) -> String {
     match loaded.environment.config_dir() {
         Some(folder) => {
             let file = folder.join("prompts").join(format!("{name}.md"));

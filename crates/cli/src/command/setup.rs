@@ -12,7 +12,7 @@ use toml_edit::{Table, value};
 
 use super::mcp::Edited;
 use super::models::WITHIN;
-use crate::confirm::require_person;
+use crate::confirm::require_user;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::output::Output;
@@ -76,7 +76,7 @@ pub(crate) struct SetUp {
 impl SetUp {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         if !self.yes {
-            require_person("add --yes to take the first one that is found")?;
+            require_user("add --yes to take the first one that is found")?;
         }
         let loaded = setup.load()?;
         let environment = loaded.environment;
@@ -88,7 +88,7 @@ impl SetUp {
             // Check that the file can be written before asking. It is closed again, since the answer may take a while.
             let edited = Edited::open(setup, &environment)?;
             if edited.has_model("reasoning") {
-                return Err(is_there(&edited));
+                return Err(already_configured(&edited));
             }
         }
         let chosen = match found.as_slice() {
@@ -112,7 +112,7 @@ impl SetUp {
         let path = edited.path().display().to_string();
         let is_added = edited.add_model("reasoning", table(chosen, &model));
         if !is_added.map_err(CommandError::configuration)? {
-            return Err(is_there(&edited));
+            return Err(already_configured(&edited));
         }
         edited.save().map_err(CommandError::failed)?;
         let model = one_line(&model);
@@ -198,7 +198,7 @@ fn numbered<'a, T>(list: &'a [T], number: &str) -> Result<&'a T, CommandError> {
 }
 
 /// Returns the error for an existing section, which this command does not change.
-fn is_there(edited: &Edited) -> CommandError {
+fn already_configured(edited: &Edited) -> CommandError {
     let path = edited.path().display();
     let error = anyhow!("{path} already has a section [models.reasoning]");
     CommandError::usage(error)
@@ -268,7 +268,7 @@ async fn offered(
             Err(not_written(&"it is still loading its model", LOADING))
         }
         Ok(offer) => Ok(Ok(offer.models)),
-        Err(error) if is_out_of_reach(&error.kind) => {
+        Err(error) if is_unreachable(&error.kind) => {
             let is_untrusted = error.message.contains("peer certificate");
             let what_to_do = if is_untrusted { UNTRUSTED } else { UNREACHABLE };
             Err(not_written(&error, what_to_do))
@@ -278,7 +278,7 @@ async fn offered(
 }
 
 /// Returns whether there was no answer. A server that refuses, fails or lists nothing is reachable.
-const fn is_out_of_reach(kind: &LlmErrorKind) -> bool {
+const fn is_unreachable(kind: &LlmErrorKind) -> bool {
     matches!(kind, LlmErrorKind::Connection | LlmErrorKind::Timeout)
 }
 
@@ -318,10 +318,10 @@ mod tests {
     #[test]
     fn who_says_nothing_in_time_is_as_far_away_as_who_is_not_connected() {
         for kind in [LlmErrorKind::Connection, LlmErrorKind::Timeout] {
-            assert!(is_out_of_reach(&kind), "{kind:?}");
+            assert!(is_unreachable(&kind), "{kind:?}");
         }
         for kind in [LlmErrorKind::Unauthorized, LlmErrorKind::BadRequest] {
-            assert!(!is_out_of_reach(&kind), "{kind:?}");
+            assert!(!is_unreachable(&kind), "{kind:?}");
         }
     }
 

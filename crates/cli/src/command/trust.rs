@@ -10,7 +10,7 @@ use neuraxis::core::ContentHash;
 use neuraxis_app::{Environment, FolderRules, FoundFile, TrustList, instruction_files};
 
 use super::project;
-use crate::confirm::{require_person, says_yes};
+use crate::confirm::{ask_yes_no, require_user};
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::output::Output;
@@ -193,10 +193,10 @@ impl Add {
         }
         for file in files {
             if !self.yes {
-                require_person(UNASKED)?;
+                require_user(UNASKED)?;
                 let columns = terminal::width(std::io::stderr());
                 anstream::eprint!("{}", project::described(&file, columns));
-                if !says_yes("Trust it?")? {
+                if !ask_yes_no("Trust it?")? {
                     return Err(CommandError::failed(anyhow!("it is not trusted")));
                 }
             }
@@ -219,7 +219,7 @@ impl Add {
         if self.yes {
             return Ok(content);
         }
-        require_person(UNASKED)?;
+        require_user(UNASKED)?;
         let columns = terminal::width(std::io::stderr());
         anstream::eprint!("{}", described(found, columns));
         if is_too_much(found) {
@@ -232,7 +232,7 @@ impl Add {
                 "read the file, then trust it with `neuraxis trust add --yes`{folder}"
             )));
         }
-        match says_yes("Trust it?")? {
+        match ask_yes_no("Trust it?")? {
             true => Ok(content),
             false => Err(CommandError::failed(anyhow!("it is not trusted"))),
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use neuraxis::engine::ResumeError;
 
 use super::CommandError;
-use crate::harmless::plain_to_see;
+use crate::harmless::reveal_invisible;
 use crate::invocation;
 
 impl From<ResumeError> for CommandError {
@@ -56,7 +56,7 @@ impl From<ResumeError> for CommandError {
 /// Describes how to make a command work in another folder. The folder comes from a record and may contain anything, and
 /// the line is meant to be pasted.
 fn as_root(folder: &str) -> String {
-    let folder = invocation::quoted(&plain_to_see(folder));
+    let folder = invocation::quoted(&reveal_invisible(folder));
     format!("or name that folder as `tools.root`: --set tools.root={folder}")
 }
 
@@ -79,7 +79,7 @@ mod tests {
         let told = || {
             let folder = std::sync::Arc::clone(&name);
             let error = CommandError::from(ResumeError::Elsewhere { run, folder });
-            anstream::adapter::strip_str(&error.told(None)).to_string()
+            anstream::adapter::strip_str(&error.render(None)).to_string()
         };
         let ends = format!("runs resume {run} --cancel");
         let there = told();

@@ -64,7 +64,7 @@ fn traces_go_where_they_went_before_when_another_model_answers() {
 #[test]
 fn a_model_that_its_server_does_not_list_is_told_at_once_and_asked_all_the_same() {
     let list = r#"{"object":"list","data":[{"id":"gpt-test","object":"model","owned_by":"me"}]}"#;
-    let model = Scripted::telling(list, [Turn::Says(&["One."])]);
+    let model = Scripted::with_detail(list, [Turn::Says(&["One."])]);
     let done = with_model(&model, "/model gpt-test\n/model gpt-tset\nHello?\n");
     let told = "gpt-tset is not one of the models that its server lists; using it anyway";
     assert!(done.stderr.contains(told), "{done:?}");

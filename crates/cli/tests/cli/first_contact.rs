@@ -54,7 +54,7 @@ fn without_a_model_one_line_says_what_to_export_and_a_key_of_another_service_is_
 
 #[test]
 fn setup_takes_the_key_that_is_set_and_the_next_command_uses_what_it_wrote() {
-    let model = Scripted::telling(
+    let model = Scripted::with_detail(
         r#"{"object":"list","data":[{"id":"gpt-first","object":"model"},{"id":"gpt-second","object":"model"}]}"#,
         [Turn::Says(&["Set up."])],
     );

@@ -63,7 +63,7 @@ fn two_long_questions(machine: &Machine) -> Vec<Value> {
 fn the_context_that_a_configured_server_tells_is_kept_to_before_it_overflows() {
     const PROPERTIES: &str = r#"{"default_generation_settings":{"n_ctx":2048},"total_slots":1}"#;
     let answers = || std::iter::repeat_n(Turn::Says(&["So be it."]), 4);
-    let model = Scripted::telling(PROPERTIES, answers());
+    let model = Scripted::with_detail(PROPERTIES, answers());
     let events = two_long_questions(&machine(&model, ""));
     assert_eq!(of_type(&events, "context_trimmed").len(), 1, "{events:?}");
     // It would have summarized the removed part, but the model never gave an unstreamed reply.
@@ -75,7 +75,7 @@ fn the_context_that_a_configured_server_tells_is_kept_to_before_it_overflows() {
     assert_eq!(model.heard().last().unwrap(), &"word ".repeat(900));
 
     // The configuration takes precedence.
-    let model = Scripted::telling(PROPERTIES, answers());
+    let model = Scripted::with_detail(PROPERTIES, answers());
     let events = two_long_questions(&machine(&model, "context_tokens = 100_000\n"));
     assert!(of_type(&events, "context_trimmed").is_empty(), "{events:?}");
     assert_eq!(model.asked(), 2);

@@ -39,11 +39,14 @@ pub(crate) struct Scripted {
 
 impl Scripted {
     pub(crate) fn start(turns: impl IntoIterator<Item = Turn>) -> Self {
-        Self::telling("", turns)
+        Self::with_detail("", turns)
     }
 
     /// Same as `start`, but answers requests without a body, such as for its properties, with this JSON.
-    pub(crate) fn telling(properties: &'static str, turns: impl IntoIterator<Item = Turn>) -> Self {
+    pub(crate) fn with_detail(
+        properties: &'static str,
+        turns: impl IntoIterator<Item = Turn>,
+    ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let turns: Mutex<VecDeque<Turn>> = Mutex::new(turns.into_iter().collect());

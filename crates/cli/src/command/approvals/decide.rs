@@ -16,8 +16,8 @@ use neuraxis_app::{App, CassetteUse};
 
 use super::super::ask::{self, Attended, Format, View};
 use super::show;
-use super::waiting::{self, Which};
-use crate::approve::{WhenAway, folder_elsewhere, said, spec_of, user_name};
+use super::waiting::{self, CallSelector};
+use crate::approve::{IfUnattended, folder_elsewhere, safe_words, spec_of, user_name};
 use crate::command::lookup;
 use crate::confirm;
 use crate::error::CommandError;
@@ -43,7 +43,7 @@ Examples:
 #[command(after_help = APPROVE_EXAMPLES)]
 pub(crate) struct Approve {
     #[command(flatten)]
-    which: Which,
+    which: CallSelector,
 
     /// Use these arguments instead; they are checked again
     #[arg(long, value_name = "JSON", value_parser = json)]
@@ -66,7 +66,7 @@ pub(crate) struct Approve {
 #[command(after_help = DENY_EXAMPLES)]
 pub(crate) struct Deny {
     #[command(flatten)]
-    which: Which,
+    which: CallSelector,
 
     /// The reason, for the model
     #[arg(long)]
@@ -109,7 +109,7 @@ impl Deny {
 
 async fn decide(
     setup: &Setup,
-    which: &Which,
+    which: &CallSelector,
     (verb, decision): (
         Verb,
         impl FnOnce(&WaitingApproval) -> Result<ApprovalDecision, CommandError>,
@@ -118,18 +118,18 @@ async fn decide(
 ) -> Result<(), CommandError> {
     let loaded = setup.load()?;
     // If nobody is at the terminal, further questions of the run wait as this one did.
-    let mut attended = Attended::new(&loaded.config, WhenAway::Wait)?;
+    let mut attended = Attended::new(&loaded.config, IfUnattended::Wait)?;
     let app = attended.app(&loaded, CassetteUse::Off).await?;
     let root = loaded.config.project_root();
     let decided = with_app(app, async |app| {
-        let meant = meant(app, which, (root, &verb)).await?;
-        decide_in(app, &mut attended, meant, decision, format).await
+        let question = find_question(app, which, (root, &verb)).await?;
+        decide_in(app, &mut attended, question, decision, format).await
     });
     decided.await
 }
 
 /// The question to answer, and the records of its run so far.
-struct Meant {
+struct OpenQuestion {
     waiting: WaitingApproval,
     records: Vec<Arc<Record>>,
 }
@@ -164,14 +164,14 @@ const CHANGED: &str = "\nThis has changed since it was shown. It is now:\n";
 /// Returns the question to answer. A question that was not named is shown to the user at the terminal, who confirms it,
 /// so that no question is answered unseen. The same applies to allowing a call after one of the files it changes was
 /// changed: the user saw what the call would have done before that.
-async fn meant(
+async fn find_question(
     app: &App,
-    which: &Which,
+    which: &CallSelector,
     (root, verb): (&Path, &Verb),
-) -> Result<Meant, CommandError> {
+) -> Result<OpenQuestion, CommandError> {
     let waiting = waiting::one(app, which).await?;
     let sessions = app.orchestrator.sessions();
-    lookup::unaltered(&sessions, &waiting.session_id).await?;
+    lookup::check_unaltered(&sessions, &waiting.session_id).await?;
     let run = waiting.run_id;
     let records = sessions.records(run).await?;
     if let Some(folder) = folder_elsewhere(&records, root) {
@@ -183,16 +183,16 @@ async fn meant(
             Verb::Allow(given) => changed_since(app, &waiting, given.as_ref(), root),
             Verb::Deny => None,
         };
-        match changed.filter(|_| confirm::is_somebody_there()) {
+        match changed.filter(|_| confirm::can_ask_user()) {
             Some(file) => {
-                let file = said(&file);
+                let file = safe_words(&file);
                 progress::notice(&format!("{file} was changed after this question was asked"));
             }
-            None => return Ok(Meant { waiting, records }),
+            None => return Ok(OpenQuestion { waiting, records }),
         }
     }
     let name = waiting.question();
-    if !confirm::is_somebody_there() {
+    if !confirm::can_ask_user() {
         let error = anyhow!("name the question of run {run} that you are answering");
         return Err(CommandError::usage(error)
             .hint(format!(
@@ -209,7 +209,7 @@ async fn meant(
     let mut shown = in_full();
     loop {
         stderr.write_all(shown.as_bytes())?;
-        if !confirm::says_yes(verb.prompt())? {
+        if !confirm::ask_yes_no(verb.prompt())? {
             let error = anyhow!("no decision was made: the call is still waiting");
             return Err(CommandError::failed(error));
         }
@@ -220,7 +220,7 @@ async fn meant(
         stderr.write_all(CHANGED.as_bytes())?;
         shown = now;
     }
-    Ok(Meant { waiting, records })
+    Ok(OpenQuestion { waiting, records })
 }
 
 /// Returns a file that a call would change, with `given` arguments if any, and that was changed after the call was
@@ -265,7 +265,7 @@ fn changed_at(about: &Metadata) -> Option<Timestamp> {
 async fn decide_in(
     app: &App,
     attended: &mut Attended,
-    Meant { waiting, records }: Meant,
+    OpenQuestion { waiting, records }: OpenQuestion,
     decision: impl FnOnce(&WaitingApproval) -> Result<ApprovalDecision, CommandError>,
     format: Format,
 ) -> Result<(), CommandError> {
@@ -288,7 +288,7 @@ async fn decide_in(
             };
         }
     };
-    let view = View::new(format).after(records.last().map_or(Seq(0), |record| record.seq));
+    let view = View::new(format).skip_until(records.last().map_or(Seq(0), |record| record.seq));
     let watched = ask::watch(app, view, &run, attended).await;
     let end = waiting.request.expires_at;
     let Some(at) = end.filter(|_| has_expired(&waiting, &run.records())) else {
@@ -298,7 +298,7 @@ async fn decide_in(
         Err(error) if error.is_output_closed() || error.interruption().is_some() => Err(error),
         watched => {
             if let Err(error) = watched {
-                error.tell();
+                error.print();
             }
             Err(too_late(&waiting, at))
         }

@@ -50,8 +50,8 @@ pub(crate) struct List {
 impl List {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
-        loaded.require_shown()?;
-        loaded.say_what_is_missed();
+        loaded.require_visible_sessions()?;
+        loaded.warn_store_incomplete();
         // The waiting calls are in the store, so no tools are needed.
         let app = loaded.app().without_servers().build().await?;
         let mut output = Output::new();
@@ -106,7 +106,7 @@ impl List {
         // For a session, everything is listed, whichever process has its run.
         let at_work = match self.session {
             Some(_) => None,
-            None => self.asking_at_work(app).await?,
+            None => self.newest_asking_run(app).await?,
         };
         let Some(run) = at_work else {
             return Ok("nothing is waiting for your approval\n".to_owned());
@@ -119,7 +119,7 @@ impl List {
 
     /// Returns the newest run that waits for approval while a process has it, among the most recent runs: that process
     /// lists its own questions.
-    async fn asking_at_work(&self, app: &App) -> Result<Option<RunId>, CommandError> {
+    async fn newest_asking_run(&self, app: &App) -> Result<Option<RunId>, CommandError> {
         let mut filter = RunFilter::default().limited_to(PAGE);
         if let Some(owner) = &self.owner {
             filter = filter.owned_by(owner);

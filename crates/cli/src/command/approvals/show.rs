@@ -8,8 +8,8 @@ use neuraxis::core::{JsonText, Record};
 use neuraxis::engine::{ToolCatalog, WaitingApproval};
 use neuraxis_app::App;
 
-use super::waiting::{self, Which};
-use crate::approve::{Asked, Earlier, Whole, question_text, scope, spec_of};
+use super::waiting::{self, CallSelector};
+use crate::approve::{ApprovalView, ConflictingCall, Extent, question_text, scope, spec_of};
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::rows::with_real_order;
@@ -24,14 +24,14 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Show {
     #[command(flatten)]
-    which: Which,
+    which: CallSelector,
 }
 
 impl Show {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
-        loaded.require_shown()?;
-        loaded.say_what_is_missed();
+        loaded.require_visible_sessions()?;
+        loaded.warn_store_incomplete();
         let app = loaded.app().build().await?;
         let mut output = Output::new();
         let (root, columns) = (loaded.config.project_root(), output.width());
@@ -68,12 +68,12 @@ pub(super) fn in_full(
         question.choices.clear();
     }
     let spec = spec_of(tools, &question.name);
-    let earlier = Earlier::find(&question, records, root, |name| spec_of(tools, name));
-    let mut asked = Asked::new(&question, spec, records, root).after(earlier);
+    let conflict = ConflictingCall::find(&question, records, root, |name| spec_of(tools, name));
+    let mut asked = ApprovalView::new(&question, spec, records, root).with_conflict(conflict);
     if let Some(given) = given {
         asked = asked.with_arguments(given.clone());
     }
-    let (text, _) = question_text(&asked, Whole::Exact, columns);
+    let (text, _) = question_text(&asked, Extent::Exact, columns);
     let scopes = (1..).zip(&question.choices);
     let scopes: String = scopes
         .map(|(number, calls)| format!("--for-session {number}: {}", scope(calls)))

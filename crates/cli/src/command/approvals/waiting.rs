@@ -9,7 +9,7 @@ use neuraxis::engine::{SystemClock, WaitingApproval};
 use neuraxis::ports::Clock;
 use neuraxis_app::App;
 
-use crate::approve::{asker, said};
+use crate::approve::{asking_agent, safe_words};
 use crate::command::lookup;
 use crate::completion;
 use crate::error::CommandError;
@@ -19,7 +19,7 @@ use crate::wrap::broken;
 
 /// Selects a call.
 #[derive(Debug, Args)]
-pub(super) struct Which {
+pub(super) struct CallSelector {
     /// The run: its id, the beginning or end of its id, or last
     #[arg(add = ArgValueCompleter::new(completion::waiting_runs))]
     run: String,
@@ -29,7 +29,7 @@ pub(super) struct Which {
     question: Option<String>,
 }
 
-impl Which {
+impl CallSelector {
     /// Returns whether a question is named.
     pub(super) const fn names_question(&self) -> bool {
         self.question.is_some()
@@ -39,7 +39,7 @@ impl Which {
 /// Returns the selected calls: all that the run waits for, if no question is named.
 pub(super) async fn several(
     app: &App,
-    which: &Which,
+    which: &CallSelector,
 ) -> Result<Vec<WaitingApproval>, CommandError> {
     let summary = lookup::run(&app.orchestrator.sessions(), &which.run).await?;
     let run = summary.run_id;
@@ -61,7 +61,7 @@ pub(super) async fn several(
 }
 
 /// Returns the selected question: the named one, or else the only one.
-pub(super) async fn one(app: &App, which: &Which) -> Result<WaitingApproval, CommandError> {
+pub(super) async fn one(app: &App, which: &CallSelector) -> Result<WaitingApproval, CommandError> {
     let mut waiting = several(app, which).await?;
     match (waiting.pop(), waiting.len()) {
         (Some(only), 0) => Ok(only),
@@ -94,7 +94,7 @@ const LIST: &str = "`neuraxis approvals list` shows what is waiting";
 pub(super) fn alteration(waiting: &WaitingApproval, columns: usize) -> String {
     let altered = waiting.altered.iter();
     let warned = altered.map(|why| {
-        let why = said(why);
+        let why = safe_words(why);
         let line = format!("ALTERED: this is not what was asked, and cannot be approved: {why}");
         broken(&line, columns, "    ") + "\n"
     });
@@ -128,21 +128,21 @@ pub(in crate::command) async fn in_text(
         }
         let asked_by = match waiting.agent == AgentId::ROOT {
             true => None,
-            false => asker(&records, waiting.agent),
+            false => asking_agent(&records, waiting.agent),
         };
         text.push_str(&one_in_text(waiting, asked_by, columns));
     }
     text
 }
 
-fn one_in_text(waiting: &WaitingApproval, asker: Option<String>, columns: usize) -> String {
+fn one_in_text(waiting: &WaitingApproval, asking_agent: Option<String>, columns: usize) -> String {
     let line = |line: String| broken(&line, columns, "    ");
     let asked = &waiting.request;
     let (session, since) = (&waiting.session_id, moment(waiting.requested_at));
     let whose = waiting
         .owner
         .iter()
-        .map(|owner| format!(" of {}", said(owner)));
+        .map(|owner| format!(" of {}", safe_words(owner)));
     let whose: String = whose.collect();
     let indented = |line: String| match line.is_empty() {
         true => line,
@@ -153,14 +153,19 @@ fn one_in_text(waiting: &WaitingApproval, asker: Option<String>, columns: usize)
         waiting.run_id,
         waiting.question(),
         line(format!("  session {session}{whose}, since {since}")),
-        asker.map_or_else(String::new, |asker| line(format!("  {asker}")) + "\n"),
-        line(format!("  call {}", said(asked.tool_call_id.as_str()))),
+        asking_agent.map_or_else(String::new, |asking_agent| line(format!(
+            "  {asking_agent}"
+        )) + "\n"),
+        line(format!(
+            "  call {}",
+            safe_words(asked.tool_call_id.as_str())
+        )),
         line(format!(
             "  {} {}",
-            said(&asked.name),
-            said(asked.arguments.as_str())
+            safe_words(&asked.name),
+            safe_words(asked.arguments.as_str())
         )),
-        line(format!("  why: {}", said(&asked.reason))),
+        line(format!("  why: {}", safe_words(&asked.reason))),
         indented(alteration(waiting, columns)),
         indented(expiry(waiting)),
     )

@@ -6,30 +6,30 @@ use neuraxis::core::{AgentId, EffectId, LiveBody, LiveEvent, Record, RecordBody}
 /// Turns events into text to print. Printed text stays: text that becomes void is followed by its replacement, or is
 /// held back until it can no longer become void.
 #[derive(Debug)]
-pub(super) struct PrintedAnswer {
+pub(super) struct AnswerPrinter {
     /// The valid text, printed or held back.
     text: String,
     /// The call whose text is arriving.
-    speaking: Option<Speech>,
+    current: Option<CallText>,
     /// The number of line breaks at the end of the text; two if it is empty.
     breaks: usize,
-    when: When,
+    timing: PrintTiming,
     /// The end of the text, which is held back.
     held: String,
 }
 
 /// When text is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum When {
+pub(super) enum PrintTiming {
     /// As it arrives.
-    AsItComes,
+    Immediately,
     /// Once its reply is complete: text sent to a program cannot be taken back.
-    OnceItStands,
+    OnceComplete,
 }
 
 /// The text of a call, and the state before it, to be restored if the text becomes void.
 #[derive(Debug, Clone, Copy)]
-struct Speech {
+struct CallText {
     call: EffectId,
     /// Where the text begins.
     start: usize,
@@ -52,23 +52,23 @@ pub(super) enum Change {
     Void(&'static str),
 }
 
-impl PrintedAnswer {
-    pub(super) const fn new(when: When) -> Self {
+impl AnswerPrinter {
+    pub(super) const fn new(timing: PrintTiming) -> Self {
         Self {
             text: String::new(),
-            speaking: None,
+            current: None,
             breaks: 2,
-            when,
+            timing,
             held: String::new(),
         }
     }
 
     /// Processes an event of the run.
-    pub(super) fn hear(&mut self, event: &Event) -> Change {
+    pub(super) fn handle_event(&mut self, event: &Event) -> Change {
         match event {
             // Sub-agents talk to the agent that called them, not to the user.
-            Event::Live(live) if live.agent == AgentId::ROOT => self.hear_live(live),
-            Event::Record(record) => self.hear_record(record),
+            Event::Live(live) if live.agent == AgentId::ROOT => self.handle_live(live),
+            Event::Record(record) => self.handle_record(record),
             _ => Change::None,
         }
     }
@@ -102,20 +102,20 @@ impl PrintedAnswer {
         "\n"
     }
 
-    fn hear_live(&mut self, live: &LiveEvent) -> Change {
+    fn handle_live(&mut self, live: &LiveEvent) -> Change {
         match &live.body {
-            LiveBody::TextDelta { text } if !text.is_empty() => self.say(live.call, text),
+            LiveBody::TextDelta { text } if !text.is_empty() => self.append(live.call, text),
             LiveBody::TextRetracted => self.retract(live.call),
             _ => Change::None,
         }
     }
 
     /// Processes a record. A recorded reply is complete.
-    fn hear_record(&mut self, record: &Record) -> Change {
-        let speaking = self.speaking.map(|speech| speech.call);
+    fn handle_record(&mut self, record: &Record) -> Change {
+        let current = self.current.map(|current| current.call);
         match &record.body {
             RecordBody::LlmCall(call)
-                if speaking == Some(call.effect_id) && !self.held.is_empty() =>
+                if current == Some(call.effect_id) && !self.held.is_empty() =>
             {
                 Change::More(std::mem::take(&mut self.held))
             }
@@ -123,14 +123,14 @@ impl PrintedAnswer {
         }
     }
 
-    fn say(&mut self, call: EffectId, text: &str) -> Change {
-        let goes_on = self.speaking.is_some_and(|speech| speech.call == call);
+    fn append(&mut self, call: EffectId, text: &str) -> Change {
+        let goes_on = self.current.is_some_and(|current| current.call == call);
         let mut more = String::new();
         if !goes_on {
             let gap = self.gap();
             more.push_str(gap);
             self.text.push_str(gap);
-            self.speaking = Some(Speech {
+            self.current = Some(CallText {
                 call,
                 start: self.text.len(),
                 gap,
@@ -141,9 +141,9 @@ impl PrintedAnswer {
         more.push_str(text);
         self.text.push_str(text);
         self.printed(&more);
-        match self.when {
-            When::AsItComes => Change::More(more),
-            When::OnceItStands => {
+        match self.timing {
+            PrintTiming::Immediately => Change::More(more),
+            PrintTiming::OnceComplete => {
                 self.held.push_str(&more);
                 Change::None
             }
@@ -151,18 +151,18 @@ impl PrintedAnswer {
     }
 
     fn retract(&mut self, call: EffectId) -> Change {
-        let speaking = self.speaking.filter(|speech| speech.call == call);
-        let Some(speech) = speaking.filter(|speech| self.text.len() > speech.start) else {
+        let current = self.current.filter(|current| current.call == call);
+        let Some(current) = current.filter(|current| self.text.len() > current.start) else {
             return Change::None;
         };
-        self.text.truncate(speech.start);
-        self.speaking = None;
-        match self.when {
-            When::AsItComes => Change::Void(self.end_of_line()),
-            When::OnceItStands => {
-                self.text.truncate(speech.start - speech.gap.len());
-                self.held.truncate(speech.held);
-                self.breaks = speech.breaks;
+        self.text.truncate(current.start);
+        self.current = None;
+        match self.timing {
+            PrintTiming::Immediately => Change::Void(self.end_of_line()),
+            PrintTiming::OnceComplete => {
+                self.text.truncate(current.start - current.gap.len());
+                self.held.truncate(current.held);
+                self.breaks = current.breaks;
                 Change::None
             }
         }
@@ -170,8 +170,8 @@ impl PrintedAnswer {
 
     /// Returns the rest of the reply if it begins with the last call's text, or with the whole text.
     fn rest_of<'a>(&self, reply: &'a str) -> Option<&'a str> {
-        let speech = self.speaking?;
-        let last = self.text.get(speech.start..)?;
+        let current = self.current?;
+        let last = self.text.get(current.start..)?;
         let after = |text: &str| reply.strip_prefix(text).filter(|_| !text.trim().is_empty());
         after(last).or_else(|| after(&self.text))
     }

@@ -9,9 +9,9 @@ use neuraxis::ports::Approver;
 use neuraxis_app::{App, AppBuilder, CassetteUse, Config};
 
 use super::waiting;
-use crate::approve::{self, Postponing, Prompter, WhenAway};
+use crate::approve::{self, IfUnattended, Postponing, Prompter};
 use crate::error::CommandError;
-use crate::setup::{Loaded, hear_of_other_commands};
+use crate::setup::{Loaded, poll_for_messages};
 
 /// Who answers when a run asks.
 #[derive(Debug)]
@@ -20,13 +20,13 @@ pub(in crate::command) struct Attended {
     approver: Option<Arc<dyn Approver>>,
     pub(in crate::command) prompter: Prompter,
     /// Whether the store outlives this process.
-    is_kept: bool,
+    is_persistent: bool,
     /// How to postpone a decision here.
-    pub(super) put_off: &'static str,
+    pub(super) how_to_postpone: &'static str,
 }
 
 /// Fails if a run cannot wait until it is decided from elsewhere.
-pub(in crate::command) fn require_kept_runs(config: &Config) -> Result<(), CommandError> {
+pub(in crate::command) fn require_persistent_runs(config: &Config) -> Result<(), CommandError> {
     if !config.store().is_in_memory() {
         return Ok(());
     }
@@ -36,12 +36,15 @@ pub(in crate::command) fn require_kept_runs(config: &Config) -> Result<(), Comma
 
 impl Attended {
     /// Determines whether a user is at the terminal, and what happens to questions otherwise.
-    pub(in crate::command) fn new(config: &Config, away: WhenAway) -> Result<Self, CommandError> {
-        let is_kept = !config.store().is_in_memory();
-        if away == WhenAway::Wait {
-            require_kept_runs(config)?;
+    pub(in crate::command) fn new(
+        config: &Config,
+        away: IfUnattended,
+    ) -> Result<Self, CommandError> {
+        let is_persistent = !config.store().is_in_memory();
+        if away == IfUnattended::Wait {
+            require_persistent_runs(config)?;
         }
-        let postponing = if is_kept {
+        let postponing = if is_persistent {
             Postponing::Offered
         } else {
             Postponing::NotOffered
@@ -50,8 +53,8 @@ impl Attended {
         Ok(Self {
             approver,
             prompter,
-            is_kept,
-            put_off: waiting::WITH_OPTION,
+            is_persistent,
+            how_to_postpone: waiting::WITH_OPTION,
         })
     }
 
@@ -62,15 +65,15 @@ impl Attended {
         cassette: CassetteUse,
     ) -> Result<App, CommandError> {
         let app = self
-            .asked_by(loaded.app().cassette(cassette))
+            .with_approver(loaded.app().cassette(cassette))
             .build()
             .await?;
-        hear_of_other_commands(&app);
+        poll_for_messages(&app);
         Ok(app)
     }
 
     /// Makes an engine ask here about calls.
-    pub(in crate::command) fn asked_by<'a>(&self, app: AppBuilder<'a>) -> AppBuilder<'a> {
+    pub(in crate::command) fn with_approver<'a>(&self, app: AppBuilder<'a>) -> AppBuilder<'a> {
         match &self.approver {
             Some(approver) => app.approver(Arc::clone(approver)),
             None => app,
@@ -78,20 +81,20 @@ impl Attended {
     }
 
     /// Returns whether sessions and runs outlive this process.
-    pub(in crate::command) const fn is_kept(&self) -> bool {
-        self.is_kept
+    pub(in crate::command) const fn is_persistent(&self) -> bool {
+        self.is_persistent
     }
 
     /// Sets that the command is a conversation, which has no option to decide later.
     #[must_use]
     pub(in crate::command) const fn in_conversation(mut self) -> Self {
-        self.put_off = waiting::WITHOUT_OPTION;
+        self.how_to_postpone = waiting::WITHOUT_OPTION;
         self
     }
 
     /// Returns why governance asked about a call that was denied because nobody is at the terminal. If there are
     /// several such calls, this is about the last one.
-    pub(in crate::command) fn turned_away(&self, run: &RunHandle) -> Option<Vec<AskCause>> {
+    pub(in crate::command) fn denied_unattended(&self, run: &RunHandle) -> Option<Vec<AskCause>> {
         if self.prompter.is_attended() {
             return None;
         }

@@ -39,7 +39,7 @@ pub(in crate::command) async fn watch(
         progress::notice(notice);
     }
     let view = match asks_for_json(run) {
-        true => view.of_json(),
+        true => view.json_only(),
         false => view,
     };
     let interrupt = Interrupt::watch({
@@ -47,7 +47,7 @@ pub(in crate::command) async fn watch(
         move |signal| cancel(&run, signal.reason())
     });
     show(app, view, run, attended, &interrupt).await?;
-    unless_turned_away(attended, run)
+    unless_denied_unattended(attended, run)
 }
 
 /// Returns whether a run was started with a schema for its answer, whichever command resumed it.
@@ -59,19 +59,19 @@ fn asks_for_json(run: &RunHandle) -> bool {
 
 /// Returns an error if a call was denied because nobody could be asked: whatever the run answered, it could not do what
 /// it was meant to do.
-pub(in crate::command) fn unless_turned_away(
+pub(in crate::command) fn unless_denied_unattended(
     attended: &Attended,
     run: &RunHandle,
 ) -> Result<(), CommandError> {
-    let Some(causes) = attended.turned_away(run) else {
+    let Some(causes) = attended.denied_unattended(run) else {
         return Ok(());
     };
     let records = run.records();
     let started = records.first().and_then(|first| first.run_started());
     // A run of which something is not stored cannot wait.
     let may_wait = started.is_none_or(|it| it.spec.data_policy() == DataPolicy::ALL);
-    let put_off = may_wait.then_some(attended.put_off);
-    Err(waiting::turned_away(put_off, &causes))
+    let how_to_postpone = may_wait.then_some(attended.how_to_postpone);
+    Err(waiting::denied_unattended(how_to_postpone, &causes))
 }
 
 /// Shows a run until it ends, asks the user, and reports the outcome.
@@ -82,7 +82,7 @@ pub(in crate::command) async fn show(
     attended: &mut Attended,
     interrupt: &Interrupt,
 ) -> Result<(), CommandError> {
-    let mut view = view.holding_back(served_by_rules(app));
+    let mut view = view.with_rule_roles(served_by_rules(app));
     let tools = app.orchestrator.tools();
     let asking = (&mut attended.prompter, &tools);
     if let Err(error) = view.follow(run, asking, interrupt).await {
@@ -91,13 +91,11 @@ pub(in crate::command) async fn show(
         // The outcome is not reported to anyone.
         let _ = run.result().await;
         // The reason is that the terminal went away.
-        return Err(interrupt
-            .happened()
-            .map_or(error, CommandError::interrupted));
+        return Err(interrupt.signal().map_or(error, CommandError::interrupted));
     }
     let result = match run.result().await {
         Ok(result) => result,
-        Err(why) => return Err(left(run, why)),
+        Err(why) => return Err(unfinished_error(run, why)),
     };
     let records = run.records();
     let outcome = Outcome::of(&result, &records);
@@ -129,7 +127,7 @@ pub(in crate::command) fn served_by_rules(app: &App) -> Vec<Role> {
 }
 
 /// Returns the error for a run that was left without an end.
-fn left(run: &RunHandle, why: NoResult) -> CommandError {
+fn unfinished_error(run: &RunHandle, why: NoResult) -> CommandError {
     let id = run.run_id();
     match why {
         // For example after a laptop was suspended. What happened to the run meanwhile is unknown here.
@@ -196,7 +194,7 @@ pub(super) fn verdict(
         return Err(fault);
     }
     if result.status == RunStatus::Interrupted
-        && let Some(signal) = interrupt.happened()
+        && let Some(signal) = interrupt.signal()
     {
         return Err(CommandError::interrupted(signal));
     }
@@ -212,7 +210,7 @@ pub(super) fn verdict(
                     .hint("rephrase the request, or use another model: -m MODEL (`neuraxis models` lists them)")),
             };
         };
-        if outcome.served == Served::ByNothing {
+        if outcome.served == Served::No {
             let error = anyhow::anyhow!(instead).context(NOTHING_SERVED);
             return Err(CommandError::no_answer(error));
         }

@@ -29,7 +29,7 @@ pub(super) enum Served {
     /// A model was available, or a rule matched.
     Yes,
     /// No model was available, and no rule matched.
-    ByNothing,
+    No,
 }
 
 impl Outcome {
@@ -50,7 +50,7 @@ impl Outcome {
             return Self {
                 said: String::new(),
                 instead: Some(content.trim().to_owned()),
-                served: Served::ByNothing,
+                served: Served::No,
             };
         }
         let at_a_limit = result.finish_reason.as_ref();

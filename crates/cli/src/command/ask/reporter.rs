@@ -25,7 +25,7 @@ use crate::quantities::{brief, money, tokens};
 use crate::rows::{LongLines, Mark, Row};
 use crate::terminal;
 use crate::wrap::broken;
-use calls::{Calls, Ended};
+use calls::{Calls, EndedCall};
 
 const THINKING: &str = "waiting for the model";
 /// The maximum number of characters shown of a message that arrived meanwhile.
@@ -62,7 +62,7 @@ pub(super) struct Reporter {
 impl Reporter {
     pub(super) fn new(detail: Detail) -> Self {
         Self {
-            progress: Progress::telling(detail),
+            progress: Progress::with_detail(detail),
             detail,
             calls: Calls::default(),
             failure: None,
@@ -91,7 +91,7 @@ impl Reporter {
     }
 
     /// Processes an event of the run.
-    pub(super) fn hear(&mut self, event: &Event) {
+    pub(super) fn handle_event(&mut self, event: &Event) {
         match event {
             Event::Record(record) => self.record(record),
             Event::Live(live) => self.live(live),
@@ -99,9 +99,9 @@ impl Reporter {
     }
 
     /// Processes an event that was shown before: its calls may end later.
-    pub(super) fn know(&mut self, event: &Event) {
+    pub(super) fn note_shown(&mut self, event: &Event) {
         if let Event::Record(record) = event {
-            self.calls.know(record);
+            self.calls.add_shown(record);
         }
     }
 
@@ -143,17 +143,17 @@ impl Reporter {
     }
 
     /// Prints the model's thinking that was not printed yet, before what it says.
-    pub(super) fn tell_thoughts(&mut self) {
+    pub(super) fn print_thoughts(&mut self) {
         let thoughts = std::mem::take(&mut self.thoughts);
         if thoughts.trim().is_empty() {
             return;
         }
         let rows = lines_of(&thoughts).map(|row| Row::new(Mark::Title, row.text));
-        self.told(0, &format!("{DIM}thinking{DIM:#}"), rows);
+        self.print_block(0, &format!("{DIM}thinking{DIM:#}"), rows);
     }
 
     /// Prints a line with quoted lines below it, indented by the depth of the agent.
-    fn told(&self, depth: usize, line: &str, rows: impl IntoIterator<Item = Row>) {
+    fn print_block(&self, depth: usize, line: &str, rows: impl IntoIterator<Item = Row>) {
         if !self.progress.is_read() {
             return;
         }
@@ -170,7 +170,7 @@ impl Reporter {
     }
 
     /// Prints what a run used, once it has ended.
-    pub(super) fn tell_usage(&self, result: &OrchestratorResult, took: Duration) {
+    pub(super) fn print_usage(&self, result: &OrchestratorResult, took: Duration) {
         let model = match &self.model {
             Some(model) => format!("{model} · "),
             None if self.model_calls == 0 => return,
@@ -198,7 +198,7 @@ impl Reporter {
     }
 
     fn record(&mut self, record: &Record) {
-        self.calls.hear(record);
+        self.calls.add(record);
         match &record.body {
             RecordBody::RunStarted(_) => self.progress.activity(THINKING),
             RecordBody::LlmCall(call) => self.model_replied(record, call),
@@ -283,10 +283,10 @@ impl Reporter {
             });
             self.thoughts = thoughts.collect();
         }
-        self.tell_thoughts();
+        self.print_thoughts();
         let depth = self.calls.depth(record.agent);
         let line = one_line(&asked_model(call));
-        self.told(depth, &format!("{DIM}{line}{DIM:#}"), []);
+        self.print_block(depth, &format!("{DIM}{line}{DIM:#}"), []);
     }
 
     /// Prints a plan as a checklist.
@@ -303,7 +303,7 @@ impl Reporter {
         });
         let depth = self.calls.depth(record.agent);
         for step in steps {
-            self.told(depth, &step, []);
+            self.print_block(depth, &step, []);
         }
     }
 
@@ -350,13 +350,13 @@ impl Reporter {
         // A new plan is in a record of its own.
         let is_plan = matches!(result.signal, Some(ToolSignal::Plan { .. }));
         match self.calls.ended(result, self.detail) {
-            Ended::Refused { what, rule } => {
+            EndedCall::Refused { what, rule } => {
                 let shows_rule = rule.as_ref().and_then(command_for);
                 let shows_rule = shows_rule.map(|command| format!(" ({command})"));
                 progress::warn(&format!("{what}{}", shows_rule.unwrap_or_default()));
             }
-            Ended::Told { .. } if is_plan => {}
-            Ended::Told { line, rows } => self.told(depth, &line, rows),
+            EndedCall::Shown { .. } if is_plan => {}
+            EndedCall::Shown { line, rows } => self.print_block(depth, &line, rows),
         }
     }
 }
@@ -432,7 +432,7 @@ mod tests {
                 assert!(call.starts_with(&*result.name), "{call:?}");
                 named += 1;
             }
-            reporter.know(&Event::Record(record));
+            reporter.note_shown(&Event::Record(record));
         }
         assert!(named > 0);
     }

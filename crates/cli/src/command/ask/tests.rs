@@ -8,7 +8,7 @@ use neuraxis::core::{LlmError, LlmErrorKind};
 use neuraxis::memory::MemoryStore;
 use neuraxis_testkit::{Script, ScriptedModel, reply};
 
-use super::answer::{Change, PrintedAnswer, When};
+use super::answer::{AnswerPrinter, Change, PrintTiming};
 use super::follow::verdict;
 use super::outcome::Outcome;
 use crate::error::CommandError;
@@ -16,7 +16,7 @@ use crate::interrupt::Interrupt;
 use neuraxis::UserRequest;
 
 /// Asks a scripted model. Returns what is printed, with ‹void› after text that became void, and the outcome.
-async fn ask(model: ScriptedModel, when: When) -> (String, Result<(), CommandError>) {
+async fn ask(model: ScriptedModel, timing: PrintTiming) -> (String, Result<(), CommandError>) {
     let orchestrator = Orchestrator::builder()
         .store(Arc::new(MemoryStore::new()))
         .model(Role::REASONING, Arc::new(model))
@@ -24,10 +24,10 @@ async fn ask(model: ScriptedModel, when: When) -> (String, Result<(), CommandErr
         .unwrap();
     let request = UserRequest::new("s".parse().unwrap(), "How are you?");
     let (handle, mut events) = orchestrator.stream(request).await.unwrap();
-    let mut answer = PrintedAnswer::new(when);
+    let mut answer = AnswerPrinter::new(timing);
     let mut printed = String::new();
     while let Some(event) = events.next().await {
-        match answer.hear(&event) {
+        match answer.handle_event(&event) {
             Change::None => {}
             Change::More(text) => printed.push_str(&text),
             Change::Void(end) => printed = format!("{printed}{end}‹void›"),
@@ -46,13 +46,13 @@ async fn ask(model: ScriptedModel, when: When) -> (String, Result<(), CommandErr
 }
 
 fn told(verdict: Result<(), CommandError>) -> String {
-    anstream::adapter::strip_str(&verdict.unwrap_err().told(None)).to_string()
+    anstream::adapter::strip_str(&verdict.unwrap_err().render(None)).to_string()
 }
 
 #[tokio::test]
 async fn a_run_that_fails_prints_what_it_came_to_and_is_an_error_with_its_reason() {
     let refusal = LlmError::new(LlmErrorKind::Unauthorized, "no such key");
-    let (printed, verdict) = ask(ScriptedModel::always(refusal), When::AsItComes).await;
+    let (printed, verdict) = ask(ScriptedModel::always(refusal), PrintTiming::Immediately).await;
     insta::assert_snapshot!(format!("{printed}---\n{}", told(verdict)));
 }
 
@@ -60,7 +60,7 @@ async fn a_run_that_fails_prints_what_it_came_to_and_is_an_error_with_its_reason
 async fn a_run_that_ends_at_a_rate_limit_is_kept_and_says_how_it_goes_on() {
     let retry_after = None;
     let limited = LlmError::new(LlmErrorKind::RateLimited { retry_after }, "too many");
-    let (_, verdict) = ask(ScriptedModel::always(limited), When::AsItComes).await;
+    let (_, verdict) = ask(ScriptedModel::always(limited), PrintTiming::Immediately).await;
     let told = told(verdict);
     assert!(told.contains(" runs show "), "{told}");
     let next = " shows all its steps; the next message in session s continues from there";
@@ -81,14 +81,14 @@ fn breaking() -> ScriptedModel {
 
 #[tokio::test(start_paused = true)]
 async fn text_of_an_attempt_that_failed_is_followed_by_that_of_the_next() {
-    let (printed, verdict) = ask(breaking(), When::AsItComes).await;
+    let (printed, verdict) = ask(breaking(), PrintTiming::Immediately).await;
     assert_eq!(printed, "I am f\n‹void›\nI am well.\n");
     assert!(verdict.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_program_gets_no_text_of_an_attempt_that_failed() {
-    let (printed, verdict) = ask(breaking(), When::OnceItStands).await;
+    let (printed, verdict) = ask(breaking(), PrintTiming::OnceComplete).await;
     assert_eq!(printed, "I am well.\n");
     assert!(verdict.is_ok());
 }

@@ -9,7 +9,7 @@ use neuraxis::engine::ToolCatalog;
 use neuraxis::{Event, OrchestratorResult, Role, RunHandle, RunStatus};
 
 use super::Format;
-use super::answer::{Change, PrintedAnswer, When};
+use super::answer::{AnswerPrinter, Change, PrintTiming};
 use super::outcome::Outcome;
 use super::page::Page;
 use super::reporter::Reporter;
@@ -27,12 +27,12 @@ pub(in crate::command) struct View {
     format: Format,
     page: Page,
     reporter: Reporter,
-    answer: PrintedAnswer,
+    answer: AnswerPrinter,
     /// The last record that was already shown.
     known: Seq,
     /// What reads typed input next.
     next_reader: NextReader,
-    text: Shown,
+    text: PrintedText,
     /// The roles served by rules: what they say may not be an answer.
     by_rules: Vec<Role>,
     began: Instant,
@@ -40,11 +40,11 @@ pub(in crate::command) struct View {
 
 /// Which texts of a run are printed to standard output, in format `text`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum PrintedText {
     /// The text of every model call.
     All,
     /// Only the answer, once it is known to be one.
-    AtTheEnd,
+    FinalAnswer,
     /// Only the answer, once it is known to fit the schema.
     Json,
 }
@@ -57,49 +57,49 @@ impl View {
             Format::Text => Page::rendered(Output::new()),
             Format::Json | Format::Events => Page::source(Output::new()),
         };
-        let when = match page.output.is_terminal() {
-            true => When::AsItComes,
-            false => When::OnceItStands,
+        let timing = match page.output.is_terminal() {
+            true => PrintTiming::Immediately,
+            false => PrintTiming::OnceComplete,
         };
         Self {
             format,
             page,
             reporter: Reporter::new(Detail::Usual),
             began: Instant::now(),
-            answer: PrintedAnswer::new(when),
+            answer: AnswerPrinter::new(timing),
             known: Seq(0),
             next_reader: NextReader::Other,
-            text: Shown::All,
+            text: PrintedText::All,
             by_rules: Vec::new(),
         }
     }
 
     /// Prints only the JSON answer, once it is complete.
-    pub(super) const fn of_json(mut self) -> Self {
-        self.text = Shown::Json;
+    pub(super) const fn json_only(mut self) -> Self {
+        self.text = PrintedText::Json;
         self
     }
 
     /// Sets the level of detail.
-    pub(in crate::command) fn telling(mut self, detail: Detail) -> Self {
+    pub(in crate::command) fn with_detail(mut self, detail: Detail) -> Self {
         self.reporter = Reporter::new(detail);
         self
     }
 
     /// Holds back what these roles say until it is known to be an answer. Rules serve them, so this causes no delay.
-    pub(super) fn holding_back(mut self, by_rules: Vec<Role>) -> Self {
+    pub(super) fn with_rule_roles(mut self, by_rules: Vec<Role>) -> Self {
         self.by_rules = by_rules;
         self
     }
 
     /// Skips everything recorded up to this point: it was already shown.
-    pub(in crate::command) fn after(mut self, known: Seq) -> Self {
+    pub(in crate::command) fn skip_until(mut self, known: Seq) -> Self {
         self.known = known;
         self
     }
 
     /// Sets what reads the input that is typed meanwhile.
-    pub(in crate::command) const fn read_next_by(mut self, next_reader: NextReader) -> Self {
+    pub(in crate::command) const fn with_next_reader(mut self, next_reader: NextReader) -> Self {
         self.next_reader = next_reader;
         self
     }
@@ -112,7 +112,7 @@ impl View {
         interrupt: &Interrupt,
     ) -> Result<(), CommandError> {
         let mut events = run.events();
-        let mut unechoed = terminal::unechoed(self.next_reader);
+        let mut echo_guard = terminal::disable_echo(self.next_reader);
         loop {
             tokio::select! {
                 // Past events are shown before a question about them.
@@ -123,14 +123,14 @@ impl View {
                 },
                 question = prompter.next() => {
                     self.pause()?;
-                    drop(unechoed.take());
+                    drop(echo_guard.take());
                     prompter.put(question, run, tools, interrupt).await?;
-                    unechoed = terminal::unechoed(self.next_reader);
+                    echo_guard = terminal::disable_echo(self.next_reader);
                 }
             }
         }
         self.reporter.progress.hide();
-        drop(unechoed);
+        drop(echo_guard);
         Ok(())
     }
 
@@ -146,12 +146,12 @@ impl View {
         outcome: &Outcome,
     ) -> io::Result<()> {
         match self.format {
-            Format::Text if self.text == Shown::Json => {
+            Format::Text if self.text == PrintedText::Json => {
                 self.reporter.progress.hide();
                 if let Some(answer) = &result.answer {
                     self.page.output.line(&on_one_line(answer.as_str()))?;
                 }
-                self.reporter.tell_usage(result, self.began.elapsed());
+                self.reporter.print_usage(result, self.began.elapsed());
                 Ok(())
             }
             Format::Text => {
@@ -164,7 +164,7 @@ impl View {
                 self.page.write(&missing, &self.reporter.progress)?;
                 self.page.flush(&self.reporter.progress)?;
                 self.reporter.progress.hide();
-                self.reporter.tell_usage(result, self.began.elapsed());
+                self.reporter.print_usage(result, self.began.elapsed());
                 Ok(())
             }
             Format::Json => self.page.output.json(result),
@@ -173,20 +173,20 @@ impl View {
     }
 
     fn show(&mut self, event: &Event) -> io::Result<()> {
-        self.note_who_serves(event);
+        self.note_serving_role(event);
         self.reporter.count(event);
         let happened = match event {
             Event::Record(record) => record.seq,
             Event::Live(live) => Seq(live.after.0.saturating_add(1)),
         };
         if happened <= self.known {
-            self.reporter.know(event);
+            self.reporter.note_shown(event);
             return Ok(());
         }
         match self.format {
-            Format::Text if self.text == Shown::All => self.show_text(event),
+            Format::Text if self.text == PrintedText::All => self.show_text(event),
             Format::Text | Format::Json => {
-                self.reporter.hear(event);
+                self.reporter.handle_event(event);
                 Ok(())
             }
             Format::Events => self.show_event(event),
@@ -194,7 +194,7 @@ impl View {
     }
 
     /// Starts holding back text once it is known that rules serve.
-    fn note_who_serves(&mut self, event: &Event) {
+    fn note_serving_role(&mut self, event: &Event) {
         let Event::Record(record) = event else {
             return;
         };
@@ -203,8 +203,8 @@ impl View {
             RecordBody::RoleDowngraded(downgraded) => &downgraded.to,
             _ => return,
         };
-        if self.text == Shown::All && self.by_rules.contains(role) {
-            self.text = Shown::AtTheEnd;
+        if self.text == PrintedText::All && self.by_rules.contains(role) {
+            self.text = PrintedText::FinalAnswer;
         }
     }
 
@@ -227,23 +227,23 @@ impl View {
     }
 
     fn show_text(&mut self, event: &Event) -> io::Result<()> {
-        match self.answer.hear(event) {
+        match self.answer.handle_event(event) {
             Change::None => {
                 // A terminal shows both outputs, so the report on a step begins on a new line.
                 if matches!(event, Event::Record(_)) && self.page.output.is_terminal() {
                     self.end_line()?;
                 }
-                self.reporter.hear(event);
+                self.reporter.handle_event(event);
             }
             Change::More(text) => {
-                self.reporter.tell_thoughts();
+                self.reporter.print_thoughts();
                 self.page.write(&text, &self.reporter.progress)?;
                 if let Event::Record(record) = event {
                     // Both outputs may go to the same file.
                     if ends_its_reply(record, &text) {
                         self.end_line()?;
                     }
-                    self.reporter.hear(event);
+                    self.reporter.handle_event(event);
                 }
             }
             Change::Void(end_of_line) => {
@@ -262,7 +262,7 @@ impl View {
             self.reporter.progress.hide();
         }
         self.page.output.json(event)?;
-        self.reporter.hear(event);
+        self.reporter.handle_event(event);
         Ok(())
     }
 }

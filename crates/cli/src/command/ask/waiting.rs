@@ -19,17 +19,20 @@ pub(super) const WITHOUT_OPTION: &str =
 /// Returns the error for a call that was denied because nobody could be asked, with how to get it allowed. Offers no
 /// way to postpone the decision if nothing may wait, because the data policy keeps out of the log what the run would
 /// need.
-pub(super) fn turned_away(put_off: Option<&str>, causes: &[AskCause]) -> CommandError {
-    let and_why = match put_off {
+pub(super) fn denied_unattended(
+    how_to_postpone: Option<&str>,
+    causes: &[AskCause],
+) -> CommandError {
+    let and_why = match how_to_postpone {
         Some(_) => "",
         None => ", and the data policy does not let calls wait",
     };
     let error = anyhow!("a call was denied because nobody could be asked for approval{and_why}");
-    CommandError::denied(error).hint(how_to_allow(put_off, causes))
+    CommandError::denied(error).hint(how_to_allow(how_to_postpone, causes))
 }
 
 /// Returns how to get a call allowed that was denied because nobody could be asked, depending on why governance asked.
-fn how_to_allow(put_off: Option<&str>, causes: &[AskCause]) -> String {
+fn how_to_allow(how_to_postpone: Option<&str>, causes: &[AskCause]) -> String {
     let asks = |cause| causes.contains(&cause);
     let why = if asks(AskCause::UntrustedContent) {
         "no rule can change that, because untrusted content is the cause: the mode's `after_untrusted` decides about \
@@ -43,13 +46,13 @@ fn how_to_allow(put_off: Option<&str>, causes: &[AskCause]) -> String {
     } else if asks(AskCause::UnclearRule) {
         "no allow rule can change that, because what the call does cannot be determined for certain (`neuraxis help rules`)"
     } else {
-        let put_off = put_off.map_or_else(String::new, |how| format!("{how}, "));
+        let how_to_postpone = how_to_postpone.map_or_else(String::new, |how| format!("{how}, "));
         return format!(
-            "ask at a terminal to decide there, {put_off}or allow it with a rule (`neuraxis help rules`)"
+            "ask at a terminal to decide there, {how_to_postpone}or allow it with a rule (`neuraxis help rules`)"
         );
     };
-    let put_off = put_off.map_or_else(String::new, |how| format!(", or {how}"));
-    format!("ask at a terminal to decide there{put_off}; {why}")
+    let how_to_postpone = how_to_postpone.map_or_else(String::new, |how| format!(", or {how}"));
+    format!("ask at a terminal to decide there{how_to_postpone}; {why}")
 }
 
 /// The maximum number of calls that are named.
@@ -114,10 +117,10 @@ mod tests {
             (&[AskCause::UnclearRule], false),
             (&[AskCause::Mode, AskCause::UntrustedContent], false),
         ] {
-            for put_off in [Some(WITH_OPTION), None] {
-                let hint = how_to_allow(put_off, causes);
+            for how_to_postpone in [Some(WITH_OPTION), None] {
+                let hint = how_to_allow(how_to_postpone, causes);
                 assert_eq!(hint.contains("allow it with a rule"), is_proposed, "{hint}");
-                assert_eq!(hint.contains("--wait"), put_off.is_some(), "{hint}");
+                assert_eq!(hint.contains("--wait"), how_to_postpone.is_some(), "{hint}");
             }
         }
     }

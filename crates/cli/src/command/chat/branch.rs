@@ -13,7 +13,7 @@ use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Mode, RunStatus, SessionId};
 
 use super::super::ask::served_by_rules;
-use super::super::last_run::{AskedWith, model_option};
+use super::super::last_run::{RunSettings, model_option};
 use super::super::lookup::new_session;
 use super::super::runs::role_of;
 use super::super::sessions::asked;
@@ -31,7 +31,7 @@ const MAX_BRANCHES: usize = 64;
 pub(super) const UNANSWERED: &str = "the last message is not answered yet";
 
 /// What to do about it.
-pub(super) const GO_ON: &str = "/resume continues it";
+pub(super) const RESUME_HINT: &str = "/resume continues it";
 
 /// Shown if a conversation continues in a new session.
 const ASKED_AGAIN: &str = "you will be asked again about what you allowed for this session";
@@ -49,18 +49,18 @@ impl Conversation {
         let sessions = self.app.orchestrator.sessions();
         let about = asked(&sessions, &last).await?.unwrap_or_default();
         let about = one_line_of(&about, MAX_SHOWN);
-        let files = match self.had_files(last.run_id).await? {
+        let files = match self.had_attachments(last.run_id).await? {
             true => "its attachments go with the next message only if you attach them again\n",
             false => "",
         };
-        let stays = self.stays(last.run_id).await?;
+        let stays = self.describe_effects(last.run_id).await?;
         let stays = stays.map_or_else(String::new, |stays| format!("{stays}\n"));
-        let allowed = match self.has_allowed().await {
+        let allowed = match self.has_grants().await {
             true => format!("{ASKED_AGAIN}\n"),
             false => String::new(),
         };
-        self.goes_on_from = self.before(last.run_id).await?;
-        if self.goes_on_from.is_none() {
+        self.continues_from = self.before(last.run_id).await?;
+        if self.continues_from.is_none() {
             self.session = new_session()?;
         }
         let line = format!(
@@ -72,48 +72,48 @@ impl Conversation {
 
     /// Returns the command that continues the conversation after the chat has ended; `None` if there is nothing to
     /// continue.
-    pub(super) async fn to_go_on(&self) -> Option<String> {
-        if let Some(command) = self.to_fork().await {
+    pub(super) async fn continue_command(&self) -> Option<String> {
+        if let Some(command) = self.fork_command().await {
             return Some(command);
         }
         let sessions = self.app.orchestrator.sessions();
         sessions.get(&self.session).await.ok()?;
-        Some(self.to_come_back().await)
+        Some(self.reopen_command().await)
     }
 
     /// Returns the command that continues without the messages that were taken back. It applies until the next message
     /// is sent, which creates the session that continues without them.
-    pub(super) async fn to_fork(&self) -> Option<String> {
-        let (run, turn) = self.goes_on_from?;
+    pub(super) async fn fork_command(&self) -> Option<String> {
+        let (run, turn) = self.continues_from?;
         let at = match turn {
             Turn(u32::MAX) => String::new(),
             Turn(turn) => format!(" --at-turn {turn}"),
         };
-        let options = self.unlike(run).await;
+        let options = self.differing_options(run).await;
         Some(format!("runs fork {run}{at}{options} --message TEXT"))
     }
 
     /// Returns what can be done about an unfinished run of the session. It can only be resumed in its own folder.
-    pub(super) async fn way_on(&self, run: &RunSummary) -> String {
+    pub(super) async fn how_to_continue(&self, run: &RunSummary) -> String {
         let sessions = self.app.orchestrator.sessions();
-        let mut was = AskedWith::of(&sessions, run).await;
-        match was.leave_elsewhere(self.loaded.config.project_root()) {
+        let mut was = RunSettings::of(&sessions, run).await;
+        match was.take_settings_of_other_folder(self.loaded.config.project_root()) {
             Some(_) => format!(
-                "`neuraxis runs resume {} --cancel` ends it from any folder; in its own folder, {GO_ON}",
+                "`neuraxis runs resume {} --cancel` ends it from any folder; in its own folder, {RESUME_HINT}",
                 run.run_id
             ),
-            None => GO_ON.to_owned(),
+            None => RESUME_HINT.to_owned(),
         }
     }
 
     /// Returns the options, each with a leading space, with which `runs fork` continues in the state of this
     /// conversation; the default is the mode and channel of the run. The model is named only if it would serve without
     /// `-m` too, since `runs fork` accepts no other.
-    async fn unlike(&self, run: RunId) -> String {
+    async fn differing_options(&self, run: RunId) -> String {
         let sessions = self.app.orchestrator.sessions();
         let was = match sessions.run(run).await {
-            Ok(run) => AskedWith::of(&sessions, &run).await,
-            Err(_) => AskedWith::default(),
+            Ok(run) => RunSettings::of(&sessions, &run).await,
+            Err(_) => RunSettings::default(),
         };
         let mode = Some(&self.mode).filter(|mode| was.mode.as_ref() != Some(*mode));
         let channel = Some(&self.channel).filter(|it| was.channel.as_ref() != Some(*it));
@@ -134,11 +134,11 @@ impl Conversation {
     }
 
     /// Returns the command that starts a conversation in the state of this one, in the same session.
-    pub(super) async fn to_come_back(&self) -> String {
+    pub(super) async fn reopen_command(&self) -> String {
         let sessions = self.app.orchestrator.sessions();
-        let mut last = AskedWith::last_of(&sessions, &self.session).await;
-        last.leave_elsewhere(self.loaded.config.project_root());
-        let wanted = AskedWith {
+        let mut last = RunSettings::last_of(&sessions, &self.session).await;
+        last.take_settings_of_other_folder(self.loaded.config.project_root());
+        let wanted = RunSettings {
             mode: Some(self.mode.clone()),
             channel: Some(self.channel.clone()),
             agent: self.agent.clone(),
@@ -153,7 +153,7 @@ impl Conversation {
 
     /// Has the model summarize the conversation before the next message is sent. The records keep the full text.
     pub(super) async fn compact(&mut self) -> Result<(), CommandError> {
-        if self.goes_on_from.is_some() {
+        if self.continues_from.is_some() {
             let error = anyhow!("after /undo, the next message starts another session");
             return Err(CommandError::usage(error).hint("send it first, then use /compact"));
         }
@@ -172,17 +172,17 @@ impl Conversation {
     /// Asks the last message again, in a new session that branches off before its answer.
     pub(super) async fn retry(&mut self) -> Result<(), CommandError> {
         let last = self.last_run().await?;
-        if let Some(stays) = self.stays(last.run_id).await? {
+        if let Some(stays) = self.describe_effects(last.run_id).await? {
             progress::notice(&stays);
         }
-        if self.has_allowed().await {
+        if self.has_grants().await {
             progress::notice(ASKED_AGAIN);
         }
         self.fork(last.run_id, Turn(0), None).await
     }
 
     /// Returns whether anything was allowed for the session.
-    async fn has_allowed(&self) -> bool {
+    async fn has_grants(&self) -> bool {
         let approvals = self.app.orchestrator.approvals();
         let remembered = approvals.remembered(&self.session).await;
         remembered.is_ok_and(|it| !it.grants().is_empty())
@@ -190,7 +190,7 @@ impl Conversation {
 
     /// Lists the calls of a run that changed something, which cannot be undone; `None` if there are none. Includes
     /// calls whose outcome is unknown.
-    async fn stays(&self, run: RunId) -> Result<Option<String>, CommandError> {
+    async fn describe_effects(&self, run: RunId) -> Result<Option<String>, CommandError> {
         let records = self.app.orchestrator.sessions().records(run).await?;
         let (mut begun, mut named) = (HashMap::new(), Vec::<String>::new());
         for record in &records {
@@ -221,7 +221,7 @@ impl Conversation {
     }
 
     /// Continues from the end of a turn with a message and its files.
-    pub(super) async fn say_after(
+    pub(super) async fn send_in_fork(
         &mut self,
         (run, turn): (RunId, Turn),
         message: String,
@@ -247,7 +247,7 @@ impl Conversation {
         if is_said {
             self.attachments.clear();
         }
-        self.goes_on_from = None;
+        self.continues_from = None;
         self.earlier = Earlier::Whole;
         self.session = session;
         progress::done(&format!("session {}", self.session));
@@ -267,7 +267,7 @@ impl Conversation {
     }
 
     /// Returns whether files were attached to the message that a run answers.
-    async fn had_files(&self, run: RunId) -> Result<bool, CommandError> {
+    async fn had_attachments(&self, run: RunId) -> Result<bool, CommandError> {
         let sessions = self.app.orchestrator.sessions();
         let before = sessions.history_before(run).await?;
         let records = sessions.records(run).await?;
@@ -285,7 +285,7 @@ impl Conversation {
     /// Returns the last run that was not taken back.
     async fn last_run(&self) -> Result<RunSummary, CommandError> {
         let sessions = self.app.orchestrator.sessions();
-        let last = match self.goes_on_from {
+        let last = match self.continues_from {
             Some((run, _)) => Some(sessions.run(run).await?),
             None => sessions
                 .runs(&self.session)
@@ -298,7 +298,7 @@ impl Conversation {
             return Err(CommandError::usage(error).hint("/sessions lists the sessions"));
         };
         if matches!(last.status, RunStatus::Running | RunStatus::Waiting) {
-            return Err(CommandError::usage(anyhow!(UNANSWERED)).hint(GO_ON));
+            return Err(CommandError::usage(anyhow!(UNANSWERED)).hint(RESUME_HINT));
         }
         Ok(last)
     }

@@ -9,7 +9,7 @@ use neuraxis::{Channel, Mode};
 
 use super::super::approvals::in_text;
 use super::super::ask::attached;
-use super::super::lookup::{self, continued, new_session};
+use super::super::lookup::{self, new_session, session_to_continue};
 use super::super::{prompts, tools};
 use super::conversation::{Conversation, Flow, unless_interrupted};
 use super::slash::{COMMANDS, Slash, takes_argument};
@@ -28,7 +28,7 @@ const NOT_NEXT: &str = " (does not apply to the next message, which starts a new
 
 impl Conversation {
     /// Executes a command.
-    pub(super) async fn obey(
+    pub(super) async fn run_command(
         &mut self,
         command: Slash,
         argument: Option<&str>,
@@ -64,12 +64,12 @@ impl Conversation {
             Slash::Verbose => self.verbose()?,
             Slash::Reasoning => self.reasoning().await?,
             Slash::New => {
-                self.go_to(new_session()?);
+                self.switch_session(new_session()?);
                 self.session(None).await?;
             }
-            Slash::Quit => return Ok(Flow::Leave),
+            Slash::Quit => return Ok(Flow::Exit),
         }
-        Ok(Flow::GoOn)
+        Ok(Flow::Continue)
     }
 
     /// Toggles between full output of calls with the model's thinking, and the usual level of detail.
@@ -142,14 +142,14 @@ impl Conversation {
         if let Some(name) = argument {
             let sessions = self.app.orchestrator.sessions();
             let there = lookup::session(&sessions, name).await?;
-            lookup::unaltered(&sessions, &there).await?;
+            lookup::check_unaltered(&sessions, &there).await?;
             let unfinished = sessions.unfinished_run(&there).await;
             if unfinished.ok().flatten().is_none() {
                 let error = anyhow!("session {there} has no run to resume");
                 return Err(CommandError::usage(error)
                     .hint(format!("/session {there} switches to it anyway")));
             }
-            self.go_to(there);
+            self.switch_session(there);
             self.session(None).await?;
         }
         self.resume().await
@@ -222,7 +222,7 @@ impl Conversation {
             .iter()
             .map(|grant| {
                 let line = format!("{}: {}, {}", grant.id, grant.tool, scope(&grant.scope));
-                match self.goes_on_from {
+                match self.continues_from {
                     Some(_) => line + NOT_NEXT,
                     None if approvals.counts(grant) => line,
                     None => line + NOT_HERE,
@@ -255,7 +255,7 @@ impl Conversation {
         if let Some(session) = argument {
             let session = session.parse().map_err(CommandError::usage)?;
             let sessions = self.app.orchestrator.sessions();
-            self.go_to(continued(&sessions, session).await?);
+            self.switch_session(session_to_continue(&sessions, session).await?);
             if sessions.runs(&self.session).await?.is_none() {
                 let line = format!(
                     "session {} is new: your next message starts it",
@@ -268,15 +268,15 @@ impl Conversation {
             }
         }
         let session = &self.session;
-        let is_kept = self.attended.is_kept();
-        let line = match self.to_fork().await {
+        let is_kept = self.attended.is_persistent();
+        let line = match self.fork_command().await {
             _ if !is_kept => format!("session {session}, in memory: it ends with this program"),
             Some(command) => format!(
                 "session {session}; to continue without what was undone: `{} {command}`",
                 neuraxis()
             ),
             None => {
-                let command = self.to_come_back().await;
+                let command = self.reopen_command().await;
                 format!(
                     "session {session}; to continue it later: `{} {command}`",
                     neuraxis()

@@ -10,11 +10,11 @@ use neuraxis_app::App;
 
 use super::super::ask::{self, Attended, Format, View};
 use super::super::choice;
-use super::super::last_run::AskedWith;
+use super::super::last_run::RunSettings;
 use super::super::lease_progress;
 use super::super::prompts;
 use super::named_files;
-use super::slash::{self, Meant, nearest_of};
+use super::slash::{self, ParsedLine, nearest_of};
 use crate::detail::Detail;
 use crate::error::CommandError;
 use crate::harmless::one_line;
@@ -22,7 +22,7 @@ use crate::interrupt::{Interrupt, Signal, Signals};
 use crate::invocation::again;
 use crate::output::Output;
 use crate::progress::{self, Progress};
-use crate::setup::{Loaded, Setup, end_runs, hear_of_other_commands};
+use crate::setup::{Loaded, Setup, end_runs, poll_for_messages};
 use crate::terminal::NextReader;
 
 /// What to do about attachments that stay until a message is accepted.
@@ -46,7 +46,7 @@ pub(super) struct Conversation {
     /// The name by which the model was chosen.
     pub(super) model: Option<String>,
     /// Where the next message continues, if not at the end of the session: at the end of this turn of a run.
-    pub(super) goes_on_from: Option<(RunId, Turn)>,
+    pub(super) continues_from: Option<(RunId, Turn)>,
     /// What happens to the earlier messages once the next message is sent.
     pub(super) earlier: Earlier,
     /// The agent's instructions from the project's files.
@@ -65,8 +65,8 @@ pub(super) struct Conversation {
 /// Whether the conversation continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
-    GoOn,
-    Leave,
+    Continue,
+    Exit,
 }
 
 impl Conversation {
@@ -87,7 +87,7 @@ impl Conversation {
             attachments: Vec::new(),
             role: None,
             model: None,
-            goes_on_from: None,
+            continues_from: None,
             earlier: Earlier::Whole,
             instructions: None,
             setup,
@@ -116,7 +116,7 @@ impl Conversation {
     /// Switches to another model. A signal during the start of its engine leaves everything unchanged. A signal after
     /// that skips waiting for the end of the previous engine and for the list of models.
     pub(super) async fn set_model(&mut self, name: &str) -> Result<(), CommandError> {
-        let progress = Progress::telling(self.detail);
+        let progress = Progress::with_detail(self.detail);
         let mut servers = self.loaded.config.mcp().servers.values();
         progress.activity(&match servers.any(|server| server.enabled) {
             true => format!("starting the engine for {name} and its MCP servers"),
@@ -129,23 +129,23 @@ impl Conversation {
             signal = signals.next() => return Err(CommandError::interrupted(signal)),
             built = self.engine_of(name) => built?,
         };
-        hear_of_other_commands(&app);
+        poll_for_messages(&app);
         let before = std::mem::replace(&mut self.app, app);
         let role = std::mem::replace(&mut self.role, role);
         if let Err(error) = self.check_role() {
             let refused = std::mem::replace(&mut self.app, before);
             self.app.name_in_traces();
             self.role = role;
-            return match unless_told(&mut signals, retire(&refused)).await {
+            return match unless_signaled(&mut signals, retire(&refused)).await {
                 Ok(()) => Err(error),
                 Err(interrupted) => {
                     // The refusal still applies.
-                    error.tell();
+                    error.print();
                     Err(interrupted)
                 }
             };
         }
-        self.tell_notices();
+        self.print_notices();
         self.loaded = loaded;
         self.model = Some(name.to_owned());
         let rest = async {
@@ -154,7 +154,7 @@ impl Conversation {
             progress.activity("asking the server which models it lists");
             choice::note_unlisted(&self.loaded, name).await;
         };
-        match unless_told(&mut signals, rest).await {
+        match unless_signaled(&mut signals, rest).await {
             // The switch itself is already complete.
             Err(error) if error.interruption() == Some(Signal::Interrupt) => {
                 progress::notice(&format!("{} answers from now on", one_line(name)));
@@ -168,17 +168,17 @@ impl Conversation {
     /// open store is shared, so that a conversation in memory continues, and traces go where they went before.
     async fn engine_of(&self, name: &str) -> Result<(App, Loaded, Option<Role>), CommandError> {
         let loaded = self.setup.load()?;
-        let (loaded, role) = choice::serve_by(&self.setup, loaded, name).await?;
+        let (loaded, role) = choice::load_with_model(&self.setup, loaded, name).await?;
         let app = loaded
             .app()
             .store(self.app.store())
             .protecting_files_of(&self.app);
         let app = app.telemetry(self.app.telemetry());
-        let app = self.attended.asked_by(app).build().await?;
+        let app = self.attended.with_approver(app).build().await?;
         Ok((app, loaded, role))
     }
 
-    fn tell_notices(&self) {
+    fn print_notices(&self) {
         for notice in &self.app.notices {
             progress::notice(notice);
         }
@@ -196,7 +196,7 @@ impl Conversation {
 
     /// Prints the state of the conversation before it starts.
     pub(super) async fn greet(&self, is_interactive: bool) {
-        self.tell_notices();
+        self.print_notices();
         let session = &self.session;
         if is_interactive {
             progress::notice(&format!("session {session}; /help lists the commands"));
@@ -204,8 +204,8 @@ impl Conversation {
             progress::notice(&format!("session {session}"));
         }
         if let Some(run) = self.unfinished().await {
-            let what = lease_progress::what_it_does(&run);
-            let way = self.way_on(&run).await;
+            let what = lease_progress::describe_state(&run);
+            let way = self.how_to_continue(&run).await;
             progress::notice(&again(&format!("{what}: {way}")));
         }
     }
@@ -216,22 +216,22 @@ impl Conversation {
     }
 
     /// Handles a line of input: a command or a message.
-    pub(super) async fn hear(&mut self, text: &str) -> Result<Flow, CommandError> {
+    pub(super) async fn handle_line(&mut self, text: &str) -> Result<Flow, CommandError> {
         match slash::read(text) {
-            Meant::Nothing => Ok(Flow::GoOn),
-            Meant::Message(message) => {
-                self.say(message, text).await?;
-                Ok(Flow::GoOn)
+            ParsedLine::Nothing => Ok(Flow::Continue),
+            ParsedLine::Message(message) => {
+                self.send(message, text).await?;
+                Ok(Flow::Continue)
             }
-            Meant::Command(command, argument) => self.obey(command, argument).await,
-            Meant::Unknown { name, argument, .. } if prompts::is_kept(&self.loaded, name) => {
+            ParsedLine::Command(command, argument) => self.run_command(command, argument).await,
+            ParsedLine::Unknown { name, argument, .. } if prompts::exists(&self.loaded, name) => {
                 let given = argument.unwrap_or_default();
                 let words = prompts::words_of(given);
                 let message = prompts::filled(&self.loaded, name, given, &words)?;
-                self.say(message, text).await?;
-                Ok(Flow::GoOn)
+                self.send(message, text).await?;
+                Ok(Flow::Continue)
             }
-            Meant::Unknown { name, nearest, .. } => {
+            ParsedLine::Unknown { name, nearest, .. } => {
                 let error = CommandError::usage(anyhow!("there is no command /{name}"));
                 Err(match nearest {
                     Some(nearest) => error.hint(format!("did you mean /{nearest}?")),
@@ -244,13 +244,13 @@ impl Conversation {
     }
 
     /// Sends a message to the model and shows the result. `typed` is what the user typed for it.
-    async fn say(&mut self, message: String, typed: &str) -> Result<(), CommandError> {
+    async fn send(&mut self, message: String, typed: &str) -> Result<(), CommandError> {
         // Named files belong to this attempt only: to repeat the message, they must be named again.
         let named = named_files::of(&message, typed)?;
         let attached = self.attachments.iter().map(|(_, part)| part.clone());
         let files = attached.chain(named).collect();
-        if let Some(turn) = self.goes_on_from {
-            return self.say_after(turn, message, files).await;
+        if let Some(turn) = self.continues_from {
+            return self.send_in_fork(turn, message, files).await;
         }
         let mut request = self.request(message);
         request.attachments = files;
@@ -264,10 +264,13 @@ impl Conversation {
             }
             Err(RequestError::Busy { run, .. }) => {
                 let run = self.app.orchestrator.sessions().run(run).await?;
-                let error = CommandError::failed(anyhow!(lease_progress::what_it_does(&run)));
+                let error = CommandError::failed(anyhow!(lease_progress::describe_state(&run)));
                 Err(error.hint(match run.status.is_ended() {
                     true => "send it again".to_owned(),
-                    false => format!("{}; /new starts another session", self.way_on(&run).await),
+                    false => format!(
+                        "{}; /new starts another session",
+                        self.how_to_continue(&run).await
+                    ),
                 }))
             }
             Err(error) => {
@@ -285,9 +288,9 @@ impl Conversation {
     }
 
     /// Switches to another session. Settings for the next message belonged to the previous session and are cleared.
-    pub(super) fn go_to(&mut self, session: SessionId) {
+    pub(super) fn switch_session(&mut self, session: SessionId) {
         self.session = session;
-        self.goes_on_from = None;
+        self.continues_from = None;
         self.earlier = Earlier::Whole;
         self.attachments.clear();
     }
@@ -325,15 +328,15 @@ impl Conversation {
             || progress::notice("the run is ending; press Ctrl-C again to leave immediately"),
         );
         let view = View::new(Format::Text)
-            .telling(self.detail)
-            .after(known)
-            .read_next_by(self.next_reader);
+            .with_detail(self.detail)
+            .skip_until(known)
+            .with_next_reader(self.next_reader);
         let (app, attended) = (&self.app, &mut self.attended);
         let shown = ask::show(app, view, &run, attended, &listening.interrupt).await;
         unless_interrupted(shown)?;
-        if let Err(denied) = ask::unless_turned_away(&self.attended, &run) {
+        if let Err(denied) = ask::unless_denied_unattended(&self.attended, &run) {
             // Even if the error cannot be printed, the user has the answer.
-            denied.tell();
+            denied.print();
         }
         Ok(())
     }
@@ -347,11 +350,11 @@ impl Conversation {
 
     /// Sets the initial mode and channel. Anything not given, including agent and plan, is taken from the session's
     /// last run, unless policy refuses that here.
-    pub(super) fn begin_in(
+    pub(super) fn set_initial_settings(
         &mut self,
         mode: Option<Mode>,
         channel: Option<Channel>,
-        mut last: AskedWith,
+        mut last: RunSettings,
     ) -> Result<(), CommandError> {
         let was = last.clone();
         let policy = self.loaded.config.policy();
@@ -373,7 +376,7 @@ impl Conversation {
         let last = last.usable(policy, self.loaded.config.project_root());
         self.mode = mode.unwrap_or(Mode::MODERATE);
         self.channel = channel.unwrap_or(Channel::CHAT);
-        self.take_up(last);
+        self.apply_settings(last);
         self.check_role()?;
         if self.model.is_none() {
             was.note_other_role(&self.app, &self.request("Hello?"));
@@ -382,7 +385,7 @@ impl Conversation {
         Ok(())
     }
 
-    fn take_up(&mut self, last: AskedWith) {
+    fn apply_settings(&mut self, last: RunSettings) {
         let Some(words) = last.in_words() else {
             return;
         };
@@ -449,7 +452,7 @@ async fn retire(app: &App) {
 }
 
 /// Waits for a future until a signal arrives.
-async fn unless_told(
+async fn unless_signaled(
     signals: &mut Signals,
     done: impl Future<Output = ()>,
 ) -> Result<(), CommandError> {

@@ -108,7 +108,7 @@ impl Editor {
         let mut interrupts = Interrupts::new(stopping_until);
         loop {
             self.held_text.store(false, Ordering::Relaxed);
-            let line = terminal::edited(|| self.editor.readline(prompt));
+            let line = terminal::read_with_editor(|| self.editor.readline(prompt));
             match line_of(line)? {
                 Line::Text(text) => {
                     return Ok(Line::Text(match terminal::is_dumb() {

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 
 use super::conversation::Conversation;
 use super::editor::{Editor, Interrupts, LEAVES_NEXT, Meaning};
-use crate::approve::{Line, forget_what_was_typed};
+use crate::approve::{Line, discard_typed_input};
 use crate::error::CommandError;
 use crate::interrupt::{Signal, Signals};
 use crate::progress;
@@ -40,7 +40,7 @@ type Lines = Arc<Mutex<dyn BufRead + Send>>;
 
 /// Input from the terminal or the pipe.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum InputEvent {
     /// A line, or several that belong together.
     Text(String),
     /// Something that is not a message.
@@ -79,12 +79,12 @@ impl Input {
     }
 
     /// Waits for the next message. Another thread reads it, so that waiting for the user blocks nothing else.
-    pub(super) async fn next(&mut self, prompt: &str) -> Result<Said, CommandError> {
+    pub(super) async fn next(&mut self, prompt: &str) -> Result<InputEvent, CommandError> {
         // An earlier Ctrl-C was about what was done meanwhile; other signals end the conversation.
         let mut stopping_until = None;
-        while let Some(signal) = self.signals.heard() {
+        while let Some(signal) = self.signals.try_next() {
             if signal != Signal::Interrupt {
-                return Ok(Said::Interrupted(signal));
+                return Ok(InputEvent::Interrupted(signal));
             }
             stopping_until = Instant::now().checked_add(STOPPING);
         }
@@ -113,7 +113,7 @@ impl Input {
                     match is_key.then(|| interrupts.meaning(Instant::now(), false)) {
                         Some(Meaning::Nothing) => {}
                         Some(Meaning::LeavesNext) => progress::notice(LEAVES_NEXT),
-                        Some(Meaning::Leaves) | None => return Ok(Said::Interrupted(signal)),
+                        Some(Meaning::Leaves) | None => return Ok(InputEvent::Interrupted(signal)),
                     }
                 };
                 let (ours, typed) = typed.context("the line editor failed")?;
@@ -141,16 +141,16 @@ impl Source {
 }
 
 /// Converts the line editor's result.
-fn read_by_editor(typed: io::Result<Line>) -> Result<Said, CommandError> {
+fn read_by_editor(typed: io::Result<Line>) -> Result<InputEvent, CommandError> {
     match typed {
-        Ok(Line::Text(text)) => Ok(Said::Text(text)),
+        Ok(Line::Text(text)) => Ok(InputEvent::Text(text)),
         // The editor received Ctrl-C twice, or has ended as with Ctrl-D.
-        Ok(Line::Interrupted | Line::End) => Ok(Said::End),
+        Ok(Line::Interrupted | Line::End) => Ok(InputEvent::End),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             // Whatever came with it, such as the rest of a paste, is not a message of its own.
-            forget_what_was_typed();
+            discard_typed_input();
             let why = "the input is not valid UTF-8 and was ignored, with everything after it";
-            Ok(Said::Unreadable(why.to_owned()))
+            Ok(InputEvent::Unreadable(why.to_owned()))
         }
         Err(error) => {
             let error = anyhow::Error::new(error).context("cannot read from the terminal");
@@ -159,14 +159,14 @@ fn read_by_editor(typed: io::Result<Line>) -> Result<Said, CommandError> {
     }
 }
 
-async fn next_line(lines: Lines, signals: &mut Signals) -> Result<Said, CommandError> {
+async fn next_line(lines: Lines, signals: &mut Signals) -> Result<InputEvent, CommandError> {
     let line = tokio::task::spawn_blocking(move || {
         let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
         read_line(&mut *lines)
     });
     tokio::select! {
         biased;
-        signal = signals.next() => Ok(Said::Interrupted(signal)),
+        signal = signals.next() => Ok(InputEvent::Interrupted(signal)),
         line = line => {
             let line = line.context("reading standard input failed")?;
             Ok(line.context("cannot read standard input")?)
@@ -175,21 +175,21 @@ async fn next_line(lines: Lines, signals: &mut Signals) -> Result<Said, CommandE
 }
 
 /// Reads a line of any length. One that is too long or not text is skipped.
-fn read_line<Source: BufRead + ?Sized>(input: &mut Source) -> io::Result<Said> {
+fn read_line<Source: BufRead + ?Sized>(input: &mut Source) -> io::Result<InputEvent> {
     let mut line = Vec::new();
     let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
     Read::take(&mut *input, most + 1).read_until(b'\n', &mut line)?;
     if line.is_empty() {
-        return Ok(Said::End);
+        return Ok(InputEvent::End);
     }
     if line.len() > MAX_BYTES && line.last() != Some(&b'\n') {
         input.skip_until(b'\n')?;
         let why = format!("a line is larger than {MAX_BYTES} bytes and was ignored");
-        return Ok(Said::Unreadable(why));
+        return Ok(InputEvent::Unreadable(why));
     }
     Ok(match String::from_utf8(line) {
-        Ok(text) => Said::Text(text.trim_end_matches(['\r', '\n']).to_owned()),
-        Err(_) => Said::Unreadable("a line is not valid UTF-8 and was ignored".to_owned()),
+        Ok(text) => InputEvent::Text(text.trim_end_matches(['\r', '\n']).to_owned()),
+        Err(_) => InputEvent::Unreadable("a line is not valid UTF-8 and was ignored".to_owned()),
     })
 }
 
@@ -204,12 +204,18 @@ mod tests {
         input.extend(b"\nlast");
         let mut input = input.as_slice();
         let input = &mut input;
-        assert_eq!(read_line(input).unwrap(), Said::Text("one".to_owned()));
+        assert_eq!(
+            read_line(input).unwrap(),
+            InputEvent::Text("one".to_owned())
+        );
         for _ in 0..2 {
             let said = read_line(input).unwrap();
-            assert!(matches!(said, Said::Unreadable(_)), "{said:?}");
+            assert!(matches!(said, InputEvent::Unreadable(_)), "{said:?}");
         }
-        assert_eq!(read_line(input).unwrap(), Said::Text("last".to_owned()));
-        assert_eq!(read_line(input).unwrap(), Said::End);
+        assert_eq!(
+            read_line(input).unwrap(),
+            InputEvent::Text("last".to_owned())
+        );
+        assert_eq!(read_line(input).unwrap(), InputEvent::End);
     }
 }

@@ -12,7 +12,7 @@ use neuraxis::tools::is_secret;
 use unicode_width::UnicodeWidthChar;
 
 use super::super::ask;
-use crate::confirm::{is_somebody_there, says_yes};
+use crate::confirm::{ask_yes_no, can_ask_user};
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::progress;
@@ -113,7 +113,7 @@ fn read(files: &[&str]) -> Result<Vec<Part>, CommandError> {
 fn sorted<'a>(files: Vec<&'a str>, typed: &str) -> (Vec<&'a str>, Vec<&'a str>) {
     // Text with several lines was most likely pasted.
     let is_pasted = typed.trim().contains('\n');
-    let goes = |file: &&str| !is_pasted && goes_unasked(Path::new(file), Path::new("."));
+    let goes = |file: &&str| !is_pasted && is_attachable_unasked(Path::new(file), Path::new("."));
     files.into_iter().partition(goes)
 }
 
@@ -123,11 +123,11 @@ fn allowed(doubtful: Vec<&str>) -> Result<Vec<&str>, CommandError> {
         return Ok(doubtful);
     }
     let told = listed(&doubtful);
-    if !is_somebody_there() {
+    if !can_ask_user() {
         progress::notice(&format!(
             "this message is sent without {told}: {NOBODY_ASKED}"
         ));
-    } else if says_yes(&format!("Send {told} with this message?"))? {
+    } else if ask_yes_no(&format!("Send {told} with this message?"))? {
         return Ok(doubtful);
     } else {
         progress::notice(&format!("this message is sent without {told}"));
@@ -137,7 +137,7 @@ fn allowed(doubtful: Vec<&str>) -> Result<Vec<&str>, CommandError> {
 
 /// Returns whether a file is below a folder, and neither the file nor a folder on the way is hidden or usually holds
 /// secrets. Follows links.
-fn goes_unasked(file: &Path, folder: &Path) -> bool {
+fn is_attachable_unasked(file: &Path, folder: &Path) -> bool {
     let (Ok(real), Ok(folder)) = (file.canonicalize(), folder.canonicalize()) else {
         return false;
     };
@@ -210,14 +210,17 @@ mod tests {
         for (name, expected) in files {
             let file = home.path().join(name);
             fs::write(&file, "x").unwrap();
-            assert_eq!(goes_unasked(&file, &folder), expected, "{name}");
+            assert_eq!(is_attachable_unasked(&file, &folder), expected, "{name}");
         }
         #[cfg(unix)]
         {
             let link = folder.join("link.md");
             std::os::unix::fs::symlink(home.path().join("other/a.md"), &link).unwrap();
-            assert!(!goes_unasked(&link, &folder));
+            assert!(!is_attachable_unasked(&link, &folder));
         }
-        assert!(!goes_unasked(&folder.join("../other/a.md"), &folder));
+        assert!(!is_attachable_unasked(
+            &folder.join("../other/a.md"),
+            &folder
+        ));
     }
 }

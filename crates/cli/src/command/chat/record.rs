@@ -13,7 +13,7 @@ use neuraxis::ports::SessionFilter;
 
 use super::super::ask::root_calls;
 use super::super::sessions::{MIDDLE, conversation, item, title, used};
-use super::branch::{GO_ON, UNANSWERED};
+use super::branch::{RESUME_HINT, UNANSWERED};
 use super::conversation::Conversation;
 use crate::call::lines_of;
 use crate::destination::create_new;
@@ -37,7 +37,7 @@ impl Conversation {
     /// Shows the whole conversation.
     pub(super) async fn history(&mut self) -> Result<(), CommandError> {
         let text = match (self.messages().await?, self.is_unanswered().await) {
-            (messages, true) => format!("{}{UNANSWERED}: {GO_ON}\n", conversation(&messages)),
+            (messages, true) => format!("{}{UNANSWERED}: {RESUME_HINT}\n", conversation(&messages)),
             (messages, false) if messages.is_empty() => {
                 "this session has no messages yet\n".to_owned()
             }
@@ -106,7 +106,7 @@ impl Conversation {
     /// Shows the model's reasoning before its last answer, whether or not it was shown at the time.
     pub(super) async fn reasoning(&mut self) -> Result<(), CommandError> {
         let sessions = self.app.orchestrator.sessions();
-        let last = match self.goes_on_from {
+        let last = match self.continues_from {
             Some((run, _)) => Some(run),
             None => {
                 let runs = sessions.runs(&self.session).await?.unwrap_or_default();
@@ -184,7 +184,7 @@ impl Conversation {
         let is_unanswered = self.is_unanswered().await;
         if messages.is_empty() {
             return Err(match is_unanswered {
-                true => CommandError::usage(anyhow!(UNANSWERED)).hint(GO_ON),
+                true => CommandError::usage(anyhow!(UNANSWERED)).hint(RESUME_HINT),
                 false => CommandError::usage(anyhow!("this session has no messages yet")),
             });
         }
@@ -210,13 +210,13 @@ impl Conversation {
 
     /// Returns whether the conversation continues from a message that is not answered yet.
     async fn is_unanswered(&self) -> bool {
-        self.goes_on_from.is_none() && self.unfinished().await.is_some()
+        self.continues_from.is_none() && self.unfinished().await.is_some()
     }
 
     /// Returns the messages of the session, up to where the conversation continues.
     async fn messages(&self) -> Result<Vec<Arc<Message>>, CommandError> {
         let sessions = self.app.orchestrator.sessions();
-        let history = match self.goes_on_from {
+        let history = match self.continues_from {
             Some((run, turn)) => {
                 let before = sessions.history_before(run).await?;
                 forked_history(&before, &sessions.records(run).await?, turn)

@@ -152,7 +152,7 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 23] = [
 
 /// The meaning of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Meant<'a> {
+pub(super) enum ParsedLine<'a> {
     /// An empty line.
     Nothing,
     /// A message to the model.
@@ -168,36 +168,36 @@ pub(super) enum Meant<'a> {
 }
 
 /// Parses a line. A second slash turns a command into a message; a path is always a message.
-pub(super) fn read(line: &str) -> Meant<'_> {
+pub(super) fn read(line: &str) -> ParsedLine<'_> {
     let line = line.trim();
     if line.is_empty() {
-        return Meant::Nothing;
+        return ParsedLine::Nothing;
     }
     if FAREWELLS.contains(&line) {
-        return Meant::Command(Slash::Quit, None);
+        return ParsedLine::Command(Slash::Quit, None);
     }
     let Some(rest) = line.strip_prefix('/') else {
-        return Meant::Message(line.to_owned());
+        return ParsedLine::Message(line.to_owned());
     };
     if rest.starts_with('/') {
-        return Meant::Message(rest.to_owned());
+        return ParsedLine::Message(rest.to_owned());
     }
     let (name, argument) = match rest.split_once(char::is_whitespace) {
         Some((name, argument)) => (name, Some(argument.trim())),
         None => (rest, None),
     };
     if name.is_empty() && argument.is_none() {
-        return Meant::Command(Slash::Help, None);
+        return ParsedLine::Command(Slash::Help, None);
     }
     if name.contains(['/', '.']) || name.is_empty() {
-        return Meant::Message(line.to_owned());
+        return ParsedLine::Message(line.to_owned());
     }
     let alias = ALIASES.iter().find(|(known, _)| *known == name);
     let command = COMMANDS.iter().find(|(_, known, ..)| *known == name);
     let command = command.map(|(command, ..)| *command);
     match command.or(alias.map(|(_, command)| *command)) {
-        Some(command) => Meant::Command(command, argument.filter(|text| !text.is_empty())),
-        None => Meant::Unknown {
+        Some(command) => ParsedLine::Command(command, argument.filter(|text| !text.is_empty())),
+        None => ParsedLine::Unknown {
             name,
             argument,
             nearest: nearest(name, COMMANDS.iter().map(|(_, known, ..)| *known)),
@@ -207,12 +207,15 @@ pub(super) fn read(line: &str) -> Meant<'_> {
 
 /// Returns whether a line is meant as a command, whether or not the command exists.
 pub(super) fn is_command(line: &str) -> bool {
-    matches!(read(line), Meant::Command(..) | Meant::Unknown { .. })
+    matches!(
+        read(line),
+        ParsedLine::Command(..) | ParsedLine::Unknown { .. }
+    )
 }
 
 /// Returns whether a text is an existing command of the chat.
 pub(in crate::command) fn is_chat_command(text: &str) -> bool {
-    matches!(read(text), Meant::Command(..))
+    matches!(read(text), ParsedLine::Command(..))
 }
 
 /// Returns whether a command takes an argument.
@@ -257,23 +260,23 @@ mod tests {
 
     #[test]
     fn a_line_is_a_message_or_a_command() {
-        let message = |text: &str| Meant::Message(text.to_owned());
+        let message = |text: &str| ParsedLine::Message(text.to_owned());
         for (line, meant) in [
-            ("  ", Meant::Nothing),
+            ("  ", ParsedLine::Nothing),
             (" hello ", message("hello")),
             ("run \\\n  it", message("run \\\n  it")),
-            ("/help", Meant::Command(Slash::Help, None)),
+            ("/help", ParsedLine::Command(Slash::Help, None)),
             (
                 "/mode  exploratory ",
-                Meant::Command(Slash::Mode, Some("exploratory")),
+                ParsedLine::Command(Slash::Mode, Some("exploratory")),
             ),
-            ("/mode ", Meant::Command(Slash::Mode, None)),
+            ("/mode ", ParsedLine::Command(Slash::Mode, None)),
             ("//help is a command", message("/help is a command")),
             ("/etc/passwd is a file", message("/etc/passwd is a file")),
             ("/ is the root", message("/ is the root")),
-            ("/", Meant::Command(Slash::Help, None)),
-            ("/clear", Meant::Command(Slash::New, None)),
-            ("exit", Meant::Command(Slash::Quit, None)),
+            ("/", ParsedLine::Command(Slash::Help, None)),
+            ("/clear", ParsedLine::Command(Slash::New, None)),
+            ("exit", ParsedLine::Command(Slash::Quit, None)),
             ("exit strategies?", message("exit strategies?")),
         ] {
             assert_eq!(read(line), meant, "{line:?}");
@@ -289,7 +292,7 @@ mod tests {
             ("/chanel code_task", Some("channel")),
             ("/zzz", None),
         ] {
-            let Meant::Unknown { nearest, .. } = read(line) else {
+            let ParsedLine::Unknown { nearest, .. } = read(line) else {
                 panic!("{line:?} is a command");
             };
             assert_eq!(nearest, expected, "{line:?}");

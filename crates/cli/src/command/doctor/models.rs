@@ -113,7 +113,7 @@ fn fix_of_key(role: &Role, error: &KeyError) -> String {
 }
 
 /// The checks of one endpoint.
-struct Looking<'a> {
+struct EndpointProbe<'a> {
     endpoint: &'a Endpoint,
     subject: String,
     checks: Vec<Check>,
@@ -121,27 +121,27 @@ struct Looking<'a> {
 
 async fn one(endpoint: &Endpoint, requests: Requests) -> Vec<Check> {
     let subject = format!("{}: {}", endpoint.role, described(endpoint));
-    let mut looking = Looking {
+    let mut probe = EndpointProbe {
         endpoint,
         subject,
         checks: Vec::new(),
     };
     if let ProviderKind::StandIn(answers) = endpoint.provider().kind() {
-        looking.add("answers", Outcome::Ok, answers);
-        return looking.checks;
+        probe.add("answers", Outcome::Ok, answers);
+        return probe.checks;
     }
-    looking.key();
+    probe.key();
     if requests == Requests::Left {
-        looking.add("requests", Outcome::Skipped, "--offline: nothing was sent");
-        return looking.checks;
+        probe.add("requests", Outcome::Skipped, "--offline: nothing was sent");
+        return probe.checks;
     }
-    if looking.reachable().await {
-        looking.answers().await;
+    if probe.reachable().await {
+        probe.answers().await;
     }
-    looking.checks
+    probe.checks
 }
 
-impl Looking<'_> {
+impl EndpointProbe<'_> {
     fn add(&mut self, name: &'static str, outcome: Outcome, detail: impl Into<String>) {
         self.checks
             .push(Check::new(&*self.subject, name, outcome, detail));
@@ -251,7 +251,7 @@ impl Looking<'_> {
             }
             Err(error) => self.failed("tools", &error),
             Ok(reply) if reply.calls().any(|call| *call.name == *TOOL) => {
-                self.add("tools", Outcome::Ok, told(took, &reply));
+                self.add("tools", Outcome::Ok, describe_reply(took, &reply));
             }
             Ok(reply) => {
                 let detail = match reply.finish {
@@ -279,13 +279,13 @@ impl Looking<'_> {
             Ok(reply) if only_thought(&reply) => {
                 let detail = format!(
                     "{}, but no answer: thinking used them up",
-                    told(took, &reply)
+                    describe_reply(took, &reply)
                 );
                 self.add_with(name, Outcome::Warning, detail, THINK_LESS);
                 true
             }
             Ok(reply) => {
-                self.add(name, Outcome::Ok, told(took, &reply));
+                self.add(name, Outcome::Ok, describe_reply(took, &reply));
                 true
             }
             Err(error) => {
@@ -308,7 +308,7 @@ const fn refuses(kind: &LlmErrorKind) -> bool {
     matches!(kind, LlmErrorKind::BadRequest | LlmErrorKind::ModelNotFound)
 }
 
-fn told(took: Duration, reply: &Reply) -> String {
+fn describe_reply(took: Duration, reply: &Reply) -> String {
     let tokens = reply.usage.total.tokens;
     format!("{}, {tokens} tokens", brief(took))
 }

@@ -77,13 +77,13 @@ pub(super) struct Add {
 }
 
 /// A case to be added to a file.
-struct Made {
+struct NewCase {
     run: RunId,
     case: Case,
     /// The recording that answers instead of the models, if the case has one.
     recording: Option<Cassette>,
     /// Whether the models were told a secret in addition to the text of the case, which is written without secrets.
-    tells_secrets: bool,
+    contains_secrets: bool,
     /// Notes for the user who edits the case, one per line.
     notes: Vec<String>,
 }
@@ -92,7 +92,7 @@ impl Add {
     pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let destination = destination(&self.file)?;
         let before = match &destination {
-            Destination::File(_) => read_if_there(&self.file)?,
+            Destination::File(_) => read_if_exists(&self.file)?,
             // Anything else only receives the case and has no content: reading a pipe may never end.
             Destination::Other(_) => None,
         };
@@ -133,7 +133,7 @@ impl Add {
         // Only once the case can be added: a second attempt could not replace the recording.
         if let (Some(recording), Some(its_file)) = (&made.recording, &cassette) {
             let saved = save_recording(recording, its_file, secrets.clone())?;
-            if made.tells_secrets
+            if made.contains_secrets
                 && let Some(notice) = secrets_notice(&saved, its_file)
             {
                 progress::warn(&notice);
@@ -173,7 +173,7 @@ impl Add {
         sessions: &Sessions,
         loaded: &Loaded,
         names: &[String],
-    ) -> Result<Made, CommandError> {
+    ) -> Result<NewCase, CommandError> {
         let run = lookup::run(sessions, &self.run).await?;
         lookup::warn_if_altered(sessions, &run.session).await;
         let run = run.run_id;
@@ -185,16 +185,16 @@ impl Add {
         // Remove secrets first, and then cut.
         case.name = self.name(&redactor.text(&case.message), names)?;
         let view = RunView::of(&records);
-        let tells_secrets = tells_secrets(&view, &redactor);
+        let contains_secrets = contains_secrets(&view, &redactor);
         let mut notes = notes(run, &view);
         if self.stored {
             case = case.stored(run);
             (case.message, case.history) = (String::new(), Vec::new());
-            return Ok(Made {
+            return Ok(NewCase {
                 run,
                 case,
                 recording: None,
-                tells_secrets: false,
+                contains_secrets: false,
                 notes,
             });
         }
@@ -222,11 +222,11 @@ impl Add {
             recording = Some(made);
             case.source = Source::Cassette(file.clone());
         }
-        Ok(Made {
+        Ok(NewCase {
             run,
             case,
             recording,
-            tells_secrets,
+            contains_secrets,
             notes,
         })
     }
@@ -299,7 +299,7 @@ fn clean_value(value: &mut Value, secrets: &Redactor) {
 }
 
 /// Reads a file, if it exists and is not empty.
-fn read_if_there(file: &Path) -> Result<Option<String>, CommandError> {
+fn read_if_exists(file: &Path) -> Result<Option<String>, CommandError> {
     match fs::read_to_string(file) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -337,14 +337,14 @@ fn left_out(
     if told.is_some_and(|prompt| holds_instructions(&prompt)) {
         parts.push("the instructions from the project's own files (AGENTS.md)".to_owned());
     }
-    if brought_a_form(view, config) {
+    if has_own_schema(view, config) {
         parts.push("the required form of the answer (--schema)".to_owned());
     }
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// Returns whether a run's system prompts or tool definitions contain a secret.
-fn tells_secrets(view: &RunView, secrets: &Redactor) -> bool {
+fn contains_secrets(view: &RunView, secrets: &Redactor) -> bool {
     let holds_one = |text: &str| matches!(secrets.text(text), Cow::Owned(_));
     let spec = view.spec().into_iter();
     let mut agents = spec.flat_map(|spec| spec.all_agents());
@@ -356,7 +356,7 @@ fn tells_secrets(view: &RunView, secrets: &Redactor) -> bool {
 }
 
 /// Returns whether the answer's schema came with the question: a case only has that of its agent.
-fn brought_a_form(view: &RunView, config: &Config) -> bool {
+fn has_own_schema(view: &RunView, config: &Config) -> bool {
     let policy = config.policy();
     let form = view.spec().and_then(|spec| spec.root.answer_schema());
     let agent = view.decision().and_then(|it| policy.agent_of(it));

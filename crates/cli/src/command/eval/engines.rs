@@ -76,7 +76,7 @@ impl Engines {
                 let recording = recording.display();
                 progress::warn(&format!("no case asks a model: {recording} is not created"));
             }
-            loaded.say_what_is_ignored();
+            loaded.warn_settings_ignored();
         }
         for file in file.cassettes() {
             let mut config = CassetteConfig::new(&file);
@@ -89,7 +89,7 @@ impl Engines {
     }
 
     /// Returns whether runs still exist after the command has ended.
-    pub(super) const fn keep_runs(&self) -> bool {
+    pub(super) const fn stores_runs(&self) -> bool {
         self.store.is_persistent()
     }
 

@@ -65,17 +65,17 @@ impl Results {
 
     /// Handles the results after an attempt: writes them, unless that was done a moment ago. Readers of the file always
     /// see complete results.
-    pub(super) fn keep(&mut self, report: &Report) -> Result<(), CommandError> {
+    pub(super) fn update(&mut self, report: &Report) -> Result<(), CommandError> {
         self.is_behind = true;
         let written = self.written.as_ref();
         match written.is_some_and(|written| written.elapsed() < PAUSE) {
             true => Ok(()),
-            false => self.catch_up(report),
+            false => self.flush(report),
         }
     }
 
     /// Writes results that have not been written yet.
-    pub(super) fn catch_up(&mut self, report: &Report) -> Result<(), CommandError> {
+    pub(super) fn flush(&mut self, report: &Report) -> Result<(), CommandError> {
         if !std::mem::take(&mut self.is_behind) {
             return Ok(());
         }

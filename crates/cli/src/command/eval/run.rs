@@ -14,7 +14,7 @@ use neuraxis_app::{Config, secrets_of};
 
 use super::engines::Engines;
 use super::results::{Results, earlier};
-use super::table::{self, Kept};
+use super::table::{self, StoredRuns};
 use crate::command::ask::CassetteArguments;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
@@ -122,8 +122,8 @@ impl Run {
             }
             if kept.is_ok() {
                 kept = match ended {
-                    Some(_) => results.keep(report),
-                    None => results.catch_up(report),
+                    Some(_) => results.update(report),
+                    None => results.flush(report),
                 };
             }
         });
@@ -137,14 +137,14 @@ impl Run {
 
         let comparison = before.map(|before| report.compare(&before));
         let kept = |number: usize| match file.cases.get(number).map(|case| &case.source) {
-            _ if !engines.keep_runs() => Kept::None,
-            Some(Source::Log(_)) => Kept::Judges,
-            _ => Kept::All,
+            _ if !engines.stores_runs() => StoredRuns::None,
+            Some(Source::Log(_)) => StoredRuns::Judges,
+            _ => StoredRuns::All,
         };
         self.show(&results, &report, comparison.as_ref(), kept)?;
         finished?;
         closed?;
-        match interrupt.happened() {
+        match interrupt.signal() {
             Some(signal) => Err(CommandError::interrupted(signal)),
             None => verdict(&report, comparison.as_ref()),
         }
@@ -206,7 +206,7 @@ impl Run {
         results: &Results,
         report: &Report,
         comparison: Option<&Comparison>,
-        kept: impl Fn(usize) -> Kept,
+        kept: impl Fn(usize) -> StoredRuns,
     ) -> Result<(), CommandError> {
         let mut output = Output::new();
         match self.format {

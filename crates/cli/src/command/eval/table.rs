@@ -17,7 +17,7 @@ const MAX_NAME: usize = 40;
 
 /// Which runs of a case are in the store after the command has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum StoredRuns {
     /// None: the store ends with the command.
     None,
     /// The judges' runs: the run of the case came from elsewhere.
@@ -47,7 +47,7 @@ pub(super) fn progress(report: &Report, case: usize) -> String {
 pub(super) fn in_text(
     report: &Report,
     comparison: Option<&Comparison>,
-    kept: impl Fn(usize) -> Kept,
+    kept: impl Fn(usize) -> StoredRuns,
 ) -> String {
     let names = report.cases.iter();
     let names = names.map(|case| usual_width(&one_line(&case.name)));
@@ -72,7 +72,7 @@ pub(super) fn in_text(
 }
 
 /// Returns the run that shows why a case did not pass, if it is stored: the judge's run, if its check failed.
-fn worth_a_look(case: &CaseReport, kept: Kept) -> Option<RunId> {
+fn worth_a_look(case: &CaseReport, kept: StoredRuns) -> Option<RunId> {
     let bad = case.why()?;
     let mut checks = bad.checks.iter();
     let unjudged = checks.find(|check| check.verdict == Verdict::Error);
@@ -82,10 +82,10 @@ fn worth_a_look(case: &CaseReport, kept: Kept) -> Option<RunId> {
         .any(|check| check.verdict == Verdict::Failed);
     let judge = unjudged.and_then(|check| check.judge_run);
     match kept {
-        Kept::None => None,
-        Kept::Judges => judge,
-        Kept::All if is_failed => bad.run_id,
-        Kept::All => judge.or(bad.run_id),
+        StoredRuns::None => None,
+        StoredRuns::Judges => judge,
+        StoredRuns::All if is_failed => bad.run_id,
+        StoredRuns::All => judge.or(bad.run_id),
     }
 }
 

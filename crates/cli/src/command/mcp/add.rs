@@ -79,7 +79,7 @@ pub(crate) struct Add {
 }
 
 /// Returns another file that already defines a server of this name.
-fn elsewhere(config: &Config, name: &str) -> Option<Origin> {
+fn other_definition(config: &Config, name: &str) -> Option<Origin> {
     let section = config.mcp().servers.get(name);
     // Without either, the section only turns the server off.
     let is_there = section.is_some_and(|it| it.command.is_some() || it.url.is_some());
@@ -88,7 +88,7 @@ fn elsewhere(config: &Config, name: &str) -> Option<Origin> {
 }
 
 /// Returns the settings for tools of a server with this name that let them do more, such as those of a removed server.
-fn lifting(config: &Config, name: &str) -> Vec<String> {
+fn permissive_settings(config: &Config, name: &str) -> Vec<String> {
     let (policy, prefix) = (config.policy().config(), format!("{name}__"));
     let is_about = |tools: Option<&Vec<String>>| {
         let mut tools = tools.into_iter().flatten();
@@ -137,7 +137,10 @@ impl Add {
         }
         // Errors in it are reported by the commands that use it.
         let config = setup.config_of_any_tools(&environment).ok();
-        if let Some(at) = config.as_ref().and_then(|it| elsewhere(it, &self.name)) {
+        if let Some(at) = config
+            .as_ref()
+            .and_then(|it| other_definition(it, &self.name))
+        {
             let error = anyhow!("a server named {} already exists in {at}", self.name);
             let hint =
                 "choose another name: in that folder the two would be merged into one server";
@@ -145,7 +148,10 @@ impl Add {
         }
         file.save().map_err(CommandError::failed)?;
         Output::new().line(&format!("added {} to {path}", self.name))?;
-        for entry in config.iter().flat_map(|it| lifting(it, &self.name)) {
+        for entry in config
+            .iter()
+            .flat_map(|it| permissive_settings(it, &self.name))
+        {
             progress::notice(&format!("{entry} now applies to its tools"));
         }
         progress::notice(&format!("try it with `neuraxis mcp test {}`", self.name));

@@ -28,7 +28,7 @@ pub(crate) struct List {
 impl List {
     pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
-        loaded.say_what_is_ignored();
+        loaded.warn_settings_ignored();
         let servers = &loaded.config.mcp().servers;
         let text = match self.format {
             ListFormat::Text if servers.is_empty() => {

@@ -10,12 +10,12 @@ use neuraxis::offline::OfflineModel;
 use neuraxis::ports::CancellationToken;
 use neuraxis::{DecideLater, Mode, Orchestrator};
 
-use crate::command::ask::require_kept_runs;
+use crate::command::ask::require_persistent_runs;
 use crate::completion;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::progress;
-use crate::setup::{Loaded, Setup, end_runs, hear_of_other_commands, with_app};
+use crate::setup::{Loaded, Setup, end_runs, poll_for_messages, with_app};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,7 +59,7 @@ impl Serve {
             app = app.approver(Arc::new(DecideLater));
         }
         let app = app.build().await?;
-        hear_of_other_commands(&app);
+        poll_for_messages(&app);
         for notice in &app.notices {
             progress::notice(notice);
         }
@@ -84,7 +84,7 @@ impl Serve {
 
     fn check(&self, loaded: &Loaded) -> Result<(), CommandError> {
         if self.wait {
-            require_kept_runs(&loaded.config)?;
+            require_persistent_runs(&loaded.config)?;
         }
         let known: Vec<&str> = loaded.config.policy().modes().map(Mode::as_str).collect();
         let unknown = self

@@ -12,7 +12,7 @@ use neuraxis_app::{
 use tokio::time::timeout;
 
 use crate::error::CommandError;
-use crate::harmless::{one_line, plain_to_see};
+use crate::harmless::{one_line, reveal_invisible};
 use crate::progress::{self, Progress};
 use crate::rows::plain_in_margin;
 use crate::setup::Loaded;
@@ -118,7 +118,7 @@ fn of_tool(tool: &ReportedTool, counted: &ToolSpec) -> String {
         true => String::new(),
         false => format!(", says it is {}", tool.claimed.class),
     };
-    let summary = plain_to_see(&counted.description);
+    let summary = reveal_invisible(&counted.description);
     let summary = summary.split(". ").next().unwrap_or_default();
     let summary = one_line(summary.trim_end_matches('.'));
     format!(

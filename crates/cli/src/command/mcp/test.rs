@@ -8,7 +8,7 @@ use serde_json::json;
 use super::shown::{connected, in_text, not_accepted};
 use super::trust;
 use crate::completion;
-use crate::confirm::is_somebody_there;
+use crate::confirm::can_ask_user;
 use crate::error::CommandError;
 use crate::listing::Format;
 use crate::output::Output;
@@ -40,10 +40,10 @@ pub(crate) struct Test {
 impl Test {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
-        loaded.say_what_is_ignored();
+        loaded.warn_settings_ignored();
         let server = connected(&loaded, &self.name).await?;
         let report = server.report();
-        let is_asked = is_somebody_there();
+        let is_asked = can_ask_user();
         let text = match self.format {
             // If the user is asked, the question shows it.
             Format::Text if is_asked => in_text(&self.name, &report, &loaded.config),

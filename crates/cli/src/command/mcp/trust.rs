@@ -7,7 +7,7 @@ use neuraxis_app::{McpServer, OfferStatus, PinFile};
 
 use super::shown::{connected, not_accepted};
 use crate::completion;
-use crate::confirm::{require_person, says_yes};
+use crate::confirm::{ask_yes_no, require_user};
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
@@ -37,7 +37,7 @@ pub(crate) struct Trust {
 impl Trust {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
-        loaded.say_what_is_ignored();
+        loaded.warn_settings_ignored();
         // An acceptance would be lost with this process, and other processes would not see it.
         PinFile::of(&loaded.environment).map_err(|why| {
             CommandError::from(why).hint(
@@ -60,7 +60,7 @@ impl Trust {
                 let hint = format!(
                     "read the output of `neuraxis mcp test {name}`; --yes accepts the tools without asking"
                 );
-                require_person(&hint).and_then(|()| ask(&self.name, &server))
+                require_user(&hint).and_then(|()| ask(&self.name, &server))
             }
         };
         server.shutdown().await;
@@ -72,7 +72,7 @@ impl Trust {
 pub(super) fn ask(name: &str, server: &McpServer) -> Result<(), CommandError> {
     let columns = terminal::width(std::io::stderr());
     anstream::eprint!("{}", not_accepted(&server.report(), columns));
-    match says_yes("Accept them as they are now?")? {
+    match ask_yes_no("Accept them as they are now?")? {
         true => accept(name, server),
         false => Err(CommandError::failed(anyhow!(
             "the tools were not accepted and are not offered"

@@ -138,7 +138,7 @@ impl Explain {
                     Ok(policy.explain(&decision, &call.with_owner(self.owner.as_deref())))
                 }
             };
-            Judged { tool, outcome }
+            JudgedCall { tool, outcome }
         });
         let serves = models.iter().find(|(role, _)| **role == decision.role);
         let model = serves.map(|(_, info)| info.model.to_string());
@@ -208,12 +208,12 @@ fn find<'a>(
 }
 
 /// A call and its result: its judgment, or why it would be refused before being judged.
-pub(super) struct Judged<'a> {
+pub(super) struct JudgedCall<'a> {
     pub(super) tool: &'a ToolSpec,
     pub(super) outcome: Result<Judgment, String>,
 }
 
-impl Judged<'_> {
+impl JudgedCall<'_> {
     fn in_json(&self, arguments: &JsonText) -> Value {
         let judgment = self.outcome.as_ref().ok();
         let invalid = self.outcome.as_ref().err();

@@ -7,7 +7,7 @@ use neuraxis::brainstem::Judgment;
 use neuraxis::core::{AgentLimits, Decision, Remember, Verdict};
 use neuraxis::engine::ToolOffer;
 
-use super::explain::Judged;
+use super::explain::JudgedCall;
 use crate::harmless::one_line;
 
 /// Formats a decision, with the model that serves, the tools that its requests begin with if not all, and the number of
@@ -18,7 +18,7 @@ pub(super) fn decision(
     model: Option<&str>,
     offer: Option<&ToolOffer>,
     agents: Option<AgentLimits>,
-    call: Option<&Judged<'_>>,
+    call: Option<&JudgedCall<'_>>,
 ) -> String {
     let mut table = Table(call.map(of_call).unwrap_or_default());
     table.row("mode", &decision.mode);
@@ -58,7 +58,7 @@ pub(super) fn decision(
         table.row("sub-agents", listed(&decision.sub_agent_tools));
     }
     limits(&mut table, decision, agents);
-    ways(&mut table, decision);
+    conduct(&mut table, decision);
     table.row(
         "policy",
         decision
@@ -70,13 +70,13 @@ pub(super) fn decision(
     );
     let mut text = table.0;
     if call.is_none() {
-        why(&mut text, &decision.reasons);
+        reasons(&mut text, &decision.reasons);
     }
     text
 }
 
 /// Formats the judgment of a call, and why.
-fn of_call(judged: &Judged<'_>) -> String {
+fn of_call(judged: &JudgedCall<'_>) -> String {
     let mut table = Table::default();
     table.row("call", &judged.tool.name);
     match &judged.outcome {
@@ -87,12 +87,12 @@ fn of_call(judged: &Judged<'_>) -> String {
         }
     }
     let mut text = table.0;
-    why(&mut text, &judged.reasons());
+    reasons(&mut text, &judged.reasons());
     text.push('\n');
     text
 }
 
-fn why(text: &mut String, reasons: &[String]) {
+fn reasons(text: &mut String, reasons: &[String]) {
     text.push_str("\nwhy\n");
     for reason in reasons {
         line(text, format_args!("  {reason}"));
@@ -115,8 +115,8 @@ fn limits(table: &mut Table, decision: &Decision, agents: Option<AgentLimits>) {
     add(limits.max_tokens.map(|tokens| tokens.to_string()), "tokens");
     let dollars = |cost: u64| format!("{}.{:06}", cost / 1_000_000, cost % 1_000_000);
     add(limits.max_cost.map(|cost| dollars(cost.0)), "US dollars");
-    add(limits.deadline.map(spoken), "in total");
-    add(Some(spoken(limits.tool_timeout)), "per call");
+    add(limits.deadline.map(duration_text), "in total");
+    add(Some(duration_text(limits.tool_timeout)), "per call");
     add(agents.map(|most| most.total.to_string()), "agents");
     add(agents.map(|most| most.depth.to_string()), "deep");
     table.row("limits", parts.join(", "));
@@ -136,11 +136,11 @@ fn limits(table: &mut Table, decision: &Decision, agents: Option<AgentLimits>) {
     }
 }
 
-fn ways(table: &mut Table, decision: &Decision) {
+fn conduct(table: &mut Table, decision: &Decision) {
     let approval = &decision.approval;
     let open = approval.expires_after.map_or_else(
         || "indefinitely".to_owned(),
-        |time| format!("for {}", spoken(time)),
+        |time| format!("for {}", duration_text(time)),
     );
     table.row(
         "approvals",
@@ -170,7 +170,7 @@ fn ways(table: &mut Table, decision: &Decision) {
 }
 
 /// Formats a duration as in the configuration.
-fn spoken(time: Duration) -> String {
+fn duration_text(time: Duration) -> String {
     let seconds = time.as_secs();
     match (seconds, time.subsec_millis()) {
         (0, millis) => format!("{millis}ms"),

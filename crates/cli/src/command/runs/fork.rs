@@ -13,7 +13,7 @@ use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Mode, Role, SessionId};
 use neuraxis_app::{App, CassetteUse, Config};
 
-use crate::approve::WhenAway;
+use crate::approve::IfUnattended;
 use crate::command::ask::{Attended, Format, View, watch};
 use crate::command::last_run;
 use crate::command::lookup::{self, new_session};
@@ -77,7 +77,7 @@ impl Fork {
             Some(model) => Some(role_of(&loaded.config, model)?),
             None => None,
         };
-        let mut attended = Attended::new(&loaded.config, WhenAway::Deny)?;
+        let mut attended = Attended::new(&loaded.config, IfUnattended::Deny)?;
         let app = attended.app(&loaded, CassetteUse::Off).await?;
         with_app(app, async |app| {
             self.branch_off((app, &loaded), role, &mut attended).await
@@ -93,7 +93,7 @@ impl Fork {
     ) -> Result<(), CommandError> {
         let sessions = app.orchestrator.sessions();
         let run = lookup::run(&sessions, &self.id).await;
-        let run = run.inspect_err(|_| loaded.say_what_is_missed())?;
+        let run = run.inspect_err(|_| loaded.warn_store_incomplete())?;
         let records = sessions.records(run.run_id).await?;
         let turn = self.turn(&run, &records)?;
         if let Ok(Some(why)) = sessions.alteration(&run.session).await {
@@ -112,11 +112,11 @@ impl Fork {
         options.plan = plan_of(app, &records);
         let runs = app.orchestrator.runs();
         let forked = runs.fork(run.run_id, turn, options).await;
-        let handle = forked.inspect_err(|_| loaded.say_what_is_ignored())?;
+        let handle = forked.inspect_err(|_| loaded.warn_settings_ignored())?;
         watch(app, View::new(format), &handle, attended).await?;
         if format == Format::Text && app.is_persistent() {
             let policy = app.orchestrator.policy();
-            let command = last_run::to_go_on(&sessions, &session, policy, None).await;
+            let command = last_run::continue_command(&sessions, &session, policy, None).await;
             progress::done(&format!("to continue: {} {command}", neuraxis()));
         }
         Ok(())

@@ -71,7 +71,7 @@ impl List {
         if format == Format::Text {
             let is_more = each.next().await?.is_some();
             let is_narrowed = self.session.is_some() || self.owner.is_some();
-            self.paging.tell_rest("runs", last, (is_more, is_narrowed));
+            self.paging.write_rest("runs", last, (is_more, is_narrowed));
         }
         Ok(())
     }

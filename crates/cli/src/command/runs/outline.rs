@@ -109,7 +109,7 @@ impl Outline {
         let mut when = (now, now);
         let since = |took: Duration| (now.saturating_sub(whole_millis(took)), now);
         let (mut started, mut rows) = (Vec::new(), Vec::new());
-        self.calls.hear(record);
+        self.calls.add(record);
         let line = match &record.body {
             RecordBody::ToolCall(call) => {
                 let place = self.agents.get(&record.agent).map_or(0, Vec::len);

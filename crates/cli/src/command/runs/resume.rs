@@ -10,7 +10,7 @@ use neuraxis::engine::{OpenCall, ResumedBy};
 use neuraxis::ports::RunSummary;
 use neuraxis_app::{App, CassetteUse};
 
-use crate::approve::{WhenAway, said};
+use crate::approve::{IfUnattended, safe_words};
 use crate::call::headline;
 use crate::command::ask::{Attended, Format, View, watch};
 use crate::command::{lease_progress, lookup};
@@ -63,8 +63,8 @@ impl Resume {
         // A question that survived the death of a process must not be denied because nobody is at the terminal now.
         let loaded = setup.load()?;
         let away = match loaded.config.store().is_in_memory() {
-            true => WhenAway::Deny,
-            false => WhenAway::Wait,
+            true => IfUnattended::Deny,
+            false => IfUnattended::Wait,
         };
         let mut attended = Attended::new(&loaded.config, away)?;
         let app = attended.app(&loaded, CassetteUse::Off).await?;
@@ -81,7 +81,7 @@ impl Resume {
     ) -> Result<(), CommandError> {
         let (runs, sessions) = (app.orchestrator.runs(), app.orchestrator.sessions());
         let run = lookup::run(&sessions, &self.id).await;
-        let run = run.inspect_err(|_| loaded.say_what_is_missed())?;
+        let run = run.inspect_err(|_| loaded.warn_store_incomplete())?;
         let id = run.run_id;
         if run.records == 0 {
             lease_progress::abandon_unbegun(app, &run).await?;
@@ -99,8 +99,8 @@ impl Resume {
             };
             return Ok(Output::new().sentence(&line)?);
         }
-        lookup::unaltered(&sessions, &run.session).await?;
-        let by = match runs.needs_user_to_resume(id).await? {
+        lookup::check_unaltered(&sessions, &run.session).await?;
+        let by = match runs.is_left_to_a_person(id).await? {
             true => {
                 self.show_and_ask(app, &run).await?;
                 ResumedBy::User
@@ -130,7 +130,7 @@ impl Resume {
         if self.yes {
             return Ok(());
         }
-        if !confirm::is_somebody_there() {
+        if !confirm::can_ask_user() {
             let error = anyhow!(
                 "resuming run {id} requires your confirmation, but there is no terminal to ask on"
             );
@@ -141,7 +141,7 @@ impl Resume {
             let named = calls.iter().map(|call| in_short(call, columns));
             write!(stderr, "run {id} {whence}\n{}", named.collect::<String>())?;
         }
-        match confirm::says_yes("Resume it?")? {
+        match confirm::ask_yes_no("Resume it?")? {
             true => Ok(()),
             false => Err(CommandError::failed(anyhow!("the run was not resumed"))),
         }
@@ -163,7 +163,7 @@ fn in_text(open: &OpenCall, columns: usize) -> String {
     let class = class.unwrap_or_else(|| "no such tool".to_owned());
     let verdict = verdict(open);
     let ours = |line: &str| broken(line, columns, "      ") + "\n";
-    let name = ours(&format!("  {}", said(&open.call.name)));
+    let name = ours(&format!("  {}", safe_words(&open.call.name)));
     let arguments = plain_in_margin(open.call.arguments.as_str(), columns);
     let verdict = ours(&format!("    verdict here: {verdict}"));
     format!("{name}{arguments}    {begun}{stage}\n    class here: {class}\n{verdict}")
@@ -171,7 +171,7 @@ fn in_text(open: &OpenCall, columns: usize) -> String {
 
 /// Names a call, with the verdict of the policy here, in a line or two.
 fn in_short(open: &OpenCall, columns: usize) -> String {
-    let call = said(&headline(&open.call.name, open.call.arguments.as_str()));
+    let call = safe_words(&headline(&open.call.name, open.call.arguments.as_str()));
     broken(&format!("  {call} · {}", verdict(open)), columns, "      ") + "\n"
 }
 
@@ -179,7 +179,7 @@ fn in_short(open: &OpenCall, columns: usize) -> String {
 fn verdict(open: &OpenCall) -> String {
     match &open.verdict {
         Verdict::Allow => "allow".to_owned(),
-        Verdict::Ask { reason, .. } => format!("ask: {}", said(reason)),
-        Verdict::Deny { reason, .. } => format!("deny: {}", said(reason)),
+        Verdict::Ask { reason, .. } => format!("ask: {}", safe_words(reason)),
+        Verdict::Deny { reason, .. } => format!("deny: {}", safe_words(reason)),
     }
 }

@@ -53,7 +53,7 @@ impl Steer {
             return Err(comes_too_late(&run, "has ended"));
         }
         let posted = sessions.steer(id, self.text).await?;
-        let run = once_taken(sessions, id).await?;
+        let run = wait_until_taken(sessions, id).await?;
         if run.ended_at.is_some() && !is_on_record(sessions, id, &posted).await? {
             return Err(comes_too_late(&run, "ended before it received this"));
         }
@@ -63,7 +63,7 @@ impl Steer {
 
 /// Waits until the run's process took the message or the run ended, but not indefinitely. Returns the run's state after
 /// that.
-async fn once_taken(sessions: &Sessions, id: RunId) -> Result<RunSummary, StoreError> {
+async fn wait_until_taken(sessions: &Sessions, id: RunId) -> Result<RunSummary, StoreError> {
     for _ in 0..LOOKS {
         let run = sessions.run(id).await?;
         if !run.has_mail || run.leased_until.is_none() {
@@ -155,7 +155,7 @@ mod tests {
                 .unwrap();
         };
         let (late, ()) = tokio::join!(late, ends);
-        let told = late.unwrap_err().told(None);
+        let told = late.unwrap_err().render(None);
         assert!(told.contains("ended before it received this"), "{told}");
     }
 }

@@ -113,7 +113,7 @@ fn answer(record: &Record) -> Option<&str> {
 
 /// Describes an event in a line with its time and agent, if it deserves one. `calls` are the open calls.
 fn in_text(record: &Record, calls: &mut CallLog) -> Option<String> {
-    calls.hear(record);
+    calls.add(record);
     let what = match &record.body {
         RecordBody::ToolCall(call) => named(&call.name, call.arguments.as_str()),
         RecordBody::ToolResult(result) => lines::ended(&calls.close(&result.tool_call_id), result),

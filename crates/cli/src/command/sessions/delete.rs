@@ -9,7 +9,7 @@ use neuraxis::ports::StoreError;
 use crate::command::lease_progress;
 use crate::command::lookup;
 use crate::completion;
-use crate::confirm::{confirm, is_somebody_there};
+use crate::confirm::{can_ask_user, confirm};
 use crate::error::CommandError;
 use crate::output::Output;
 
@@ -37,7 +37,7 @@ pub(super) struct Delete {
 
 impl Delete {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
-        let is_asked = !self.yes && is_somebody_there();
+        let is_asked = !self.yes && can_ask_user();
         // All are looked up before the first one is deleted.
         let mut found = Vec::new();
         for id in &self.ids {

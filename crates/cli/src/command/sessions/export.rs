@@ -62,16 +62,16 @@ impl Export {
             None => others,
         };
         let Some(path) = &self.output else {
-            return print(sessions, &named, others).await?.told();
+            return print(sessions, &named, others).await?.report();
         };
         let mut out = BufWriter::new(create(path)?);
-        let written = write(sessions, &named, others, &mut out, Onto::File(path)).await;
+        let written = write(sessions, &named, others, &mut out, ExportTarget::File(path)).await;
         let flushed =
             |out: &mut BufWriter<File>| out.flush().and_then(|()| out.get_ref().sync_all());
         let finished = match written {
             Ok(written) => flushed(&mut out)
                 .map(|()| written)
-                .map_err(|error| Onto::File(path).failed(error)),
+                .map_err(|error| ExportTarget::File(path).failed(error)),
             Err(error) => Err(error),
         };
         match finished {
@@ -83,7 +83,7 @@ impl Export {
                     // An empty file could be mistaken for a backup.
                     let _ = fs::remove_file(path);
                 }
-                written.told()
+                written.report()
             }
             Err(error) => {
                 // A truncated file is useless.
@@ -99,28 +99,28 @@ async fn print(
     sessions: &Sessions,
     named: &[SessionId],
     others: SessionFilter,
-) -> Result<Written, CommandError> {
+) -> Result<ExportCount, CommandError> {
     let mut output = Output::new();
     if output.is_terminal() {
         let mut text = Vec::new();
-        let written = write(sessions, named, others, &mut text, Onto::Output).await?;
+        let written = write(sessions, named, others, &mut text, ExportTarget::Output).await?;
         output.text(&String::from_utf8_lossy(&text))?;
         return Ok(written);
     }
     let mut out = BufWriter::new(io::stdout().lock());
-    let written = write(sessions, named, others, &mut out, Onto::Output).await?;
+    let written = write(sessions, named, others, &mut out, ExportTarget::Output).await?;
     out.flush()?;
     Ok(written)
 }
 
 /// The destination of an archive.
 #[derive(Debug, Clone, Copy)]
-enum Onto<'a> {
+enum ExportTarget<'a> {
     Output,
     File(&'a Path),
 }
 
-impl Onto<'_> {
+impl ExportTarget<'_> {
     fn refused(self, error: ExportError) -> CommandError {
         match error {
             ExportError::Output(error) => self.failed(error),
@@ -142,14 +142,14 @@ impl Onto<'_> {
 
 /// The number of sessions written.
 #[derive(Debug, Default)]
-struct Written {
+struct ExportCount {
     count: u64,
     /// The number of sessions left out because they are damaged.
     damaged: u64,
 }
 
-impl Written {
-    fn told(&self) -> Result<(), CommandError> {
+impl ExportCount {
+    fn report(&self) -> Result<(), CommandError> {
         match (self.count, self.damaged) {
             (0, 0) => Err(CommandError::failed(anyhow!("there are no sessions"))),
             (1, 0) => Ok(()),
@@ -173,12 +173,12 @@ async fn write(
     named: &[SessionId],
     others: SessionFilter,
     out: &mut impl Write,
-    onto: Onto<'_>,
-) -> Result<Written, CommandError> {
-    let mut written = Written::default();
+    target: ExportTarget<'_>,
+) -> Result<ExportCount, CommandError> {
+    let mut written = ExportCount::default();
     for session in named {
         let exported = sessions.export(session, out).await;
-        tell_unfinished(exported.map_err(|error| onto.refused(error))?);
+        warn_unfinished(exported.map_err(|error| target.refused(error))?);
         written.count += 1;
     }
     if !named.is_empty() {
@@ -189,7 +189,7 @@ async fn write(
         // Buffered until it is complete, so that a session deleted meanwhile is left out.
         let mut text = Vec::new();
         match sessions.export(&session.id, &mut text).await {
-            Ok(exported) => tell_unfinished(exported),
+            Ok(exported) => warn_unfinished(exported),
             Err(ExportError::Store(StoreError::NoSuchSession(_))) => continue,
             // A damaged session does not prevent a backup of the others.
             Err(ExportError::Store(StoreError::Damaged(why))) => {
@@ -200,16 +200,16 @@ async fn write(
                 written.damaged += 1;
                 continue;
             }
-            Err(error) => return Err(onto.refused(error)),
+            Err(error) => return Err(target.refused(error)),
         }
-        out.write_all(&text).map_err(|error| onto.failed(error))?;
+        out.write_all(&text).map_err(|error| target.failed(error))?;
         written.count += 1;
     }
     Ok(written)
 }
 
 /// Prints a notice about a session with an unfinished run.
-fn tell_unfinished(exported: Exported) {
+fn warn_unfinished(exported: Exported) {
     if let Some(run) = exported.unfinished {
         progress::warn(&format!(
             "run {run} has not ended: the file holds only its records so far"

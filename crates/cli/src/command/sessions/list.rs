@@ -66,7 +66,7 @@ impl List {
             let is_more = each.next().await?.is_some();
             let is_narrowed = self.owner.is_some();
             self.paging
-                .tell_rest("sessions", last, (is_more, is_narrowed));
+                .write_rest("sessions", last, (is_more, is_narrowed));
         }
         Ok(())
     }

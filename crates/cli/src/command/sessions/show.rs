@@ -106,7 +106,7 @@ pub(in crate::command) fn conversation(messages: &[Arc<Message>]) -> String {
     let mut text = String::new();
     let mut last = "";
     for message in messages {
-        let Some((who, said)) = said(message, &results) else {
+        let Some((who, said)) = speaker_and_text(message, &results) else {
             continue;
         };
         // What a model says between its calls belongs together. An unanswered message is set apart from the next one.
@@ -136,7 +136,7 @@ pub(in crate::command) fn used(metrics: &SessionMetrics) -> String {
 
 /// Returns who said what, harmless, as far as it is meant for readers. Of tool results, which are for models, only a
 /// summary per call is included.
-fn said(
+fn speaker_and_text(
     message: &Message,
     results: &HashMap<&ToolCallId, &ToolMessage>,
 ) -> Option<(&'static str, String)> {

@@ -61,12 +61,12 @@ impl Call {
             self.called(tool, context, &interrupt).await
         });
         let called = called.await;
-        match (called, interrupt.happened()) {
+        match (called, interrupt.signal()) {
             (Ok(outcome), _) => print(&outcome),
             (Err(error), Some(signal)) => {
                 // An earlier error is still reported.
                 if error.interruption().is_none() {
-                    error.tell();
+                    error.print();
                 }
                 Err(CommandError::interrupted(signal))
             }
@@ -96,7 +96,7 @@ impl Call {
         let progress = Progress::new();
         progress.activity(&format!("running {}", self.name));
         let outcome = ToolCatalog::run(tool, arguments, context, timeout).await;
-        match interrupt.happened() {
+        match interrupt.signal() {
             _ if outcome.is_done() => Ok(outcome),
             Some(signal) => Err(CommandError::interrupted(signal)),
             None => Err(failed(&self.name, &outcome)),

@@ -7,9 +7,9 @@ use std::io;
 
 use neuraxis_app::{Change, FoundFile, Trust, TrustList};
 
-use crate::confirm::{Answer, ask, is_somebody_there};
+use crate::confirm::{Answer, ask, can_ask_user};
 use crate::error::CommandError;
-use crate::harmless::{one_line, plain_to_see};
+use crate::harmless::{one_line, reveal_invisible};
 use crate::progress;
 use crate::rows::{plain_in_margin, with_real_order};
 use crate::setup::{Loaded, Setup};
@@ -44,7 +44,7 @@ enum Remembered {
 }
 
 fn ask_once(loaded: &Loaded) -> Result<Remembered, CommandError> {
-    if !is_somebody_there() {
+    if !can_ask_user() {
         return Ok(Remembered::Nothing);
     }
     let Some(found) = loaded.config.found().filter(|found| is_open(found)) else {
@@ -178,5 +178,5 @@ fn ours(line: &str, columns: usize) -> String {
 
 /// Makes text from the file fit for a line: nothing is hidden, moved or left out.
 fn seen(text: &str) -> String {
-    plain_to_see(&text.replace(['\n', '\t'], " "))
+    reveal_invisible(&text.replace(['\n', '\t'], " "))
 }

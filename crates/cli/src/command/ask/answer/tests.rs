@@ -35,14 +35,14 @@ fn retracted(call: u32) -> Event {
 
 /// Returns everything that is printed; ‹void› marks where text became void.
 fn printed(events: &[Event], reply: &str) -> String {
-    printed_when(When::AsItComes, events, reply)
+    printed_when(PrintTiming::Immediately, events, reply)
 }
 
-fn printed_when(when: When, events: &[Event], reply: &str) -> String {
-    let mut answer = PrintedAnswer::new(when);
+fn printed_when(timing: PrintTiming, events: &[Event], reply: &str) -> String {
+    let mut answer = AnswerPrinter::new(timing);
     let mut printed = String::new();
     for event in events {
-        match answer.hear(event) {
+        match answer.handle_event(event) {
             Change::None => {}
             Change::More(text) => printed.push_str(&text),
             Change::Void(end) => printed.push_str(&format!("{end}‹void›")),
@@ -132,17 +132,17 @@ fn what_waits_is_not_printed_once_it_is_void() {
         text(4, "one."),
     ];
     assert_eq!(
-        printed_when(When::OnceItStands, &events, "It is one."),
+        printed_when(PrintTiming::OnceComplete, &events, "It is one."),
         "Let me see.\n\nIt is one.\n"
     );
     let events = [text(1, "It is no"), retracted(1)];
-    assert_eq!(printed_when(When::OnceItStands, &events, ""), "");
+    assert_eq!(printed_when(PrintTiming::OnceComplete, &events, ""), "");
 }
 
 #[test]
 fn what_waits_when_a_run_is_interrupted_is_printed() {
-    let mut answer = PrintedAnswer::new(When::OnceItStands);
-    assert_eq!(answer.hear(&text(1, "It is no")), Change::None);
+    let mut answer = AnswerPrinter::new(PrintTiming::OnceComplete);
+    assert_eq!(answer.handle_event(&text(1, "It is no")), Change::None);
     assert_eq!(answer.end(), "It is no\n");
 }
 

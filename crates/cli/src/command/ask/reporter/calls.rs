@@ -28,17 +28,17 @@ pub(super) struct Calls {
 
 /// What is shown of a call that has ended.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum EndedCall {
     /// A styled line, with quoted lines below it.
-    Told { line: String, rows: Vec<Row> },
+    Shown { line: String, rows: Vec<Row> },
     /// A warning that the call was not run, perhaps because of a rule.
     Refused { what: String, rule: Option<RuleRef> },
 }
 
 impl Calls {
     /// Processes a record of the run.
-    pub(super) fn hear(&mut self, record: &Record) {
-        self.log.hear(record);
+    pub(super) fn add(&mut self, record: &Record) {
+        self.log.add(record);
         if let RecordBody::ToolCall(call) = &record.body {
             let depth = self.depth(record.agent) + 1;
             self.depths
@@ -47,8 +47,8 @@ impl Calls {
     }
 
     /// Processes a record that was shown before.
-    pub(super) fn know(&mut self, record: &Record) {
-        self.hear(record);
+    pub(super) fn add_shown(&mut self, record: &Record) {
+        self.add(record);
         if let RecordBody::ToolResult(result) = &record.body {
             self.log.close(&result.tool_call_id);
         }
@@ -73,7 +73,7 @@ impl Calls {
     }
 
     /// Handles the end of a call: describes what it touched and its result.
-    pub(super) fn ended(&mut self, result: &ToolResult, detail: Detail) -> Ended {
+    pub(super) fn ended(&mut self, result: &ToolResult, detail: Detail) -> EndedCall {
         let open = self.log.close(&result.tool_call_id);
         let printed = self.printed.remove(&result.tool_call_id);
         let took = result
@@ -85,7 +85,7 @@ impl Calls {
             let call = headline(&result.name, &open.arguments);
             let what = format!("{call} was not run: {why}");
             let rule = open.rule;
-            return Ended::Refused { what, rule };
+            return EndedCall::Refused { what, rule };
         }
         let named = named(&result.name, &open.arguments);
         let line = format!("{named}{}", end.in_words(took.as_deref()));
@@ -99,7 +99,7 @@ impl Calls {
             let lines = printed.lines(LAST).into_iter();
             rows.extend(lines.map(|line| Row::new(Mark::Plain, line)));
         }
-        Ended::Told { line, rows }
+        EndedCall::Shown { line, rows }
     }
 }
 
@@ -122,8 +122,8 @@ mod tests {
             let outcome = ToolOutcome::failed(failure, "stopped");
             let result = ToolResult::of(id, "run_command", CallIndex(0), outcome);
             match calls.ended(&result, Detail::Usual) {
-                Ended::Told { rows, .. } => assert_eq!(rows.len(), shown, "{failure:?}"),
-                Ended::Refused { what, .. } => panic!("{what}"),
+                EndedCall::Shown { rows, .. } => assert_eq!(rows.len(), shown, "{failure:?}"),
+                EndedCall::Refused { what, .. } => panic!("{what}"),
             }
         }
     }

@@ -101,13 +101,13 @@ fn model_call(call: &LlmCall, cost: Option<Cost>) -> String {
     let cost = cost.and_then(money);
     let cost = cost.map_or_else(String::new, |cost| format!(" · {cost}"));
     let used = format!("{}{cost}", used(&call.reply.usage));
-    let hooked = call.reply.advice.as_deref().and_then(made_of_it);
+    let hooked = call.reply.advice.as_deref().and_then(describe_reply_advice);
     let hooked = hooked.map_or_else(String::new, |hooked| format!(" · {hooked}"));
     format!("{NAME}{role}{NAME:#} ({model}){purpose} · {took} · {used}{asks}{hooked}")
 }
 
 /// Describes what a hook did with a reply.
-fn made_of_it(advice: &ReplyAdvice) -> Option<String> {
+fn describe_reply_advice(advice: &ReplyAdvice) -> Option<String> {
     Some(match advice {
         ReplyAdvice::Rewritten => "rewritten".to_owned(),
         ReplyAdvice::AskAgain { reason } => format!("{BAD}rejected{BAD:#}: {}", cut(reason)),

@@ -11,14 +11,14 @@ use crate::call::CallLog;
 
 /// A call that may run before the one being asked about and change one of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Earlier {
+pub(crate) struct ConflictingCall {
     /// Its tool.
     pub(super) tool: String,
     /// The file.
     pub(super) file: String,
 }
 
-impl Earlier {
+impl ConflictingCall {
     /// Searches a run's records for such a call.
     pub(crate) fn find<'a>(
         ask: &AskApproval,
@@ -41,7 +41,7 @@ impl Earlier {
         }
         let mut calls = CallLog::default();
         for record in records {
-            calls.hear(record);
+            calls.add(record);
             if let RecordBody::ToolResult(result) = &record.body {
                 calls.close(&result.tool_call_id);
             }
@@ -82,18 +82,18 @@ mod tests {
         let specs = ["write_file", "apply_patch"]
             .map(|name| ToolSpec::new(name.parse().unwrap(), "").class(ToolClass::Idempotent));
         let spec_of = |name: &str| specs.iter().find(|spec| spec.name.as_str() == name);
-        let mut earlier = |index: u32| {
+        let mut conflict = |index: u32| {
             ask.tool_call_id =
                 ToolCallId::new(run, AgentId::ROOT, ContentIndex(0), CallIndex(index));
-            Earlier::find(&ask, &records, Path::new("/"), spec_of)
+            ConflictingCall::find(&ask, &records, Path::new("/"), spec_of)
         };
-        let patched = Earlier {
+        let patched = ConflictingCall {
             tool: "apply_patch".to_owned(),
             file: "a.txt".to_owned(),
         };
-        assert_eq!(earlier(2), Some(patched));
+        assert_eq!(conflict(2), Some(patched));
         // A later call runs after it, so it does not matter here.
-        assert_eq!(earlier(1), None);
+        assert_eq!(conflict(1), None);
     }
 
     #[cfg(unix)]
@@ -113,7 +113,7 @@ mod tests {
         let records = [log.started("Hello?"), log.replied(reply::calls(calls))];
         let spec = ToolSpec::new("write_file".parse().unwrap(), "").class(ToolClass::Idempotent);
         ask.tool_call_id = ToolCallId::new(run, AgentId::ROOT, ContentIndex(0), CallIndex(1));
-        let found = Earlier::find(&ask, &records, &link, |_| Some(&spec));
+        let found = ConflictingCall::find(&ask, &records, &link, |_| Some(&spec));
         assert_eq!(found.map(|it| it.file).as_deref(), Some("b.txt"));
     }
 }

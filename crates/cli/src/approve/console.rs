@@ -12,7 +12,7 @@ use rustyline::error::ReadlineError;
 use rustyline::{Config, DefaultEditor};
 
 #[cfg(unix)]
-use crate::harmless::plain_to_see;
+use crate::harmless::reveal_invisible;
 use crate::terminal;
 
 /// How often to check whether a question is still open.
@@ -39,7 +39,7 @@ pub(crate) enum Line {
 }
 
 /// A user who can be shown text and asked for lines.
-pub(crate) trait Person {
+pub(crate) trait Console {
     /// Returns the number of columns available for text.
     fn width(&self) -> usize;
     /// Returns the number of rows available for text.
@@ -64,16 +64,15 @@ pub(crate) struct Terminal {
 
 /// Discards input typed before there was a question, since it cannot be the answer. Blocks until there is no more
 /// input, because the rest of a large paste arrives a little later.
-pub(crate) fn forget_what_was_typed() {
+pub(crate) fn discard_typed_input() {
     #[cfg(unix)]
     {
         use rustix::termios::{QueueSelector, tcflush};
         // If input cannot be discarded, there is none. In the background, input belongs to another program, and
         // discarding it would stop this process.
-        let forget = || {
-            !terminal::is_in_the_background() && tcflush(io::stdin(), QueueSelector::IFlush).is_ok()
-        };
-        while forget() && is_more_there() {}
+        let forget =
+            || !terminal::is_in_background() && tcflush(io::stdin(), QueueSelector::IFlush).is_ok();
+        while forget() && has_more_input() {}
         // An incomplete line, such as the last one of a paste, is not reported as available.
         forget();
     }
@@ -81,7 +80,7 @@ pub(crate) fn forget_what_was_typed() {
 
 /// Returns whether more input arrives too soon to have been typed meanwhile.
 #[cfg(unix)]
-fn is_more_there() -> bool {
+fn has_more_input() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::io::Errno;
 
@@ -100,7 +99,7 @@ fn is_more_there() -> bool {
 
 impl Terminal {
     /// Creates a terminal for a question that may be settled elsewhere, which ends the input.
-    pub(super) const fn asked(is_settled: CancellationToken) -> Self {
+    pub(super) const fn for_question(is_settled: CancellationToken) -> Self {
         Self {
             editor: None,
             is_settled,
@@ -125,13 +124,13 @@ impl Terminal {
         loop {
             if self.is_settled.is_cancelled() || typed.len() > MAX_LINE {
                 // A partial answer must not become part of the next one.
-                forget_what_was_typed();
+                discard_typed_input();
                 self.show("\n")?;
                 return Ok(Line::End);
             }
             // After a stop, what was shown is above what the shell wrote meanwhile, so it is shown again.
             let is_continued = continued.as_mut().and_then(|it| it.recv().now_or_never());
-            let is_away = terminal::is_in_the_background();
+            let is_away = terminal::is_in_background();
             is_owed |= is_away || is_continued.is_some();
             if is_away {
                 // A process that reads in the background is stopped. Sleeping avoids that, so bringing the process to
@@ -140,7 +139,7 @@ impl Terminal {
                 continue;
             }
             if is_owed {
-                forget_what_was_typed();
+                discard_typed_input();
                 typed.clear();
                 write(&self.shown)?;
                 is_owed = false;
@@ -164,7 +163,7 @@ impl Terminal {
             };
             typed.extend(bytes.iter().take(read));
             if typed.ends_with(b"\n") {
-                forget_what_was_typed();
+                discard_typed_input();
                 let line = String::from_utf8_lossy(&typed);
                 return Ok(Line::Text(line.trim_end_matches(['\r', '\n']).to_owned()));
             }
@@ -172,7 +171,7 @@ impl Terminal {
     }
 }
 
-impl Person for Terminal {
+impl Console for Terminal {
     fn width(&self) -> usize {
         terminal::width(io::stderr())
     }
@@ -192,7 +191,8 @@ impl Person for Terminal {
             let line = self.plain_line(prompt)?;
             if let Line::Text(said) = &line {
                 // The terminal has echoed it, with the line break.
-                self.shown.push_str(&format!("{}\n", plain_to_see(said)));
+                self.shown
+                    .push_str(&format!("{}\n", reveal_invisible(said)));
             }
             return Ok(line);
         }
@@ -212,7 +212,7 @@ impl Person for Terminal {
             }
         };
         let edit = || editor.readline_with_initial(prompt, (initial, ""));
-        line_of(terminal::edited(edit))
+        line_of(terminal::read_with_editor(edit))
     }
 
     fn edit(&mut self, text: &str) -> io::Result<Option<String>> {

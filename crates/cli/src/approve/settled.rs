@@ -16,7 +16,7 @@ pub(super) enum Settled {
 }
 
 /// Waits until a question is settled, here or elsewhere.
-pub(super) async fn settled(run: &RunHandle, ask: &AskApproval) -> Settled {
+pub(super) async fn wait_until_settled(run: &RunHandle, ask: &AskApproval) -> Settled {
     let mut events = run.events();
     while let Some(event) = events.next().await {
         if let Event::Record(record) = event
@@ -32,7 +32,7 @@ pub(super) async fn settled(run: &RunHandle, ask: &AskApproval) -> Settled {
 
 impl Settled {
     /// Reports a decision that was made without the user's answer.
-    pub(super) fn tell(&self) {
+    pub(super) fn report(&self) {
         if let Self::Decided(decided) = self {
             let what = words(decided);
             progress::notice(&format!("{what}; an answer here would be too late"));
@@ -40,7 +40,7 @@ impl Settled {
     }
 
     /// Reports if the decision differs from the user's answer.
-    pub(super) fn tell_unless(&self, ours: &ApprovalDecision) {
+    pub(super) fn warn_if_different(&self, ours: &ApprovalDecision) {
         match self {
             Self::Decided(decided) if decided.decision != *ours => {
                 let what = words(decided);
