@@ -39,7 +39,7 @@ impl OpenStore {
     ///
     /// A [`BuildError`] that names the location of the unusable value and says what can be used.
     pub async fn open(config: &Config, environment: &Environment) -> Result<Self, BuildError> {
-        Self::open_with(config, environment, OlderSchema::BroughtUpToDate).await
+        Self::open_with(config, environment, OlderSchema::Upgrade).await
     }
 
     /// Like [`open`](Self::open), for programs that only read: a database with an older schema is not upgraded while
@@ -52,7 +52,7 @@ impl OpenStore {
         config: &Config,
         environment: &Environment,
     ) -> Result<Self, BuildError> {
-        Self::open_with(config, environment, OlderSchema::Refused).await
+        Self::open_with(config, environment, OlderSchema::Refuse).await
     }
 
     async fn open_with(

@@ -146,7 +146,7 @@ impl Setup {
 pub(crate) fn poll_for_messages(app: &App) {
     let runs = app.orchestrator.runs();
     // Runs until the engine shuts down. Nothing is polled while no run is active.
-    tokio::spawn(async move { runs.keep_hearing(POLL_INTERVAL).await });
+    tokio::spawn(async move { runs.keep_checking_inboxes(POLL_INTERVAL).await });
 }
 
 impl Loaded {

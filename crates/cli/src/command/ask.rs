@@ -272,11 +272,11 @@ impl Ask {
             .delivery(delivery);
         request.attachments = input.question.piped.into_iter().chain(attached).collect();
         request.answer = input.schema;
-        let mut brought = Brought::default();
-        brought.role = input.role;
-        brought.instructions = input.instructions;
-        if brought != Brought::default() {
-            request = request.bring(brought);
+        let mut client_input = ClientInput::default();
+        client_input.role = input.role;
+        client_input.instructions = input.instructions;
+        if client_input != ClientInput::default() {
+            request = request.with_client_input(client_input);
         }
         request.agent = self.agent.map(AgentName::new);
         request.plan = self.plan.map(PlanName::new);

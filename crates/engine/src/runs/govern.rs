@@ -202,7 +202,7 @@ impl Runs {
     ) -> Result<RequestFacts<'static>, StoreError> {
         let policy = &self.parts.engine.policy;
         let mut facts = RequestFacts::default();
-        if policy.may_clarify(&request.channel, &request.said()) {
+        if policy.may_clarify(&request.channel, &request.user_text()) {
             facts.history = Some(match session {
                 Some(session) => self.parts.store.history(&session.id).await?.len(),
                 None => 0,

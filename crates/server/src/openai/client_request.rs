@@ -121,9 +121,9 @@ impl ClientRequest {
         request.answer = self.answer;
         (request.channel, request.mode) =
             caller.channel_and_mode(state, self.own.channel, self.own.mode);
-        let (request, brought) = match &self.model {
-            Some(model) => models::choose(orchestrator, model, request, brought)?,
-            None => (request, brought),
+        let (request, client_input) = match &self.model {
+            Some(model) => models::choose(orchestrator, model, request, client_input)?,
+            None => (request, client_input),
         };
         Ok(request.with_client_input(client_input))
     }

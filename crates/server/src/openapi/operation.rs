@@ -53,7 +53,7 @@ pub(crate) enum Tag {
     Sessions,
     Runs,
     Approvals,
-    /// What is available.
+    /// A listing of what the server offers.
     Introspection,
     /// Requests by clients of third-party protocols.
     Protocols,

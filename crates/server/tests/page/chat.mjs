@@ -1212,7 +1212,7 @@ export async function forks_once_however_often_it_is_asked(world) {
   assert.ok(await page.isDisabled("dialog .primary"));
   assert.ok(await page.isDisabled("#fork-text"));
   await refused.continue();
-  await sees(page, "dialog .error", "say something new");
+  await sees(page, "dialog .error", "add a new message");
   await page.fill("#fork-text", "markdown please");
   await page.click("dialog .primary");
   await page.waitForFunction((hash) => location.hash !== hash, next);

@@ -7,7 +7,7 @@ use neuraxis::core::{Field, FieldKind, JsonText, ProgressSteps, Question};
 use neuraxis::ports::{
     Progress, ProgressSink, QuestionReply, QuestionSender, Secret, Tool, ToolSource,
 };
-use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, MemoryPins, Reach};
+use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, MemoryPins, Transport};
 use neuraxis_testkit::{
     AskingTool, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec, tool_context,
 };

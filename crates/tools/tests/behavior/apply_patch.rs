@@ -278,7 +278,7 @@ async fn a_patch_fits_whatever_ends_the_lines_and_what_it_adds_ends_as_those_aro
     .await;
     assert!(
         message.contains(
-            "expects \"x\\n\", in line 2, the file has \"b\\r\\n\". There:\n1: a\n2: b\n3: c"
+            "expects \"x\\n\", in line 2, the file has \"b\\r\\n\". The file there:\n1: a\n2: b\n3: c"
         ),
         "{message}"
     );
@@ -294,7 +294,7 @@ async fn the_lines_that_an_error_shows_have_their_tabs() {
         "--- a/a.go\n+++ b/a.go\n@@ -2,3 +2,3 @@\n \tif x {\n-        a = 1\n+\t\ta = 2\n \t}\n";
     let message = refusal(&project, patch).await;
     assert!(
-        message.ends_with("There:\n2: \tif x {\n3: \t\ta\t= 1\n4: \t}"),
+        message.ends_with("The file there:\n2: \tif x {\n3: \t\ta\t= 1\n4: \t}"),
         "{message}"
     );
 }

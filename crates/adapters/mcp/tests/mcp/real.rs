@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis_core::JsonText;
-use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, Transport, StdioConfig};
+use neuraxis_mcp::{HttpConfig, McpServer, McpServerConfig, StdioConfig, Transport};
 use neuraxis_ports::{FieldKind, QuestionReply, QuestionSender};
 use neuraxis_testkit::{FreePort, ScriptedApprover, tool_context};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

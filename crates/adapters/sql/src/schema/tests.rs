@@ -180,7 +180,7 @@ async fn a_connection_that_lost_its_schema_is_refused_and_makes_nothing_elsewher
     link.script("SET search_path = public").await.unwrap();
     let refused = migrate(&database, &mut link, OlderSchema::Upgrade).await;
     assert!(
-        matches!(&refused, Err(OpenError::Store(StoreError::Unavailable(told))) if told.contains("go to public")),
+        matches!(&refused, Err(OpenError::Store(StoreError::Unavailable(told))) if told.contains("use public")),
         "{refused:?}"
     );
     let tables = "SELECT count(*) FROM pg_tables WHERE schemaname IN ('public', 'neuraxis')";

@@ -111,7 +111,7 @@ async fn a_session_cut_off_at_its_end_is_found_by_its_expected_head() {
     let Err(StoreError::Damaged(told)) = cut.await else {
         panic!("the cut was not found")
     };
-    assert!(told.contains("do not match the end"), "{told}");
+    assert!(told.contains("never had the head"), "{told}");
 }
 
 fn call(number: u32) -> ToolCallId {

@@ -100,7 +100,7 @@ async fn a_status_that_is_an_error_is_said_and_whether_it_may_pass() {
         ("/gone", "status 404", Persistence::Permanent),
         (
             "/busy",
-            "status 429; it can be asked again in 30 seconds",
+            "status 429; try again in 30 seconds",
             Persistence::Temporary,
         ),
         ("/down", "status 503", Persistence::Temporary),

@@ -9,9 +9,9 @@ use neuraxis::engine::{Approving, tool_warnings};
 use neuraxis::ports::StoreError;
 use neuraxis::tools::{NoSandbox, SandboxFeature, SandboxFeatures, is_protected, sandbox_features};
 use neuraxis_app::{
-    ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, CommandsHere, Config, Contents,
+    ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, CommandAvailability, Config, Contents,
     Environment, FoundFile, McpServerSection, OpenError, OpenStore, SkippedServer, Trust,
-    approval_key_place, commands_here, no_store_warning, tool_specs, usual_key_variables,
+    approval_key_place, command_availability, no_store_warning, tool_specs, usual_key_variables,
 };
 
 use super::check::{Check, Outcome};

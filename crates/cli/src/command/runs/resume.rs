@@ -100,7 +100,7 @@ impl Resume {
             return Ok(Output::new().sentence(&line)?);
         }
         lookup::check_unaltered(&sessions, &run.session).await?;
-        let by = match runs.is_left_to_a_person(id).await? {
+        let by = match runs.needs_user_to_resume(id).await? {
             true => {
                 self.show_and_ask(app, &run).await?;
                 ResumedBy::User
