@@ -205,7 +205,7 @@ async fn retire(
                             tracing::debug!(%session, error = %why, "another expired session was not deleted");
                         }
                         _ => {
-                            tracing::warn!(%session, error = %why, "an expired session was not deleted")
+                            tracing::warn!(%session, error = %why, "an expired session was not deleted");
                         }
                     }
                     // A damaged session says nothing about others.

@@ -16,7 +16,7 @@ impl Mapping {
         match &live.body {
             LiveBody::TextDelta { text } => self.add_delta(live, call_output::Kind::Text, text),
             LiveBody::ReasoningDelta { text } => {
-                self.add_delta(live, call_output::Kind::Reasoning, text)
+                self.add_delta(live, call_output::Kind::Reasoning, text);
             }
             LiveBody::TextRetracted => self.retract_call(live.call),
             LiveBody::ToolProgress {
