@@ -163,7 +163,7 @@ impl App {
 
     /// Returns the store, for another engine on it: [`AppBuilder::store`].
     #[must_use]
-    pub fn store(&self) -> OpenStore {
+    pub fn open_store(&self) -> OpenStore {
         self.store.clone()
     }
 

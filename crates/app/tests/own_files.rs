@@ -334,7 +334,7 @@ async fn what_one_of_two_configurations_names_is_out_of_reach_of_the_engines_of_
     };
     let (before, after) = (config("old"), config("new"));
     let former = App::builder(&before, &environment).build().await.unwrap();
-    let new = App::builder(&after, &environment).store(former.store());
+    let new = App::builder(&after, &environment).store(former.open_store());
     let new = new.protecting_files_of(&former).build().await.unwrap();
     for app in [&former, &new] {
         for path in ["old/keys", "new/keys"] {

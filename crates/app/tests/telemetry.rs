@@ -73,7 +73,7 @@ fn config(surroundings: &Environment, receiver: &Receiver, text: &str) -> Config
 }
 
 fn beside<'a>(app: &App, config: &'a Config, surroundings: &'a Environment) -> AppBuilder<'a> {
-    let builder = App::builder(config, surroundings).store(app.store());
+    let builder = App::builder(config, surroundings).store(app.open_store());
     builder.telemetry(app.telemetry())
 }
 

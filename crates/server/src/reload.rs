@@ -119,7 +119,7 @@ impl Wiring {
         app = app.telemetry(self.telemetry.clone());
         if let Some(former) = former {
             // Some of the former settings stay in force, and the former engine's runs continue.
-            app = app.store(former.store()).protecting_files_of(former);
+            app = app.store(former.open_store()).protecting_files_of(former);
         }
         if self.duty == Duty::Serve {
             app = app.driven_as_configured();

@@ -130,11 +130,7 @@ async fn a_line_that_cannot_be_there_is_named() {
         lines[place] = new;
         lines.join("\n") + "\n"
     };
-    let (settings, delta, done) = (
-        line_of("{\"settings"),
-        line_of("{\"delta"),
-        line_of("{\"done"),
-    );
+    let [settings, delta, done] = ["{\"settings", "{\"delta", "{\"done"].map(line_of);
     let head = lines[1].to_owned();
     for (place, new, reason) in [
         (

@@ -627,10 +627,9 @@ fn a_key_of_earlier_versions_has_no_effect_and_can_be_removed() {
         "{said}"
     );
     let by_variable = Machine::new().with_variable("NEURAXIS_CONFIG__PROJECT_POLICY", "tighten");
-    assert!(
-        notice(&by_variable)
-            .starts_with("NEURAXIS_CONFIG__PROJECT_POLICY: config.project_policy has no effect")
-    );
+    assert!(notice(&by_variable).starts_with(
+        "NEURAXIS_CONFIG__PROJECT_POLICY: config.project_policy no longer has any effect"
+    ));
 }
 
 #[test]
@@ -644,9 +643,9 @@ fn which_variables_commands_get_is_for_the_user_to_say_and_none_is_a_secret() {
     assert_eq!(own(text).load().unwrap().tools().environment, named);
     for (name, reason) in [
         ("GITHUB_TOKEN", "GITHUB_TOKEN looks like a secret"),
-        ("A=b", "expected names of variables"),
-        ("", "expected names of variables"),
-        ("sk-hunter2", "expected names of variables"),
+        ("A=b", "expected variable names"),
+        ("", "expected variable names"),
+        ("sk-hunter2", "expected variable names"),
     ] {
         let said = own(&format!("[tools]\nenvironment = ['{name}']\n")).complaint();
         assert!(said.contains(reason), "{said}");

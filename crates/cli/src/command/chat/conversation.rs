@@ -171,7 +171,7 @@ impl Conversation {
         let (loaded, role) = choice::load_with_model(&self.setup, loaded, name).await?;
         let app = loaded
             .app()
-            .store(self.app.store())
+            .store(self.app.open_store())
             .protecting_files_of(&self.app);
         let app = app.telemetry(self.app.telemetry());
         let app = self.attended.with_approver(app).build().await?;
