@@ -73,7 +73,7 @@ impl Policy {
     ) -> Result<Self, PolicyError> {
         let (mut config, mut owned) = (self.config.clone(), self.program_agents.clone());
         config.extra_roles.extend(roles);
-        let mut said = self.hash;
+        let mut policy_hash = self.hash;
         for agent in agents {
             config.extra_roles.extend(agent.own_role.clone());
             let own = ProgramAgent {
@@ -82,13 +82,13 @@ impl Policy {
                 is_shared: agent.is_shared,
             };
             owned.insert(agent.name.clone(), own);
-            said = said.chain(text_of(&agent.name, &agent.config).hash());
+            policy_hash = policy_hash.chain(text_of(&agent.name, &agent.config).hash());
             // The program's agent replaces a built-in agent of the same name.
             let configured = self.configured_agents.get(&agent.name).cloned();
             let whole = configured.unwrap_or_default().over(agent.config);
             config.agents.insert(agent.name, whole);
         }
-        self.rebuilt(config, owned, said)
+        self.rebuilt(config, owned, policy_hash)
     }
 
     /// Returns the policy's agents, in alphabetical order.
@@ -105,8 +105,8 @@ impl Policy {
     /// Returns whether a deployment sets the instructions of an agent, as opposed to the built-in policy or a program.
     #[must_use]
     pub fn configures_instructions(&self, name: &AgentName) -> bool {
-        let said = self.configured_agents.get(name);
-        said.is_some_and(|agent| agent.instructions.is_some())
+        let configured = self.configured_agents.get(name);
+        configured.is_some_and(|agent| agent.instructions.is_some())
     }
 
     /// Returns the name of the agent that was most likely meant, if any is close.

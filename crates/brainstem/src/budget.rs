@@ -16,7 +16,7 @@ pub struct Spent {
     pub tokens: u64,
     /// Money, in millionths of a US dollar.
     pub cost: MicroUsd,
-    /// Active time; waiting for a person does not count.
+    /// Active time; waiting for a user does not count.
     pub time: Duration,
     /// Tool calls, including those of sub-agents.
     pub tool_calls: u32,

@@ -15,19 +15,19 @@ impl Policy {
     #[must_use]
     pub fn cautions(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
-        let mut said: Vec<(String, String)> = Vec::new();
+        let mut seen: Vec<(String, String)> = Vec::new();
         for (name, rule) in &self.config.rules {
             let key = format!("rules.{name}.commands");
             let allows = rule.answer == Some(Permission::Allow);
             for (caution, patterns) in cautions_about(rule.commands.iter().flatten(), allows) {
                 let patterns = patterns.join(", ");
-                let before = said.iter().find(|(known, _)| *known == caution);
+                let before = seen.iter().find(|(known, _)| *known == caution);
                 let text = match before {
                     Some((_, before)) => format!("{patterns}: same as for {before}"),
                     None => format!("{patterns}: {caution}"),
                 };
                 if before.is_none() {
-                    said.push((caution, key.clone()));
+                    seen.push((caution, key.clone()));
                 }
                 found.push((key.clone(), text));
             }
@@ -62,7 +62,7 @@ impl Policy {
             found.extend(
                 cautions
                     .into_iter()
-                    .map(|(key, said)| (format!("{at}.{key}"), said)),
+                    .map(|(key, text)| (format!("{at}.{key}"), text)),
             );
         }
         found

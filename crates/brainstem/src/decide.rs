@@ -12,7 +12,6 @@ use neuraxis_core::{
 
 use crate::agents::begins;
 use crate::budget::{self, Budget, Spent};
-
 use crate::names;
 use crate::policy::{PlanRules, Policy, opening};
 use crate::request::{Refusal, Request};
@@ -67,7 +66,7 @@ impl Policy {
         agent_name.as_str().clone_into(&mut decision.profile);
         decision.tools = offer.tools;
         decision.sub_agent_tools = offer.sub_agent_tools;
-        decision.reasons = asked_for(request);
+        decision.reasons = explain_agent_choice(request);
         decision.reasons.extend(role.reasons);
         decision.reasons.extend(offer.reasons);
         decision.limits = limits::tightest(&sources, &mut decision.reasons);
@@ -80,8 +79,8 @@ impl Policy {
         };
         conduct::decide(&mut decision, mode, channel, &complexity, request);
         decision.data = decision.data.and(agent.profile.data);
-        let counts = channel.simple_role.is_some() && !role.is_named;
-        decision.complexity = counts.then(|| complexity.clone());
+        let is_complexity_used = channel.simple_role.is_some() && !role.is_named;
+        decision.complexity = is_complexity_used.then(|| complexity.clone());
         if let Some(spent) = spent {
             decision
                 .reasons
@@ -198,10 +197,10 @@ fn check_mode_allowed(channel: &ChannelRules, request: &Request<'_>) -> Result<(
     }
 }
 
-fn asked_for(request: &Request<'_>) -> Vec<String> {
-    let asked = request.agent;
+fn explain_agent_choice(request: &Request<'_>) -> Vec<String> {
+    let requested = request.agent;
     let sentence = |agent| format!("Agent {agent} answers, because the request asks for it.");
-    asked.map(sentence).into_iter().collect()
+    requested.map(sentence).into_iter().collect()
 }
 
 /// Decides how long replies may be and which temperature they are generated with.
@@ -210,21 +209,21 @@ fn shape_replies(
     mode: &ModeRules,
     (name, agent): (&AgentName, &AgentRules),
 ) {
-    let by_agent = agent.max_output_tokens;
-    let is_agents =
-        by_agent.is_some_and(|own| mode.max_output_tokens.is_none_or(|most| own < most));
-    let set_by = |is_agents| match is_agents {
+    let agent_limit = agent.max_output_tokens;
+    let is_set_by_agent =
+        agent_limit.is_some_and(|own| mode.max_output_tokens.is_none_or(|most| own < most));
+    let set_by = |is_set_by_agent| match is_set_by_agent {
         true => format!("agent {name}"),
         false => format!("mode {}", decision.mode),
     };
-    let tokens = if is_agents {
-        by_agent
+    let tokens = if is_set_by_agent {
+        agent_limit
     } else {
         mode.max_output_tokens
     };
     let mut reasons = Vec::new();
     if let Some(tokens) = tokens {
-        let by = set_by(is_agents);
+        let by = set_by(is_set_by_agent);
         reasons.push(format!("A reply has at most {tokens} tokens, set by {by}."));
     }
     let temperature = agent.temperature.or(mode.temperature);

@@ -65,7 +65,7 @@ struct Degradation {
     probed: Option<Timestamp>,
 }
 
-/// A role that others serve for the time being.
+/// A role whose calls other roles serve for the time being.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DegradedRole {
     /// The role whose own model is not asked.
@@ -124,7 +124,7 @@ impl HealthRules {
         Ok(rules)
     }
 
-    /// Doubles with each time in a row.
+    /// Returns how long a role stays degraded. Doubles with each time in a row.
     fn period(&self, times: u32) -> Duration {
         let doubled = 2_u32.saturating_pow(times.saturating_sub(1));
         self.degraded_for
@@ -143,7 +143,7 @@ impl Health {
         }
     }
 
-    /// Returns the roles that others serve for the time being, with the reasons.
+    /// Returns the roles whose calls other roles serve for the time being, with the reasons.
     pub fn degraded(&self) -> impl Iterator<Item = DegradedRole> + '_ {
         self.roles.iter().filter_map(|(role, health)| {
             let degraded = health.degraded?;

@@ -67,14 +67,14 @@ impl Policy {
             }
             // Only what the layer itself sets becomes a floor: rules above may lift what it leaves out.
             let mut answers = config.tools.clone();
-            let said = [
+            let fields = [
                 &mut answers.read_only,
                 &mut answers.idempotent,
                 &mut answers.irreversible,
                 &mut answers.open_world,
                 &mut answers.destructive,
             ];
-            for answer in said {
+            for answer in fields {
                 answer.get_or_insert(Permission::Allow);
             }
             floors.push(Floor {
@@ -83,7 +83,7 @@ impl Policy {
                 answers: ToolAnswers::new(&answers),
             });
         }
-        let said =
+        let encoded =
             JsonText::encode(&layer).unwrap_or_else(|error| JsonText::string(&error.to_string()));
         let configured_agents = layer.agents.clone().over(self.configured_agents.clone());
         let mut merged = layer;
@@ -91,7 +91,7 @@ impl Policy {
         // This layer need not know the settings that layers above it have for modes.
         let unreachable = merged.unreachable_mode(&PolicyConfig::default());
         let config = merged.over(self.config.clone());
-        let hash = self.hash.chain(said.hash());
+        let hash = self.hash.chain(encoded.hash());
         let mut policy = self.rebuilt(config, self.program_agents.clone(), hash)?;
         unreachable.map_or(Ok(()), Err)?;
         policy.floors.extend(floors);

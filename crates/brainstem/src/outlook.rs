@@ -73,24 +73,24 @@ impl Policy {
     fn mildest(
         &self,
         filter: RuleFilter,
-        (mode, of_mode): (&Mode, &ModeRules),
+        (mode, mode_rules): (&Mode, &ModeRules),
         channel: &Channel,
         tool: &ToolSpec,
     ) -> Permission {
-        let by_mode = of_mode.tools.answer(tool);
+        let by_mode = mode_rules.tools.answer(tool);
         if by_mode == Permission::Deny {
             return Permission::Deny;
         }
         let rules = self.rules.about(tool, mode, channel);
-        let (always, at_times): (Vec<&Rule>, Vec<&Rule>) = rules
+        let (unconditional, conditional): (Vec<&Rule>, Vec<&Rule>) = rules
             .into_iter()
             .partition(|rule| rule.conditions.is_empty());
-        let always = always.iter().map(|rule| rule.answer).max();
-        let at_times = at_times.iter().filter(|_| filter == RuleFilter::All);
-        let at_times = at_times.map(|rule| rule.answer).min();
-        let by_rules = match always {
-            Some(always) => always,
-            None => at_times.map_or(by_mode, |mildest| mildest.min(by_mode)),
+        let unconditional = unconditional.iter().map(|rule| rule.answer).max();
+        let conditional = conditional.iter().filter(|_| filter == RuleFilter::All);
+        let conditional = conditional.map(|rule| rule.answer).min();
+        let by_rules = match unconditional {
+            Some(unconditional) => unconditional,
+            None => conditional.map_or(by_mode, |mildest| mildest.min(by_mode)),
         };
         self.floor(mode, tool)
             .map_or(by_rules, |floor| floor.max(by_rules))

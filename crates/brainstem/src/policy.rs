@@ -8,7 +8,6 @@ use neuraxis_core::{
 };
 
 use crate::agents::ProgramAgent;
-
 use crate::budget::Budget;
 use crate::config::{AgentConfig, Layered, PartialLimits, PolicyConfig};
 use crate::error::PolicyError;
@@ -80,12 +79,12 @@ impl Policy {
     ///
     /// A [`PolicyError`] that names the first invalid key and says what to do about it.
     pub fn layered(overrides: PolicyConfig) -> Result<Self, PolicyError> {
-        let said = overrides.agents.clone();
+        let agents = overrides.agents.clone();
         let base = PolicyConfig::built_in();
         let unreachable = overrides.unreachable_mode(&base);
         let mut policy = Self::new(overrides.over(base))?;
         unreachable.map_or(Ok(()), Err)?;
-        policy.configured_agents = said;
+        policy.configured_agents = agents;
         Ok(policy)
     }
 

@@ -246,8 +246,7 @@ pub(crate) fn covers(scope: &GrantScope, call: &Call<'_>, facts: &Facts<'_>) -> 
                 return false;
             };
             let glob = glob.compile_matcher();
-            let fits =
-                |led: &PathTarget| matches!(led, PathTarget::Inside(path) if glob.is_match(path));
+            let fits = |target: &PathTarget| matches!(target, PathTarget::Inside(path) if glob.is_match(path));
             !paths.items.is_empty() && !paths.is_unclear && paths.items.iter().all(fits)
         }
         // Commands are covered part by part, and an unknown scope covers nothing.

@@ -51,21 +51,21 @@ impl Policy {
     /// destroys nothing, unless `[trust.NAME]` says so. If several entries match a tool, the most cautious one decides.
     #[must_use]
     pub fn apply_trust(&self, mut claimed: ToolSpec) -> ToolSpec {
-        let about: Vec<&Trust> = self
+        let entries: Vec<&Trust> = self
             .trust
             .iter()
             .filter(|trust| trust.tools.matches(&claimed.name))
             .collect();
-        let believed = |word: fn(&Trust) -> Option<bool>| {
-            let mut words = about.iter().filter_map(|trust| word(trust)).peekable();
-            words.peek().is_some().then(|| words.any(|word| word))
+        let trusted_hint = |hint: fn(&Trust) -> Option<bool>| {
+            let mut hints = entries.iter().filter_map(|trust| hint(trust)).peekable();
+            hints.peek().is_some().then(|| hints.any(|hint| hint))
         };
-        let class = about.iter().filter_map(|trust| trust.class).max();
+        let class = entries.iter().filter_map(|trust| trust.class).max();
         claimed.class = class.unwrap_or(ToolClass::Irreversible);
-        claimed.annotations.open_world = believed(|trust| trust.open_world).unwrap_or(true);
+        claimed.annotations.open_world = trusted_hint(|trust| trust.open_world).unwrap_or(true);
         // A tool that is known to only read destroys nothing.
         let is_known_to_read = class == Some(ToolClass::ReadOnly);
-        let may_destroy = believed(|trust| trust.destructive);
+        let may_destroy = trusted_hint(|trust| trust.destructive);
         claimed.annotations.destructive = may_destroy.unwrap_or(!is_known_to_read);
         // Nothing on this machine confines what another machine or process does.
         claimed.annotations.confined = false;
@@ -81,7 +81,7 @@ impl Policy {
     }
 
     pub(crate) fn brings(&self, tool: &ToolSpec, facts: &Facts<'_>) -> bool {
-        self.tainting.matches(&tool.name) || leads_out(tool, facts)
+        self.tainting.matches(&tool.name) || reaches_out_by_facts(tool, facts)
     }
 
     /// Records in `taint` that the result of a call joined the conversation in batch `at`. Call it for every result,
@@ -102,7 +102,7 @@ impl Policy {
 /// Returns whether a call reaches outside this machine: its tool does, and nothing confines this call.
 #[must_use]
 pub fn reaches_out(tool: &ToolSpec, arguments: &JsonText) -> bool {
-    leads_out(tool, &Facts::new(arguments, None))
+    reaches_out_by_facts(tool, &Facts::new(arguments, None))
 }
 
 /// Returns the hints that apply to a call: those of its tool, but without `open_world` if this call is confined.
@@ -112,12 +112,12 @@ pub(crate) fn annotations_of(call: &Call<'_>) -> ToolAnnotations {
     annotations
 }
 
-fn leads_out(tool: &ToolSpec, facts: &Facts<'_>) -> bool {
-    let is_kept_in = || {
+fn reaches_out_by_facts(tool: &ToolSpec, facts: &Facts<'_>) -> bool {
+    let is_confined_call = || {
         let access = facts.access();
         tool.annotations.confined && !access.is_unclear && !access.items.contains(&Access::Network)
     };
-    tool.annotations.open_world && !is_kept_in()
+    tool.annotations.open_world && !is_confined_call()
 }
 
 /// Adds the untrusted content that the conversation already holds to a decision, with a sentence that says so. For

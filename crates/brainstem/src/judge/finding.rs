@@ -177,13 +177,13 @@ impl fmt::Display for ReasonPhrase<'_> {
         let Self(answers, call, answer) = self;
         let class = call.tool.class;
         let causes = |annotations| answers.causes(class, annotations, *answer);
-        let of_call = annotations_of(call);
-        let told = match causes(of_call).next() {
-            Some(_) => of_call,
+        let call_annotations = annotations_of(call);
+        let relevant = match causes(call_annotations).next() {
+            Some(_) => call_annotations,
             None => call.tool.annotations,
         };
-        for (place, cause) in causes(told).enumerate() {
-            f.write_str(if place == 0 { "" } else { " and " })?;
+        for (index, cause) in causes(relevant).enumerate() {
+            f.write_str(if index == 0 { "" } else { " and " })?;
             f.write_str(cause)?;
         }
         Ok(())
