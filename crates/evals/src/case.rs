@@ -8,7 +8,7 @@ use neuraxis_engine::{ClientInput, UserRequest};
 use serde::{Deserialize, Serialize};
 
 use crate::check::Check;
-use crate::matching::{Approved, CallPattern};
+use crate::matching::{CallPattern, CaseApprover};
 
 /// A request, the agent and settings it is for, and what must be true of the resulting run.
 #[derive(Debug, Clone)]
@@ -180,7 +180,7 @@ impl Case {
         let mut request = UserRequest::new(session, &*self.message)
             .mode(self.mode.clone())
             .channel(self.channel.clone())
-            .approver(Arc::new(Approved(self.approve.clone())));
+            .approver(Arc::new(CaseApprover(self.approve.clone())));
         request.agent.clone_from(&self.agent);
         request.plan.clone_from(&self.plan);
         if self.role.is_none() && self.history.is_empty() {

@@ -37,7 +37,7 @@ pub(crate) enum Kind {
         path: Box<JsonPath>,
         equals: Option<Value>,
     },
-    Called(Called),
+    Called(RequiredCalls),
     NotCalled(CallPattern),
     Finish(String),
     MaxTurns(u32),
@@ -50,7 +50,7 @@ pub(crate) enum Kind {
 
 /// The calls that a check requires.
 #[derive(Debug, Clone)]
-pub(crate) struct Called {
+pub(crate) struct RequiredCalls {
     pub(crate) pattern: CallPattern,
     /// How many calls; at least one if `None`.
     pub(crate) times: Option<u32>,
@@ -185,7 +185,7 @@ impl Check {
 
     /// A model called this tool, whatever the result.
     pub fn tool_called(tool: impl Into<String>) -> Self {
-        Self(Kind::Called(Called {
+        Self(Kind::Called(RequiredCalls {
             pattern: CallPattern::of(tool),
             times: None,
             succeeded: None,
@@ -200,7 +200,8 @@ impl Check {
     /// Counts only calls with these arguments, possibly among others. For checks of calls; other checks are unchanged.
     #[must_use]
     pub fn with_arguments(mut self, arguments: Value) -> Self {
-        if let Kind::Called(Called { pattern, .. }) | Kind::NotCalled(pattern) = &mut self.0 {
+        if let Kind::Called(RequiredCalls { pattern, .. }) | Kind::NotCalled(pattern) = &mut self.0
+        {
             pattern.arguments = Some(arguments);
         }
         self
@@ -278,7 +279,9 @@ impl Check {
     /// Returns the tool that the check is about, if it is about calls.
     pub(crate) fn tool(&self) -> Option<&str> {
         match &self.0 {
-            Kind::Called(Called { pattern, .. }) | Kind::NotCalled(pattern) => Some(&pattern.tool),
+            Kind::Called(RequiredCalls { pattern, .. }) | Kind::NotCalled(pattern) => {
+                Some(&pattern.tool)
+            }
             _ => None,
         }
     }
@@ -340,7 +343,7 @@ impl fmt::Display for Check {
     }
 }
 
-impl fmt::Display for Called {
+impl fmt::Display for RequiredCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "tool_called {}", self.pattern)?;
         if let Some(times) = self.times {

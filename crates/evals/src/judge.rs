@@ -10,7 +10,7 @@ use neuraxis_engine::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::seen::Seen;
+use crate::observed::ObservedRun;
 
 /// The name of the agent that [`judge`] builds.
 pub const JUDGE: &str = "eval_judge";
@@ -70,15 +70,15 @@ impl Judge {
         &self,
         session: SessionId,
         rubric: &str,
-        seen: &Seen,
+        observed: &ObservedRun,
     ) -> Result<UserRequest, String> {
         let schema = AnswerSchema::from_json(SCHEMA).map_err(|error| error.to_string())?;
-        let request = self.asked(session, material(rubric, seen));
+        let request = self.base_request(session, material(rubric, observed));
         Ok(request.answer(schema.retries(1)))
     }
 
     /// Builds a request to the judge.
-    pub(crate) fn asked(&self, session: SessionId, message: String) -> UserRequest {
+    pub(crate) fn base_request(&self, session: SessionId, message: String) -> UserRequest {
         let mut request = UserRequest::new(session, message).mode(Mode::CONSERVATIVE);
         let agent = self.agent.clone();
         request.agent = Some(agent.unwrap_or_else(|| AgentName::new(JUDGE)));
@@ -90,7 +90,7 @@ impl Judge {
 
     /// Reads the judge's answer.
     pub(crate) fn read(result: &OrchestratorResult) -> Result<Judgment, String> {
-        let judged = match &result.answer {
+        let judgment = match &result.answer {
             Some(answer) => answer
                 .decode::<Judgment>()
                 .map_err(|error| error.to_string()),
@@ -101,14 +101,14 @@ impl Judge {
                 (_, _) => result.reply.clone(),
             }),
         };
-        judged.map_err(|why| format!("the judge gave no judgment: {why}"))
+        judgment.map_err(|why| format!("the judge gave no judgment: {why}"))
     }
 }
 
 /// Builds what a judge reads.
-fn material(rubric: &str, seen: &Seen) -> String {
+fn material(rubric: &str, observed: &ObservedRun) -> String {
     let mut room = MAX_READ_CHARS;
-    let calls = seen.calls.iter().map(|call| {
+    let calls = observed.calls.iter().map(|call| {
         let result = clip(call.result.as_str(), MAX_RESULT_CHARS.min(room));
         room = room.saturating_sub(result.chars().count());
         json!({
@@ -120,8 +120,8 @@ fn material(rubric: &str, seen: &Seen) -> String {
     let calls: Vec<_> = calls.collect();
     let material = json!({
         "rubric": rubric,
-        "question": clip(&seen.question(), MAX_READ_CHARS),
-        "answer": clip(seen.answer(), MAX_READ_CHARS),
+        "question": clip(&observed.question(), MAX_READ_CHARS),
+        "answer": clip(observed.answer(), MAX_READ_CHARS),
         "tool_calls": calls,
     });
     material.to_string()

@@ -43,10 +43,10 @@ mod compare;
 mod file;
 mod judge;
 mod matching;
+mod observed;
 mod recorded;
 mod report;
 mod runner;
-mod seen;
 
 pub use case::{Case, HistoryMessage, Source};
 pub use check::{Check, CheckFault};

@@ -75,10 +75,10 @@ const BY: &str = "eval case";
 
 /// Approves the calls that a case lists, when policy asks about them. What policy denies cannot be approved.
 #[derive(Debug)]
-pub(crate) struct Approved(pub(crate) Vec<CallPattern>);
+pub(crate) struct CaseApprover(pub(crate) Vec<CallPattern>);
 
 #[async_trait]
-impl Approver for Approved {
+impl Approver for CaseApprover {
     async fn decide(&self, ask: &AskApproval, _turn: &TurnContext) -> ApproverReply {
         let mut patterns = self.0.iter();
         if !patterns.any(|pattern| pattern.fits(&ask.name, &ask.arguments)) {

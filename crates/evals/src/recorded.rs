@@ -11,7 +11,7 @@ use neuraxis_core::{
 use crate::case::{Case, HistoryMessage, Source};
 use crate::check::Check;
 use crate::file::CaseTable;
-use crate::seen::Seen;
+use crate::observed::ObservedRun;
 
 /// Why a run cannot be turned into a case.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -72,8 +72,8 @@ impl Case {
         history: &Transcript,
         records: &[Arc<Record>],
     ) -> Result<Self, NoCase> {
-        let seen = Seen::of(records);
-        let spec = seen.view.spec().ok_or(NoCase::NoRecords)?;
+        let observed = ObservedRun::of(records);
+        let spec = observed.view.spec().ok_or(NoCase::NoRecords)?;
         if let Some(withheld) = spec.withheld() {
             return Err(NoCase::Withheld(withheld));
         }
@@ -89,17 +89,17 @@ impl Case {
         let mut case = Self::new(name, message.as_str());
         let earlier = before.len().saturating_sub(1);
         case.history = before.iter().take(earlier).cloned().collect();
-        if let Some(decision) = seen.view.decision() {
+        if let Some(decision) = observed.view.decision() {
             case.channel = decision.channel.clone();
             case.mode = decision.mode.clone();
             case.agent.clone_from(&decision.agent);
         }
         case.plan.clone_from(&spec.plan);
         let mut called: BTreeSet<&str> = BTreeSet::new();
-        for call in &seen.calls {
+        for call in &observed.calls {
             // Models give their final answer by calling this tool.
             if *call.name != *FINAL_ANSWER && called.insert(&call.name) {
-                let mut same = seen.calls.iter().filter(|it| it.name == call.name);
+                let mut same = observed.calls.iter().filter(|it| it.name == call.name);
                 let check = Check::tool_called(&*call.name);
                 case.checks.push(match same.all(|it| it.success) {
                     true => check.succeeded(true),
@@ -108,8 +108,9 @@ impl Case {
             }
         }
         case.checks.push(Check::finish_reason(&FinishReason::Stop));
-        if seen.view.finish() == Some(&FinishReason::Stop) {
-            case.checks.push(Check::max_turns(seen.view.turns().max(1)));
+        if observed.view.finish() == Some(&FinishReason::Stop) {
+            case.checks
+                .push(Check::max_turns(observed.view.turns().max(1)));
         }
         Ok(case)
     }
@@ -118,8 +119,8 @@ impl Case {
     /// does not answer the case.
     #[must_use]
     pub fn left_out(history: &Transcript, records: &[Arc<Record>]) -> Vec<LeftOut> {
-        let seen = Seen::of(records);
-        let asked = seen.view.spec().map(|spec| spec.messages.as_slice());
+        let observed = ObservedRun::of(records);
+        let asked = observed.view.spec().map(|spec| spec.messages.as_slice());
         let (mut attached, mut called, mut thought, mut noted) = (false, false, false, false);
         for message in history.messages().iter().chain(asked.unwrap_or_default()) {
             let parts: &[Part] = match &**message {
@@ -150,7 +151,7 @@ impl Case {
             (was_steered(records), LeftOut::Steered),
         ]
         .into_iter()
-        .filter_map(|(is_there, what)| is_there.then_some(what))
+        .filter_map(|(is_present, what)| is_present.then_some(what))
         .collect()
     }
 
@@ -178,15 +179,15 @@ impl Case {
 
 /// Returns whether models received anything that arrived during the run.
 fn was_steered(records: &[Arc<Record>]) -> bool {
-    let is_said = |record: &&Arc<Record>| matches!(record.body, RecordBody::Steered(_));
-    let said = records.iter().filter(is_said).count();
-    let unheard = records.iter().rev().find_map(|record| match &record.body {
+    let is_steered = |record: &&Arc<Record>| matches!(record.body, RecordBody::Steered(_));
+    let steered = records.iter().filter(is_steered).count();
+    let unhandled = records.iter().rev().find_map(|record| match &record.body {
         RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) if record.ends_the_run() => {
             usize::try_from(outcome.unheard).ok()
         }
         _ => None,
     });
-    said > unheard.unwrap_or_default()
+    steered > unhandled.unwrap_or_default()
 }
 
 /// Returns the text of a message, if the user or the model said something in it.

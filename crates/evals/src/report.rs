@@ -10,7 +10,7 @@ use neuraxis_engine::OrchestratorResult;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
-use crate::seen::Seen;
+use crate::observed::ObservedRun;
 
 /// The version of the report format. Reports of another version are not read.
 pub const REPORT_FORMAT: u32 = 1;
@@ -128,13 +128,13 @@ pub struct Attempt {
     pub checks: Vec<CheckReport>,
 }
 
-/// Whether a run is as it should be.
+/// Whether an attempt or one of its checks passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The run is as it should be.
+    /// The run meets the condition.
     Passed,
-    /// The run is not as it should be; the message says why.
+    /// The run does not meet the condition; the message says why.
     Failed,
     /// The run could not be judged.
     Error,
@@ -146,7 +146,7 @@ pub enum Verdict {
 pub struct CheckReport {
     /// What the check examined.
     pub check: String,
-    /// Whether the run is as the check wants it.
+    /// Whether the run meets the check.
     pub verdict: Verdict,
     /// What was found instead, or why the check could not be judged. If a judge passed the run, its reason.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -216,7 +216,7 @@ impl Report {
                 .attempts
                 .partition_point(|it| it.number < attempt.number);
             case.attempts.insert(place, attempt);
-            case.status = case.judged();
+            case.status = case.overall_status();
         }
         self.took_ms = whole_millis(took);
         self.count();
@@ -312,9 +312,9 @@ impl CaseReport {
         f64::from(attempts) / f64::from(self.planned.max(1))
     }
 
-    fn judged(&self) -> CaseStatus {
-        let is_whole = u32::try_from(self.attempts.len()).is_ok_and(|made| made >= self.planned);
-        if !is_whole {
+    fn overall_status(&self) -> CaseStatus {
+        let is_complete = u32::try_from(self.attempts.len()).is_ok_and(|made| made >= self.planned);
+        if !is_complete {
             return CaseStatus::NotRun;
         }
         if self.rate() >= self.pass_rate {
@@ -357,22 +357,25 @@ impl JudgeUsage {
 
 impl Attempt {
     /// Creates an attempt that led to a run, before any check.
-    pub(crate) fn of(number: u32, seen: &Seen) -> Self {
-        let TokenCount { tokens, label } = seen.view.usage().total.total;
+    pub(crate) fn of(number: u32, observed: &ObservedRun) -> Self {
+        let TokenCount { tokens, label } = observed.view.usage().total.total;
         Self {
             number,
             verdict: Verdict::Passed,
             error: None,
-            run_id: seen.view.run_id(),
-            answer: Some(seen.shown(seen.answer(), MAX_ANSWER_CHARS))
+            run_id: observed.view.run_id(),
+            answer: Some(observed.shown(observed.answer(), MAX_ANSWER_CHARS))
                 .filter(|text| !text.is_empty()),
-            finish_reason: seen.view.finish().map(|reason| reason.name().to_owned()),
-            turns: seen.view.turns(),
-            tool_calls: seen.calls.len() as u64,
+            finish_reason: observed
+                .view
+                .finish()
+                .map(|reason| reason.name().to_owned()),
+            turns: observed.view.turns(),
+            tool_calls: observed.calls.len() as u64,
             tokens,
             tokens_label: label,
-            cost_micro_usd: seen.cost.map(|MicroUsd(cost)| cost),
-            active_ms: whole_millis(seen.view.active()),
+            cost_micro_usd: observed.cost.map(|MicroUsd(cost)| cost),
+            active_ms: whole_millis(observed.view.active()),
             checks: Vec::new(),
         }
     }

@@ -16,8 +16,8 @@ use tokio::time::MissedTickBehavior;
 
 use crate::case::Case;
 use crate::judge::Judge;
+use crate::observed::Redact;
 use crate::report::Report;
-use crate::seen::Redact;
 
 pub use check::CaseFault;
 
@@ -25,7 +25,7 @@ pub use check::CaseFault;
 const JOBS: usize = 4;
 
 /// How often a report is shown again, if attempts have ended since.
-const AGAIN: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs cases on an orchestrator.
 ///
@@ -161,9 +161,9 @@ impl Evals {
         let attempts = waiting
             .map(|(index, case, number)| async move { (index, self.attempt(case, number).await) });
         let mut attempts = std::pin::pin!(attempts.buffer_unordered(self.jobs));
-        let mut again = tokio::time::interval(AGAIN);
-        again.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut is_shown_again = true;
+        let mut interval_timer = tokio::time::interval(REPORT_INTERVAL);
+        interval_timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_report_current = true;
         loop {
             tokio::select! {
                 biased;
@@ -173,11 +173,11 @@ impl Evals {
                     };
                     report.add(index, attempt, took());
                     watch(&report, Some(index));
-                    is_shown_again = false;
+                    is_report_current = false;
                 }
-                _ = again.tick(), if !is_shown_again => {
+                _ = interval_timer.tick(), if !is_report_current => {
                     watch(&report, None);
-                    is_shown_again = true;
+                    is_report_current = true;
                 }
             }
         }

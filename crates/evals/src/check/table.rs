@@ -7,7 +7,7 @@ use neuraxis_core::{FinishReason, MicroUsd, duration_text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Called, Check, CheckFault, Kind};
+use super::{Check, CheckFault, Kind, RequiredCalls};
 use crate::matching::CallPattern;
 
 /// The keys of a check.
@@ -40,9 +40,9 @@ pub(crate) struct CheckTable {
 impl CheckTable {
     /// Builds the check. A schema given as a file name is looked up in `folder`.
     pub(crate) fn check(self, folder: Option<&Path>) -> Result<Check, CheckFault> {
-        self.has_one_kind()?;
-        self.has_its_own_keys()?;
-        self.can_fail()?;
+        self.require_one_kind()?;
+        self.refuse_misplaced_keys()?;
+        self.refuse_vacuous()?;
         let arguments = match self.arguments {
             Some(table) => Some(json_of(toml::Value::Table(table), "arguments")?),
             None => None,
@@ -66,7 +66,7 @@ impl CheckTable {
                 None => Check::json_path(&path),
             };
         } else if let Some(tool) = self.tool_called {
-            Kind::Called(Called {
+            Kind::Called(RequiredCalls {
                 pattern: pattern(tool),
                 times: self.times,
                 succeeded: self.succeeded,
@@ -116,22 +116,22 @@ impl CheckTable {
         ]
     }
 
-    fn has_one_kind(&self) -> Result<(), CheckFault> {
+    fn require_one_kind(&self) -> Result<(), CheckFault> {
         let kinds = self.kinds();
-        let there = kinds.into_iter().filter(|(_, is_there)| *is_there);
-        let there: Vec<&str> = there.map(|(name, _)| name).collect();
-        match there.len() {
+        let given = kinds.into_iter().filter(|(_, is_given)| *is_given);
+        let given: Vec<&str> = given.map(|(name, _)| name).collect();
+        match given.len() {
             0 => Err(CheckFault::Nothing(kinds.map(|(name, _)| name).join(", "))),
             1 => Ok(()),
-            _ => Err(CheckFault::Several(there.join(" and "))),
+            _ => Err(CheckFault::Several(given.join(" and "))),
         }
     }
 
-    fn has_its_own_keys(&self) -> Result<(), CheckFault> {
+    fn refuse_misplaced_keys(&self) -> Result<(), CheckFault> {
         let called = self.tool_called.is_some();
         let calls = called || self.tool_not_called.is_some();
         let path = self.json_path.is_some();
-        for (key, is_there, belongs, owners) in [
+        for (key, is_set, belongs, owners) in [
             (
                 "arguments",
                 self.arguments.is_some(),
@@ -142,7 +142,7 @@ impl CheckTable {
             ("succeeded", self.succeeded.is_some(), called, "tool_called"),
             ("equals", self.equals.is_some(), path, "json_path"),
         ] {
-            if is_there && !belongs {
+            if is_set && !belongs {
                 return Err(CheckFault::Misplaced { key, owners });
             }
         }
@@ -150,7 +150,7 @@ impl CheckTable {
     }
 
     /// Refuses a check that every answer passes.
-    fn can_fail(&self) -> Result<(), CheckFault> {
+    fn refuse_vacuous(&self) -> Result<(), CheckFault> {
         let texts = [("contains", &self.contains), ("regex", &self.regex)];
         let empty = texts
             .into_iter()

@@ -1,13 +1,13 @@
-//! Whether a run is as a check wants it, and otherwise what was found instead.
+//! Whether a run meets a check, and otherwise what was found instead.
 
 use neuraxis_core::log::describe::counted;
 use neuraxis_core::{CountLabel, duration_text};
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-use super::{Called, Check, Kind, Schema};
+use super::{Check, Kind, RequiredCalls, Schema};
 use crate::matching::{CallPattern, holds};
-use crate::seen::Seen;
+use crate::observed::ObservedRun;
 
 /// The maximum number of schema errors that a message names.
 const MAX_FAULTS: usize = 3;
@@ -21,27 +21,27 @@ impl Check {
     /// # Errors
     ///
     /// A message for the user that says what was found instead.
-    pub(crate) fn evaluate(&self, seen: &Seen) -> Result<(), String> {
-        let answer = seen.answer().trim();
-        let of_answer = |is_fine: bool| is_fine.then_some(()).ok_or_else(|| seen.quoted());
+    pub(crate) fn evaluate(&self, observed: &ObservedRun) -> Result<(), String> {
+        let answer = observed.answer().trim();
+        let of_answer = |is_fine: bool| is_fine.then_some(()).ok_or_else(|| observed.quoted());
         match &self.0 {
             Kind::Exact(text) => of_answer(answer == text.trim()),
             Kind::Contains(text) => of_answer(answer.contains(text.as_str())),
             Kind::NotContains(text) => of_answer(!answer.contains(text.as_str())),
             Kind::Regex(regex) => of_answer(regex.is_match(answer)),
-            Kind::Schema(schema) => fits(schema, seen),
-            Kind::Path { path, equals, .. } => found(path, equals.as_ref(), seen),
-            Kind::Called(called) => was_called(called, seen),
-            Kind::NotCalled(pattern) => was_not_called(pattern, seen),
-            Kind::Finish(name) => match seen.view.finish() {
+            Kind::Schema(schema) => fits(schema, observed),
+            Kind::Path { path, equals, .. } => found(path, equals.as_ref(), observed),
+            Kind::Called(called) => was_called(called, observed),
+            Kind::NotCalled(pattern) => was_not_called(pattern, observed),
+            Kind::Finish(name) => match observed.view.finish() {
                 Some(reason) if reason.name() == name => Ok(()),
-                Some(reason) => Err(seen.reason(&format!("it finished with {reason}"))),
+                Some(reason) => Err(observed.reason(&format!("it finished with {reason}"))),
                 None => Err("it has not finished".to_owned()),
             },
-            Kind::MaxTurns(most) => at_most(seen.view.turns().into(), (*most).into(), "turn"),
-            Kind::MaxToolCalls(most) => at_most(seen.calls.len() as u64, *most, "tool call"),
+            Kind::MaxTurns(most) => at_most(observed.view.turns().into(), (*most).into(), "turn"),
+            Kind::MaxToolCalls(most) => at_most(observed.calls.len() as u64, *most, "tool call"),
             Kind::MaxTokens(most) => {
-                let total = seen.view.usage().total.total;
+                let total = observed.view.usage().total.total;
                 match total.label {
                     CountLabel::Unknown if total.tokens <= *most => {
                         Err("a provider did not report how many tokens it used".to_owned())
@@ -49,19 +49,22 @@ impl Check {
                     _ => at_most(total.tokens, *most, "token"),
                 }
             }
-            Kind::MaxCost(most) => match seen.cost {
-                Some(cost) if cost.0 <= most.0 && seen.cost_label == CountLabel::Unknown => Err(
-                    "a provider did not report what a call used, so its cost is unknown".to_owned(),
-                ),
+            Kind::MaxCost(most) => match observed.cost {
+                Some(cost) if cost.0 <= most.0 && observed.cost_label == CountLabel::Unknown => {
+                    Err(
+                        "a provider did not report what a call used, so its cost is unknown"
+                            .to_owned(),
+                    )
+                }
                 Some(cost) => at_most(cost.0, most.0, "micro-dollar"),
                 None => {
-                    let model = seen.without_price.as_ref();
+                    let model = observed.without_price.as_ref();
                     let model = model.map_or_else(|| "a model".to_owned(), ToString::to_string);
-                    Err(seen.reason(&format!("{model} has no price: set one in [prices]")))
+                    Err(observed.reason(&format!("{model} has no price: set one in [prices]")))
                 }
             },
             Kind::MaxTime(most) => {
-                let active = seen.view.active();
+                let active = observed.view.active();
                 let is_fine = active <= *most;
                 is_fine
                     .then_some(())
@@ -79,22 +82,22 @@ fn at_most(found: u64, most: u64, what: &str) -> Result<(), String> {
     Err(format!("it used {}", counted(found, what)))
 }
 
-fn fits(schema: &Schema, seen: &Seen) -> Result<(), String> {
-    let answer = seen.json()?;
+fn fits(schema: &Schema, observed: &ObservedRun) -> Result<(), String> {
+    let answer = observed.json()?;
     let faults = schema.validator.iter_errors(&answer).take(MAX_FAULTS);
     let faults = faults.map(|fault| {
         // The keys in this path come from the answer, too.
-        let place = seen.shown(&fault.instance_path().to_string(), MAX_FAULT_CHARS);
-        let told = fault.to_string();
+        let place = observed.shown(&fault.instance_path().to_string(), MAX_FAULT_CHARS);
+        let message = fault.to_string();
         // The error quotes the value before it says what is wrong with it.
-        let told = match told.chars().nth(MAX_FAULT_CHARS) {
+        let message = match message.chars().nth(MAX_FAULT_CHARS) {
             Some(_) => fault.masked().to_string(),
-            None => told,
+            None => message,
         };
-        let told = seen.shown(&told, MAX_FAULT_CHARS);
+        let message = observed.shown(&message, MAX_FAULT_CHARS);
         match place.as_str() {
-            "" => told,
-            place => format!("at {place}: {told}"),
+            "" => message,
+            place => format!("at {place}: {message}"),
         }
     });
     match faults.collect::<Vec<_>>() {
@@ -103,27 +106,27 @@ fn fits(schema: &Schema, seen: &Seen) -> Result<(), String> {
     }
 }
 
-fn found(path: &JsonPath, equals: Option<&Value>, seen: &Seen) -> Result<(), String> {
-    let answer = seen.json()?;
+fn found(path: &JsonPath, equals: Option<&Value>, observed: &ObservedRun) -> Result<(), String> {
+    let answer = observed.json()?;
     let found = path.query(&answer).all();
     let Some(expected) = equals else {
-        let is_there = !found.is_empty();
-        return is_there
+        let is_found = !found.is_empty();
+        return is_found
             .then_some(())
-            .ok_or_else(|| format!("nothing found: {}", seen.quoted()));
+            .ok_or_else(|| format!("nothing found: {}", observed.quoted()));
     };
     if found.iter().any(|value| holds(value, expected)) {
         return Ok(());
     }
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
     match found.is_empty() {
-        true => Err(format!("nothing found: {}", seen.quoted())),
-        false => Err(format!("found {}", seen.shown(&found.join(", "), 200))),
+        true => Err(format!("nothing found: {}", observed.quoted())),
+        false => Err(format!("found {}", observed.shown(&found.join(", "), 200))),
     }
 }
 
-fn was_called(called: &Called, seen: &Seen) -> Result<(), String> {
-    let calls = seen.calls.iter().filter(|call| {
+fn was_called(called: &RequiredCalls, observed: &ObservedRun) -> Result<(), String> {
+    let calls = observed.calls.iter().filter(|call| {
         called.pattern.fits(&call.name, &call.arguments)
             && called.succeeded.is_none_or(|wanted| call.success == wanted)
     });
@@ -133,20 +136,20 @@ fn was_called(called: &Called, seen: &Seen) -> Result<(), String> {
         None => count > 0,
     };
     is_fine.then_some(()).ok_or_else(|| match count {
-        0 => seen.called(),
+        0 => observed.called(),
         count => {
             let such = counted(count as u64, "such call");
-            format!("{such}; {}", seen.called())
+            format!("{such}; {}", observed.called())
         }
     })
 }
 
-fn was_not_called(pattern: &CallPattern, seen: &Seen) -> Result<(), String> {
-    let mut calls = seen.calls.iter();
+fn was_not_called(pattern: &CallPattern, observed: &ObservedRun) -> Result<(), String> {
+    let mut calls = observed.calls.iter();
     match calls.find(|call| pattern.fits(&call.name, &call.arguments)) {
         None => Ok(()),
         Some(call) => {
-            let arguments = seen.shown(call.arguments.as_str(), 200);
+            let arguments = observed.shown(call.arguments.as_str(), 200);
             Err(format!("it was called: {} {arguments}", call.name))
         }
     }

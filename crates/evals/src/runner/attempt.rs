@@ -19,8 +19,8 @@ use super::Evals;
 use crate::case::{Case, Source};
 use crate::check::Check;
 use crate::judge::{Judge, Judgment};
+use crate::observed::ObservedRun;
 use crate::report::{Attempt, CheckReport, JudgeUsage, Verdict};
-use crate::seen::Seen;
 
 /// The recorded reason for cancelling a run.
 const STOPPED: &str = "the eval was stopped";
@@ -46,27 +46,27 @@ impl Evals {
             Ok(records) => records,
             Err(error) => return Attempt::error(number, self.redact.reason(&error)),
         };
-        let seen = Seen::of(&records).redacted_by(&self.redact);
-        let mut attempt = Attempt::of(number, &seen);
+        let observed = ObservedRun::of(&records).redacted_by(&self.redact);
+        let mut attempt = Attempt::of(number, &observed);
         let mut checks = case.checks.iter();
-        let is_wanted = |end| checks.any(|check| check.expects_finish(end));
-        let is_wanted = seen.view.finish().is_some_and(is_wanted);
-        let trouble = self.unserved(&records, &seen);
-        let trouble = trouble.or_else(|| seen.trouble().filter(|_| !is_wanted));
-        if let Some(trouble) = trouble.or_else(|| served_otherwise(case, &records, &seen)) {
+        let is_expected = |end| checks.any(|check| check.expects_finish(end));
+        let is_expected = observed.view.finish().is_some_and(is_expected);
+        let fault = self.unserved(&records, &observed);
+        let fault = fault.or_else(|| observed.trouble().filter(|_| !is_expected));
+        if let Some(fault) = fault.or_else(|| not_served_as_requested(case, &records, &observed)) {
             attempt.verdict = Verdict::Error;
-            attempt.error = Some(trouble);
+            attempt.error = Some(fault);
             return attempt;
         }
         if !case.checks.iter().any(Check::is_about_the_end)
-            && let Some(failure) = no_answer(&seen)
+            && let Some(failure) = no_answer(&observed)
         {
             attempt.add(failure);
         }
         for check in &case.checks {
             let found = match check.rubric() {
-                Some(rubric) => self.judged(check, rubric, &seen).await,
-                None => report_on(check, &seen),
+                Some(rubric) => self.judge_check(check, rubric, &observed).await,
+                None => report_on(check, &observed),
             };
             attempt.add(found);
         }
@@ -75,11 +75,13 @@ impl Evals {
 
     /// Returns why the run says nothing about the case, whatever its end: no model was there to answer, or the
     /// recording that replaces one does not contain what was asked.
-    fn unserved(&self, records: &[Arc<Record>], seen: &Seen) -> Option<String> {
+    fn unserved(&self, records: &[Arc<Record>], observed: &ObservedRun) -> Option<String> {
         if last_reply(records).is_some_and(self.is_no_answer) {
             // Only the first line: the rest, such as what else could be asked, would be repeated under each case.
-            let told = seen.answer().trim().lines().next().unwrap_or_default();
-            return Some(seen.reason(&format!("no model was available to answer: {told}")));
+            let explanation = observed.answer().trim().lines().next().unwrap_or_default();
+            return Some(
+                observed.reason(&format!("no model was available to answer: {explanation}")),
+            );
         }
         let mut failed = records.iter().filter_map(|record| match &record.body {
             RecordBody::LlmFailed(failed) if failed.next == NextAttempt::None => {
@@ -88,8 +90,8 @@ impl Evals {
             _ => None,
         });
         let missing = failed.find(|error| error.kind == LlmErrorKind::NotRecorded)?;
-        let why = || seen.reason(&format!("a model call failed: {}", missing.message));
-        Some(seen.trouble().unwrap_or_else(why))
+        let why = || observed.reason(&format!("a model call failed: {}", missing.message));
+        Some(observed.trouble().unwrap_or_else(why))
     }
 
     /// Returns the records of the run that a case is about.
@@ -134,22 +136,27 @@ impl Evals {
         request: UserRequest,
     ) -> Result<(RunHandle, OrchestratorResult), String> {
         let started = orchestrator.runs().start(request).await;
-        let held = CancelOnDrop(started.map_err(|error| with_causes(&error))?);
+        let run = CancelOnDrop(started.map_err(|error| with_causes(&error))?);
         let result = tokio::select! {
-            result = held.0.result() => result,
+            result = run.0.result() => result,
             () = self.stop.cancelled() => {
                 // Dropping the run would cancel it as well, but here its end is awaited.
-                let _ = held.0.cancel(STOPPED);
-                held.0.result().await
+                let _ = run.0.cancel(STOPPED);
+                run.0.result().await
             }
         };
         let result = result.map_err(|error| with_causes(&error))?;
-        Ok((held.0.clone(), result))
+        Ok((run.0.clone(), result))
     }
 
-    async fn judged(&self, check: &Check, rubric: &str, seen: &Seen) -> CheckReport {
-        let (asked, found) = self.ask_judge(rubric, seen).await;
-        let (judge_run, judge_usage) = asked.unzip();
+    async fn judge_check(
+        &self,
+        check: &Check,
+        rubric: &str,
+        observed: &ObservedRun,
+    ) -> CheckReport {
+        let (judge_run_and_usage, found) = self.ask_judge(rubric, observed).await;
+        let (judge_run, judge_usage) = judge_run_and_usage.unzip();
         let (verdict, message) = match found {
             Ok(judgment) if judgment.passed => (Verdict::Passed, judgment.reason),
             Ok(judgment) => (Verdict::Failed, judgment.reason),
@@ -158,7 +165,7 @@ impl Evals {
         CheckReport {
             check: check.to_string(),
             verdict,
-            message: Some(seen.reason(&message)),
+            message: Some(observed.reason(&message)),
             judge_run,
             judge_usage,
         }
@@ -168,13 +175,13 @@ impl Evals {
     async fn ask_judge(
         &self,
         rubric: &str,
-        seen: &Seen,
+        observed: &ObservedRun,
     ) -> (Option<(RunId, JudgeUsage)>, Result<Judgment, String>) {
         let Some(orchestrator) = &self.orchestrator else {
             return (None, Err("there is no model to judge".to_owned()));
         };
         let request = match new_session() {
-            Ok(session) => self.judge.request(session, rubric, seen),
+            Ok(session) => self.judge.request(session, rubric, observed),
             Err(error) => Err(error),
         };
         let request = match request {
@@ -183,12 +190,12 @@ impl Evals {
         };
         match self.run_to_its_end(orchestrator, request).await {
             Ok((handle, result)) => {
-                let asked = (handle.run_id(), JudgeUsage::of(&result));
+                let judge_run = (handle.run_id(), JudgeUsage::of(&result));
                 let found = match other_role(&handle.records()) {
                     Some(other) => Err(format!("the judge gave no judgment: {other}")),
                     None => Judge::read(&result),
                 };
-                (Some(asked), found)
+                (Some(judge_run), found)
             }
             Err(error) => (None, Err(format!("the judge could not be asked: {error}"))),
         }
@@ -198,15 +205,15 @@ impl Evals {
 /// Returns the tool server that a case is about if it currently has no tools: checks of its calls would prove nothing.
 fn absent_server(case: &Case, orchestrator: &Orchestrator) -> Option<String> {
     let tools = orchestrator.tools();
-    let is_there = |own: &str| {
+    let has_tools = |prefix: &str| {
         let mut specs = tools.specs();
-        specs.any(|spec| spec.name.as_str().starts_with(own))
+        specs.any(|spec| spec.name.as_str().starts_with(prefix))
     };
     let checked = case.checks.iter().filter_map(Check::tool);
     let approved = case.approve.iter().map(|calls| calls.tool.as_str());
     checked.chain(approved).find_map(|tool| {
         let (server, _) = tool.split_once(SERVER_SEPARATOR)?;
-        let is_absent = !is_there(&format!("{server}{SERVER_SEPARATOR}"));
+        let is_absent = !has_tools(&format!("{server}{SERVER_SEPARATOR}"));
         is_absent.then(|| {
             format!("{tool}: tool server {server} currently has no tools; it may not be connected")
         })
@@ -215,17 +222,21 @@ fn absent_server(case: &Case, orchestrator: &Orchestrator) -> Option<String> {
 
 /// Returns why a run that was started for a case says nothing about the agent or role that the case asks for: a used-up
 /// budget left it no model, another role answered, or one of its agents got no answer from its model.
-fn served_otherwise(case: &Case, records: &[Arc<Record>], seen: &Seen) -> Option<String> {
+fn not_served_as_requested(
+    case: &Case,
+    records: &[Arc<Record>],
+    observed: &ObservedRun,
+) -> Option<String> {
     if !case.begins_a_run() {
         return None;
     }
-    let spent = seen.view.decision().and_then(|it| it.spent.as_ref());
+    let spent = observed.view.decision().and_then(|it| it.spent.as_ref());
     let spent = spent.map(|spent| format!("no model was asked: {}", spent.reply));
     // Answers from the case's own recording are the same each time.
     let is_live = case.source == Source::Models;
     let why = spent.or_else(|| other_role(records).filter(|_| is_live));
     let why = why.or_else(|| failed_agent(case, records));
-    why.map(|why| seen.reason(&why))
+    why.map(|why| observed.reason(&why))
 }
 
 /// Returns which role answered instead of which, if a role was replaced after it failed.
@@ -239,19 +250,19 @@ fn other_role(records: &[Arc<Record>]) -> Option<String> {
     })
 }
 
-/// Returns why an agent that was called in a run failed, unless a check wants that failure.
+/// Returns why an agent that was called in a run failed, unless a check expects that failure.
 fn failed_agent(case: &Case, records: &[Arc<Record>]) -> Option<String> {
     let called = records.iter().filter(|it| it.agent != AgentId::ROOT);
     let mut ends = called.filter_map(|record| match &record.body {
         RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => Some(&outcome.finish_reason),
         _ => None,
     });
-    let is_wanted = |end| {
+    let is_expected = |end| {
         let mut checks = case.checks.iter();
         checks.any(|check| check.expects_finish(end) || check.wants_failed_calls())
     };
     ends.find_map(|end| match end {
-        FinishReason::Failed(why) if !is_wanted(end) => {
+        FinishReason::Failed(why) if !is_expected(end) => {
             Some(format!("an agent that was called failed: {why}"))
         }
         _ => None,
@@ -259,18 +270,18 @@ fn failed_agent(case: &Case, records: &[Arc<Record>]) -> Option<String> {
 }
 
 /// Returns a failed check if the model did not reach an answer.
-fn no_answer(seen: &Seen) -> Option<CheckReport> {
+fn no_answer(observed: &ObservedRun) -> Option<CheckReport> {
     Some(CheckReport {
         check: "the run produces an answer".to_owned(),
         verdict: Verdict::Failed,
-        message: Some(seen.no_answer()?),
+        message: Some(observed.no_answer()?),
         judge_run: None,
         judge_usage: None,
     })
 }
 
-fn report_on(check: &Check, seen: &Seen) -> CheckReport {
-    let found = check.evaluate(seen);
+fn report_on(check: &Check, observed: &ObservedRun) -> CheckReport {
+    let found = check.evaluate(observed);
     CheckReport {
         check: check.to_string(),
         verdict: match found {
@@ -286,8 +297,8 @@ fn report_on(check: &Check, seen: &Seen) -> CheckReport {
 /// Reads the only run in a file.
 fn log(file: &Path) -> Result<Vec<Arc<Record>>, String> {
     let name = file.display();
-    let open = File::open(file).map_err(|error| format!("{name} cannot be read: {error}"))?;
-    let runs = read_log_file(BufReader::new(open));
+    let opened = File::open(file).map_err(|error| format!("{name} cannot be read: {error}"))?;
+    let runs = read_log_file(BufReader::new(opened));
     let mut runs = runs.map_err(|error| format!("{name}: {}", with_causes(&error)))?;
     match runs.pop() {
         Some(run) if runs.is_empty() => Ok(run.records),

@@ -64,18 +64,18 @@ impl Evals {
     }
 
     fn check_case(&self, case: &Case, knows_tool: &impl Fn(&str) -> bool) -> Result<(), String> {
-        let asked = match &case.source {
+        let starter = match &case.source {
             Source::Models => Some(self.orchestrator(None)?),
             Source::Cassette(file) => Some(self.orchestrator(Some(file))?),
             Source::Run(_) => None,
             Source::Log(file) => {
-                let open = File::open(file);
-                open.map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
+                let opened = File::open(file);
+                opened.map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
                 None
             }
         };
         // Which tools existed when a stored run was made is unknown.
-        if let Some(orchestrator) = asked {
+        if let Some(orchestrator) = starter {
             let request = case.request(new_session()?);
             check_admitted(orchestrator, &request)?;
             // A typo in a forbidden tool would never be noticed, and one in an approved tool would be reported as a
@@ -88,7 +88,9 @@ impl Evals {
             }
         }
         if case.needs_a_judge() {
-            let request = self.judge.asked(new_session()?, case.message.clone());
+            let request = self
+                .judge
+                .base_request(new_session()?, case.message.clone());
             let found = check_admitted(self.orchestrator(None)?, &request);
             found.map_err(|why| match &self.judge.role {
                 Some(_) => format!("the judge: {why} ({JUDGED})"),

@@ -18,7 +18,7 @@ const MAX_REASON_CHARS: usize = 1_000;
 
 /// What the records of one run say.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedRun {
     pub(crate) view: RunView,
     /// The calls of the run and its sub-agents, in the order in which models made them.
     pub(crate) calls: Vec<ToolCallRecord>,
@@ -76,7 +76,7 @@ fn without_price(records: &[Arc<Record>]) -> Option<ModelRef> {
     })
 }
 
-impl Seen {
+impl ObservedRun {
     pub(crate) fn of(records: &[Arc<Record>]) -> Self {
         Self {
             view: RunView::of(records),
