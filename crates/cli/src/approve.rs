@@ -1,4 +1,4 @@
-//! Brings questions about calls to the user at the terminal, and returns the answers.
+//! Asks the user at the terminal about calls, and returns the answers.
 //!
 //! A run asks through the port, on whichever thread it runs. The question waits in a [`Prompter`] until the one place
 //! that writes to the terminal is ready for it. Questions are asked one at a time, and nothing else is written
@@ -49,7 +49,7 @@ pub(crate) use show::{
 };
 
 /// The maximum number of queued questions; further callers wait until there is room.
-const MAX_IN_LINE: usize = 64;
+const MAX_QUEUED: usize = 64;
 
 /// What to answer when nobody can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ struct PromptingApprover {
     questions: mpsc::Sender<Question>,
 }
 
-/// The queue of questions that wait to be put to the user.
+/// The questions that wait until the user can be asked.
 #[derive(Debug)]
 pub(crate) struct Prompter {
     /// `None` if nobody is at the terminal.
@@ -76,7 +76,7 @@ pub(crate) struct Prompter {
     project: PathBuf,
     /// The rules for that folder, if they can be stored.
     rules: Option<FolderRules>,
-    /// Questions that were received and not put yet.
+    /// Questions that were received but not asked yet.
     waiting: VecDeque<Question>,
 }
 
@@ -128,13 +128,14 @@ const fn has_controlling_terminal() -> bool {
 
 /// Returns the approver for calls, if there is one, and the prompter that receives its questions.
 pub(crate) fn prompter(
-    away: IfUnattended,
+    if_unattended: IfUnattended,
     postponing: Postponing,
     config: &Config,
 ) -> (Option<Arc<dyn Approver>>, Prompter) {
-    let (approver, questions): (Option<Arc<dyn Approver>>, _) = match (is_attended(), away) {
+    let (approver, questions): (Option<Arc<dyn Approver>>, _) = match (is_attended(), if_unattended)
+    {
         (true, _) => {
-            let (questions, receiver) = mpsc::channel(MAX_IN_LINE);
+            let (questions, receiver) = mpsc::channel(MAX_QUEUED);
             let approver = PromptingApprover { questions };
             (Some(Arc::new(approver)), Some(receiver))
         }
@@ -207,7 +208,7 @@ impl Prompter {
         }
     }
 
-    /// Puts a question to the user and sends the answer back, unless the question is settled elsewhere first.
+    /// Asks the user a question and sends the answer back, unless the question is settled elsewhere first.
     pub(crate) async fn put(
         &mut self,
         question: Question,
@@ -224,9 +225,9 @@ impl Prompter {
         let elsewhere = settled::wait_until_settled(run, &ask);
         tokio::pin!(elsewhere);
         let is_settled = CancellationToken::new();
-        let seen = is_settled.clone();
+        let token = is_settled.clone();
         let others = self.take_other_calls().await;
-        let about = CallQuestion {
+        let call_question = CallQuestion {
             call: AskApproval::clone(&ask),
             others: others
                 .iter()
@@ -238,7 +239,7 @@ impl Prompter {
             can_store_rules: self.rules.is_some(),
             postponing: self.postponing,
         };
-        let mut answered = tokio::task::spawn_blocking(move || about.ask(seen));
+        let mut answered = tokio::task::spawn_blocking(move || call_question.ask(token));
         let (answered, settled) = tokio::select! {
             answered = &mut answered => (answered, None),
             settled = &mut elsewhere => {
@@ -288,12 +289,12 @@ impl Prompter {
         let Some(rules) = self.rules.clone() else {
             return;
         };
-        let kept = tokio::task::spawn_blocking(move || {
+        let stored = tokio::task::spawn_blocking(move || {
             let file = rules.file().display().to_string();
             rules.add(&rule).map(|()| file)
         });
-        let kept = kept.await.map_err(anyhow::Error::new);
-        match kept.and_then(|kept| kept.map_err(anyhow::Error::new)) {
+        let stored = stored.await.map_err(anyhow::Error::new);
+        match stored.and_then(|stored| stored.map_err(anyhow::Error::new)) {
             Ok(file) => progress::notice(&format!(
                 "saved in {file} (`neuraxis trust show` shows it, `neuraxis trust remove` removes it)"
             )),
@@ -351,16 +352,16 @@ impl CallQuestion {
     }
 }
 
-/// Puts a tool's question to the user, unless it is withdrawn.
+/// Asks the user a tool's question, unless it is withdrawn.
 async fn put_form(
     question: ports::Question,
     mut reply: oneshot::Sender<QuestionReply>,
 ) -> Result<(), CommandError> {
     let is_withdrawn = CancellationToken::new();
-    let seen = is_withdrawn.clone();
+    let token = is_withdrawn.clone();
     let mut answered = tokio::task::spawn_blocking(move || {
         discard_typed_input();
-        form::ask(&question, &mut console::Terminal::for_question(seen))
+        form::ask(&question, &mut console::Terminal::for_question(token))
     });
     let answered = tokio::select! {
         answered = &mut answered => answered,

@@ -187,49 +187,52 @@ impl CommandError {
         let error = one_line(&without_secrets(&self.error.to_string()));
         // A run that waits did what it was asked to do, and a run with a denied call has said something: neither is an
         // error.
-        let mut told = match self.kind {
+        let mut text = match self.kind {
             Kind::Waiting | Kind::Denied => format!("{HINT}note{HINT:#}: {error}\n"),
             _ => format!("{ERROR}error{ERROR:#}: {what}{error}\n"),
         };
         for cause in causes(&self.error).iter().skip(1) {
-            told += &format_cause(&without_secrets(cause));
+            text += &format_cause(&without_secrets(cause));
         }
         if let Some(columns) = columns {
-            told = laid_out(&told, columns);
+            text = laid_out(&text, columns);
         }
         for hint in &self.hints {
             let hint = without_secrets(hint);
             let hint = format!("{HINT}hint{HINT:#}: {}\n", harmless(&hint));
-            told += &match columns {
+            text += &match columns {
                 Some(columns) => with_commands(&hint, columns),
                 None => hint,
             };
         }
-        told
+        text
     }
 }
 
 /// Returns the messages of an error and its causes. Causes that the message before already ends with are left out,
 /// since some errors include their causes.
 fn causes(error: &anyhow::Error) -> Vec<String> {
-    let mut said: Vec<String> = Vec::new();
+    let mut messages: Vec<String> = Vec::new();
     for cause in error.chain() {
         let cause = cause.to_string();
-        if said.last().is_none_or(|before| !before.ends_with(&cause)) {
-            said.push(cause);
+        if messages
+            .last()
+            .is_none_or(|before| !before.ends_with(&cause))
+        {
+            messages.push(cause);
         }
     }
-    said
+    messages
 }
 
 /// Formats a cause: its first line, followed by the indented remaining lines, such as a comparison.
 fn format_cause(cause: &str) -> String {
     let mut lines = cause.lines();
     let first = lines.next().unwrap_or_default();
-    let mut told = format!("  because: {}\n", line_with_blanks(first));
+    let mut text = format!("  because: {}\n", line_with_blanks(first));
     let others = lines.take(MAX_CAUSE_LINES);
-    told.extend(others.map(|line| format!("    {}\n", harmless(line))));
-    told
+    text.extend(others.map(|line| format!("    {}\n", harmless(line))));
+    text
 }
 
 impl From<ConfigError> for CommandError {

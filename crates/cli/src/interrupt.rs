@@ -18,7 +18,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// How long after the first signal a duplicate of it may arrive, since it is sent to the process and to its group. A
 /// second key press within this time is ignored.
-const BY_ITSELF: Duration = Duration::from_millis(200);
+const DUPLICATE_WINDOW: Duration = Duration::from_millis(200);
 
 /// The signal that told the process to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,8 +81,8 @@ impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
 
-        let heard = Signal::ALL.into_iter().filter(|it| !is_ignored(*it));
-        let streams = heard.map(|it| {
+        let handled = Signal::ALL.into_iter().filter(|it| !is_ignored(*it));
+        let streams = handled.map(|it| {
             let kind = SignalKind::from_raw(i32::from(it.number()));
             Ok((it, signal(kind)?))
         });
@@ -192,7 +192,7 @@ impl Interrupt {
     ) -> SignalGuard {
         let interrupt = Self::default();
         let handle = interrupt.clone();
-        let again = move |count| match count {
+        let on_ctrl_c = move |count| match count {
             0 => {
                 hint();
                 NextCtrlC::Waits
@@ -200,7 +200,8 @@ impl Interrupt {
             _ => NextCtrlC::Exits,
         };
         let signals = Signals::listen().ok();
-        let task = signals.map(|signals| tokio::spawn(handle.handle_signals(signals, stop, again)));
+        let task =
+            signals.map(|signals| tokio::spawn(handle.handle_signals(signals, stop, on_ctrl_c)));
         SignalGuard { interrupt, task }
     }
 
@@ -208,10 +209,10 @@ impl Interrupt {
         self,
         mut signals: Signals,
         stop: impl Fn(Signal),
-        again: impl Fn(u8) -> NextCtrlC,
+        on_ctrl_c: impl Fn(u8) -> NextCtrlC,
     ) {
         let first = signals.next().await;
-        let by_itself = Instant::now() + BY_ITSELF;
+        let duplicates_until = Instant::now() + DUPLICATE_WINDOW;
         self.number.store(first.number(), Ordering::SeqCst);
         stop(first);
         let mut ctrl_c = 0;
@@ -221,8 +222,8 @@ impl Interrupt {
             tokio::select! {
                 signal = signals.next() => {
                     // Other signals may arrive twice, at any interval.
-                    if signal == Signal::Interrupt && Instant::now() >= by_itself {
-                        match again(ctrl_c) {
+                    if signal == Signal::Interrupt && Instant::now() >= duplicates_until {
+                        match on_ctrl_c(ctrl_c) {
                             NextCtrlC::Waits => ctrl_c += 1,
                             NextCtrlC::Exits => exit(first),
                         }

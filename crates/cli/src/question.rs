@@ -24,8 +24,8 @@ pub(crate) fn parse(given: &[OsString]) -> Result<Arguments, clap::Error> {
         error.kind(),
         ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument | ErrorKind::MissingSubcommand
     );
-    let said = given.get(1..).unwrap_or_default();
-    if !may_be_question || said.is_empty() {
+    let words_given = given.get(1..).unwrap_or_default();
+    if !may_be_question || words_given.is_empty() {
         return Err(error);
     }
     if let Some(arguments) = with_options_behind(given) {
@@ -36,17 +36,17 @@ pub(crate) fn parse(given: &[OsString]) -> Result<Arguments, clap::Error> {
         .get_subcommands()
         .map(clap::Command::get_name)
         .collect();
-    if begins_with_slip(said, &names) {
+    if begins_with_slip(words_given, &names) {
         return Err(error);
     }
-    let mut words = said.iter().filter_map(|word| word.to_str());
+    let mut words = words_given.iter().filter_map(|word| word.to_str());
     if let Some(word) = words.find(|word| names.contains(word)) {
         return Err(with_quotes(error, word));
     }
     let program = given.iter().take(1).cloned();
     let ask = program
         .chain([OsString::from(ASK)])
-        .chain(said.iter().cloned());
+        .chain(words_given.iter().cloned());
     Arguments::try_parse_from(ask)
 }
 
@@ -58,21 +58,21 @@ fn with_options_behind(given: &[OsString]) -> Option<Arguments> {
         word.to_str()
             .is_some_and(|word| names.any(|name| name == word))
     };
-    let (program, said) = given.split_first()?;
+    let (program, arguments) = given.split_first()?;
     let is_option = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with('-'));
-    if !said.first().is_some_and(is_option) {
+    if !arguments.first().is_some_and(is_option) {
         return None;
     }
-    let place = said.iter().position(names_it)?;
-    let (before, rest) = said.split_at_checked(place)?;
+    let place = arguments.iter().position(names_it)?;
+    let (before, rest) = arguments.split_at_checked(place)?;
     let (name, behind) = rest.split_first()?;
     let words = [program, name].into_iter().chain(before).chain(behind);
     Arguments::try_parse_from(words).ok()
 }
 
 /// Returns whether the first word is a command or was most likely meant as one.
-fn begins_with_slip(said: &[OsString], names: &[&str]) -> bool {
-    let mut words = said.iter().filter_map(|word| word.to_str());
+fn begins_with_slip(arguments: &[OsString], names: &[&str]) -> bool {
+    let mut words = arguments.iter().filter_map(|word| word.to_str());
     let first = words.find(|word| !word.starts_with('-'));
     first.is_some_and(|word| names.iter().any(|name| is_slip(word, name)))
 }

@@ -88,7 +88,7 @@ impl Setup {
 
     /// Merges the configuration in this environment.
     pub(crate) fn config(&self, environment: &Environment) -> Result<Config, CommandError> {
-        let config = self.config_of_any_tools(environment)?;
+        let config = self.config_without_tool_check(environment)?;
         let names = tool_names()?;
         config.check_tools(&names)?;
         config.check_agents(&names)?;
@@ -96,7 +96,7 @@ impl Setup {
     }
 
     /// Merges the configuration in this environment, without checking which tools it names.
-    pub(crate) fn config_of_any_tools(
+    pub(crate) fn config_without_tool_check(
         &self,
         environment: &Environment,
     ) -> Result<Config, CommandError> {
@@ -164,7 +164,7 @@ impl Loaded {
     }
 
     /// Builds an engine for commands that need no session, with all available tools. Reports which are missing.
-    pub(crate) async fn app_of_tools(&self) -> Result<App, CommandError> {
+    pub(crate) async fn app_with_tools(&self) -> Result<App, CommandError> {
         self.warn_settings_ignored();
         let app = self.app().store(OpenStore::in_memory()).build().await?;
         for notice in &app.server_notices {

@@ -11,7 +11,7 @@ use super::dialog::Answer;
 use super::{Prompter, Question};
 
 /// How long to wait for further calls of a reply before treating it as complete.
-const SOON: Duration = Duration::from_millis(50);
+const BATCH_WAIT: Duration = Duration::from_millis(50);
 
 /// A waiting call, and the channel for its answer.
 type Waiting = (Box<AskApproval>, oneshot::Sender<ApproverReply>);
@@ -21,7 +21,7 @@ impl Prompter {
     /// but arrive one by one, so this waits a little for more.
     pub(super) async fn take_other_calls(&mut self) -> Vec<Waiting> {
         if let Some(questions) = &mut self.questions {
-            while let Ok(Some(question)) = timeout(SOON, questions.recv()).await {
+            while let Ok(Some(question)) = timeout(BATCH_WAIT, questions.recv()).await {
                 self.waiting.push_back(question);
             }
         }

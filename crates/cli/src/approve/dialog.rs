@@ -86,8 +86,9 @@ enum Choice {
     AllowInFolder(GrantScope, String),
     Edit,
     Deny,
-    /// The total number of calls.
+    /// Allows all waiting calls, of which there are this many.
     AllowAll(usize),
+    /// Denies all waiting calls, of which there are this many.
     DenyAll(usize),
     ViewAll,
     ViewExact,
@@ -132,9 +133,7 @@ impl Choice {
         };
         (letter.to_owned(), word, what.to_owned())
     }
-}
 
-impl Choice {
     /// Returns whether the choice lets a call run as it was shown.
     const fn allows(&self) -> bool {
         matches!(
@@ -164,13 +163,13 @@ pub(crate) fn ask(
         let choices = choices(&view, hidden, terms);
         let why = lasting::why_not_rememberable(&view, console.width());
         console.show(&(legend(&choices, console.width()) + &why))?;
-        let said = match console.line("your answer: ", "")? {
-            Line::Text(said) => said,
+        let typed = match console.line("your answer: ", "")? {
+            Line::Text(typed) => typed,
             Line::Interrupted => return Ok(Answer::StopRun),
             Line::End => return Ok(Answer::Deny(None)),
         };
-        let Some(choice) = understood(&said, &choices) else {
-            if !said.trim().is_empty() {
+        let Some(choice) = parse_choice(&typed, &choices) else {
+            if !typed.trim().is_empty() {
                 console.show("That is not one of the choices.\n")?;
             }
             continue;
@@ -251,7 +250,7 @@ fn allow_all(
             show(other, Extent::All, console)?;
         }
         match console.line(&prompt, "")? {
-            Line::Text(said) if ["y", "yes"].contains(&said.trim().to_lowercase().as_str()) => {}
+            Line::Text(typed) if ["y", "yes"].contains(&typed.trim().to_lowercase().as_str()) => {}
             Line::Text(_) => return Ok(None),
             Line::Interrupted => return Ok(Some(Answer::StopRun)),
             Line::End => return Ok(Some(Answer::Deny(None))),
@@ -269,7 +268,7 @@ fn allow_all(
     }
 }
 
-/// Shows as much of the call as fits on the screen above the choices.
+/// Shows as much of the call as fits on the screen above the choices. Returns the number of hidden lines.
 fn show_what_fits(
     view: &ApprovalView,
     terms: &Terms<'_>,
@@ -366,22 +365,23 @@ pub(super) fn legend_of(view: &ApprovalView, columns: usize) -> String {
     )
 }
 
-fn understood(said: &str, choices: &[Choice]) -> Option<Choice> {
-    let said = said.trim().to_lowercase();
+/// Returns the choice whose letter or word the user typed.
+fn parse_choice(typed: &str, choices: &[Choice]) -> Option<Choice> {
+    let typed = typed.trim().to_lowercase();
     let mut choices = choices.iter();
     let choice = choices.find(|choice| {
         let (letter, word, _) = choice.words();
-        !said.is_empty() && (said == letter || said == word)
+        !typed.is_empty() && (typed == letter || typed == word)
     });
     choice.cloned()
 }
 
 /// Asks for the reason of a denial, which the model receives.
 fn reason(console: &mut impl Console) -> io::Result<Answer> {
-    let said = console.line("reason for the model (Enter for none): ", "")?;
-    Ok(match said {
-        Line::Text(said) if !said.trim().is_empty() => {
-            Answer::Deny(Some(said.trim().chars().take(MAX_REASON).collect()))
+    let typed = console.line("reason for the model (Enter for none): ", "")?;
+    Ok(match typed {
+        Line::Text(typed) if !typed.trim().is_empty() => {
+            Answer::Deny(Some(typed.trim().chars().take(MAX_REASON).collect()))
         }
         Line::Interrupted => Answer::StopRun,
         Line::Text(_) | Line::End => Answer::Deny(None),

@@ -17,7 +17,7 @@ use crate::rows::{Mark, Row, under};
 const MAX_COMPARED: u64 = 1024 * 1024;
 
 /// The number of context lines shown around a change.
-const LINES_AROUND: usize = 3;
+const CONTEXT_LINES: usize = 3;
 
 /// Shown for a change in another folder, whose files may differ.
 const ELSEWHERE: &str = ", in the folder of its run, which is not this one:";
@@ -62,19 +62,19 @@ pub(super) fn of(tool: &str, arguments: &str, project: Option<&Path>) -> Subject
     };
     let (rows, shown) = if let (Some(path), Some(content)) = (text("path"), text("content")) {
         (
-            change(tool, path, content, project),
+            change_rows(tool, path, content, project),
             vec!["path", "content"],
         )
     } else if let Some(patch) = text("patch") {
-        (patched(tool, patch, project), vec!["patch"])
+        (patch_rows(tool, patch, project), vec!["patch"])
     } else if let Some(patch) = text("diff") {
-        (patched(tool, patch, project), vec!["diff"])
+        (patch_rows(tool, patch, project), vec!["diff"])
     } else if let Some(command) = command_line(&arguments) {
-        commanded(&command, &arguments)
+        command_rows(&command, &arguments)
     } else {
         let rows = targets().flat_map(|(_, title, target)| {
             let rows = titled(&format!("{title}:"), target, Mark::Plain).into_iter();
-            let host = host_otherwise(target).filter(|_| title == "address");
+            let host = real_host(target).filter(|_| title == "address");
             let host = host.map(|host| titled("its host is:", &host, Mark::Place));
             rows.chain(host.unwrap_or_default())
         });
@@ -86,7 +86,7 @@ pub(super) fn of(tool: &str, arguments: &str, project: Option<&Path>) -> Subject
 }
 
 /// Returns the host that an address leads to if it is written in another form: in look-alike letters or as a number.
-fn host_otherwise(address: &str) -> Option<String> {
+fn real_host(address: &str) -> Option<String> {
     let url = Url::parse(address).ok()?;
     let host = url.host_str()?;
     let written = address.split_once("://").map_or("", |(_, rest)| rest);
@@ -97,7 +97,7 @@ fn host_otherwise(address: &str) -> Option<String> {
 }
 
 /// Formats a command, and returns the names of the arguments that this shows.
-fn commanded(command: &str, arguments: &Map<String, Value>) -> (Vec<Row>, Vec<&'static str>) {
+fn command_rows(command: &str, arguments: &Map<String, Value>) -> (Vec<Row>, Vec<&'static str>) {
     let mut rows = titled("runs:", command, Mark::Place);
     // A list of words is quoted for a shell here; the exact words are shown below.
     let is_line =
@@ -134,7 +134,7 @@ fn commanded(command: &str, arguments: &Map<String, Value>) -> (Vec<Row>, Vec<&'
 
 /// Formats a patch. A patch of the built-in tool is fitted to the current files, since the line numbers that a model
 /// writes may be wrong.
-fn patched(tool: &str, patch: &str, project: Option<&Path>) -> Vec<Row> {
+fn patch_rows(tool: &str, patch: &str, project: Option<&Path>) -> Vec<Row> {
     let (title, applied) = match (tool, project) {
         (_, None) => (format!("{tool} would change{ELSEWHERE}"), None),
         ("apply_patch", Some(project)) => match patch_as_applied(project, patch) {
@@ -151,15 +151,15 @@ fn titled(title: &str, text: &str, mark: Mark) -> Vec<Row> {
     under(title, text.split('\n').map(|line| Row::new(mark, line)))
 }
 
-/// Compares the content to be written with the current file.
-fn change(tool: &str, path: &str, content: &str, project: Option<&Path>) -> Vec<Row> {
+/// Formats the change from the current file to the content to be written.
+fn change_rows(tool: &str, path: &str, content: &str, project: Option<&Path>) -> Vec<Row> {
     let Some(project) = project else {
         return titled_lines(format!("the content for {path}{ELSEWHERE}"), content);
     };
-    let old = match present(path, project) {
-        Present::Text(old) => old,
-        Present::Nothing => return titled_lines(format!("the new file {path}:"), content),
-        Present::Unreadable => {
+    let old = match current_content(path, project) {
+        CurrentContent::Text(old) => old,
+        CurrentContent::Nothing => return titled_lines(format!("the new file {path}:"), content),
+        CurrentContent::Unreadable => {
             let title = format!("{path}, replacing content that cannot be compared:");
             return titled_lines(title, content);
         }
@@ -172,7 +172,10 @@ fn change(tool: &str, path: &str, content: &str, project: Option<&Path>) -> Vec<
         return titled("no change to:", path, Mark::Plain);
     }
     let diff = TextDiff::from_lines(old.as_str(), &*content);
-    let diff = diff.unified_diff().context_radius(LINES_AROUND).to_string();
+    let diff = diff
+        .unified_diff()
+        .context_radius(CONTEXT_LINES)
+        .to_string();
     let title = format!("the change to {path} as it is now:");
     // With mixed line endings, a line may differ only in its ending, so the ending must be visible.
     let count = |ends: &str| old.matches(ends).count() + content.matches(ends).count();
@@ -189,27 +192,27 @@ fn titled_lines(title: String, content: &str) -> Vec<Row> {
     under(title, content.split_terminator('\n').map(added))
 }
 
-/// What currently exists at a path.
-enum Present {
+/// What a path currently holds.
+enum CurrentContent {
     Text(String),
     Nothing,
     Unreadable,
 }
 
-/// Reads what is at a path below the project folder. Only for display: the tool checks again itself.
-fn present(path: &str, project: &Path) -> Present {
+/// Reads what a path below the project folder holds. Only for display: the tool itself checks again.
+fn current_content(path: &str, project: &Path) -> CurrentContent {
     let full = project.join(path);
     let (Ok(root), Ok(full)) = (project.canonicalize(), full.canonicalize()) else {
         return if is_free(&full) {
-            Present::Nothing
+            CurrentContent::Nothing
         } else {
-            Present::Unreadable
+            CurrentContent::Unreadable
         };
     };
     if !full.starts_with(&root) {
-        return Present::Unreadable;
+        return CurrentContent::Unreadable;
     }
-    text_of(full).map_or(Present::Unreadable, Present::Text)
+    text_of(full).map_or(CurrentContent::Unreadable, CurrentContent::Text)
 }
 
 fn is_free(path: &Path) -> bool {
@@ -218,8 +221,8 @@ fn is_free(path: &Path) -> bool {
 
 fn text_of(file: PathBuf) -> Option<String> {
     // Opening a pipe would wait for its other end.
-    let about = std::fs::metadata(&file).ok()?;
-    if !about.is_file() || about.len() > MAX_COMPARED {
+    let metadata = std::fs::metadata(&file).ok()?;
+    if !metadata.is_file() || metadata.len() > MAX_COMPARED {
         return None;
     }
     let mut text = String::new();

@@ -56,10 +56,11 @@ impl End {
     pub(crate) fn in_words(&self, took: Option<&str>) -> String {
         let took = took.map_or_else(String::new, |took| format!(" · {took}"));
         match self {
-            Self::Value(came) => {
-                let came = came.as_deref().map(one_line);
-                let came = came.map_or_else(String::new, |came| format!(" · {came}"));
-                format!("{DIM}{came}{took}{DIM:#}")
+            Self::Value(description) => {
+                let description = description.as_deref().map(one_line);
+                let description =
+                    description.map_or_else(String::new, |description| format!(" · {description}"));
+                format!("{DIM}{description}{took}{DIM:#}")
             }
             Self::Denied(why) => {
                 let why = why.as_deref().map(one_line);
@@ -134,7 +135,7 @@ fn without_code<'a>(tool: &str, error: &'a str) -> &'a str {
                 .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
     };
     match error.split_once(": ") {
-        Some((code, said)) if WITH_CODES.contains(&tool) && is_code(code) => said,
+        Some((code, message)) if WITH_CODES.contains(&tool) && is_code(code) => message,
         _ => error,
     }
 }

@@ -8,15 +8,15 @@ use crate::detail::Detail;
 use crate::harmless::one_line_of;
 use crate::rows::{Mark, Row, ends_of};
 
-/// How many of the first and last lines of an output are shown by default.
-const FIRST: usize = 4;
-const LAST: usize = 4;
+/// The number of lines shown by default from the beginning and the end of an output.
+const FIRST_LINES: usize = 4;
+const LAST_LINES: usize = 4;
 
 /// How many lines of a change are shown by default.
-const CHANGE: usize = 12;
+const CHANGE_LINES: usize = 12;
 
 /// The maximum number of lines shown for any call.
-const MOST: usize = 500;
+const MAX_LINES: usize = 500;
 
 /// The maximum number of characters of a value on its call's line.
 const MAX_VALUE_CHARS: usize = 60;
@@ -146,7 +146,7 @@ pub(crate) fn rows(arguments: &str, result: &ToolResult, detail: Detail) -> Vec<
         let rows = printed.map_or_else(Vec::new, |printed| lines_of(printed).collect());
         return match is_verbose {
             true => bounded(rows),
-            false => ends_of(rows, FIRST, LAST),
+            false => ends_of(rows, FIRST_LINES, LAST_LINES),
         };
     }
     if ended(&value).is_some() {
@@ -155,13 +155,13 @@ pub(crate) fn rows(arguments: &str, result: &ToolResult, detail: Detail) -> Vec<
         let rows = output.flat_map(lines_of).collect();
         return match is_verbose {
             true => bounded(rows),
-            false => ends_of(rows, FIRST, LAST),
+            false => ends_of(rows, FIRST_LINES, LAST_LINES),
         };
     }
     if let Some(rows) = change(arguments, result) {
         return match is_verbose {
             true => bounded(rows),
-            false => ends_of(rows, CHANGE, 0),
+            false => ends_of(rows, CHANGE_LINES, 0),
         };
     }
     if !is_verbose {
@@ -169,14 +169,14 @@ pub(crate) fn rows(arguments: &str, result: &ToolResult, detail: Detail) -> Vec<
     }
     let text = ["text", "content"].into_iter();
     let mut text = text.filter_map(|name| value.get(name)?.as_str());
-    let whole = match text.next() {
+    let shown = match text.next() {
         Some(text) => text.to_owned(),
         None => match &value {
             Value::String(text) => text.clone(),
             other => format!("{other:#}"),
         },
     };
-    bounded(lines_of(&whole).collect())
+    bounded(lines_of(&shown).collect())
 }
 
 /// Returns the change that a call made: as its tool reports it, or else the patch from its arguments. Line numbers of
@@ -186,17 +186,17 @@ fn change(arguments: &str, result: &ToolResult) -> Option<Vec<Row>> {
         let value: Value = serde_json::from_str(json).ok()?;
         Some(value.get(name)?.as_str()?.to_owned())
     };
-    let told = result.metadata.as_ref();
-    let diff = told.and_then(|told| of(told.as_str(), "diff"));
+    let tool_metadata = result.metadata.as_ref();
+    let diff = tool_metadata.and_then(|tool_metadata| of(tool_metadata.as_str(), "diff"));
     let diff = diff.or_else(|| Some(without_numbers(&of(arguments, "patch")?)))?;
     let is_head = |line: &&str| ["--- original", "+++ modified"].contains(line);
     let lines = diff.split_terminator('\n').filter(|line| !is_head(line));
     let mut rows: Vec<Row> = lines.map(Row::of_diff).collect();
     // With mixed line endings, a line may differ only in its ending, so the ending must be visible.
     let says_unended = |row: &Row| row.text.starts_with('\\');
-    let is_unended = |place: usize| rows.get(place + 1).is_some_and(says_unended);
+    let is_unended = |index: usize| rows.get(index + 1).is_some_and(says_unended);
     let lines = rows.iter().enumerate();
-    let lines = lines.filter(|(place, row)| row.mark != Mark::Place && !is_unended(*place));
+    let lines = lines.filter(|(index, row)| row.mark != Mark::Place && !is_unended(*index));
     let lines = lines.filter(|(_, row)| !says_unended(row));
     let ends: Vec<bool> = lines.map(|(_, row)| row.text.ends_with('\r')).collect();
     let is_mixed = ends.contains(&true) && ends.contains(&false);
@@ -238,7 +238,7 @@ pub(crate) fn lines_of(output: &str) -> impl Iterator<Item = Row> {
 }
 
 fn bounded(rows: Vec<Row>) -> Vec<Row> {
-    ends_of(rows, MOST / 2, MOST / 2)
+    ends_of(rows, MAX_LINES / 2, MAX_LINES / 2)
 }
 
 fn short(text: &str) -> String {

@@ -44,7 +44,7 @@ use message::Question;
 
 pub(in crate::command) use attended::{Attended, require_persistent_runs};
 pub(in crate::command) use follow::{
-    cancel, served_by_rules, show, unless_denied_unattended, watch,
+    cancel, fail_if_denied_unattended, served_by_rules, show, watch,
 };
 pub(in crate::command) use outcome::root_calls;
 pub(in crate::command) use view::View;
@@ -163,7 +163,7 @@ impl Ask {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let mut question = match &self.prompt {
             None => message::read(&self.words)?,
-            Some(_) => message::beside_a_prompt(&self.words)?,
+            Some(_) => message::read_with_prompt(&self.words)?,
         };
         // From here on, standard input is for answers to approval questions.
         reopen_terminal_as_stdin();
@@ -184,7 +184,7 @@ impl Ask {
         let instructions = project::instructions(
             &loaded,
             match self.format {
-                Format::Text => Asking::Person,
+                Format::Text => Asking::User,
                 Format::Json | Format::Events => Asking::Nobody,
             },
         );

@@ -89,7 +89,7 @@ impl Chat {
         let lines = reopen_terminal_as_stdin();
         let loaded = trust::load_and_ask(setup)?;
         let (loaded, role) = self.model.apply(setup, loaded).await?;
-        let instructions = project::instructions(&loaded, Asking::Person);
+        let instructions = project::instructions(&loaded, Asking::User);
         let attended = Attended::new(&loaded.config, IfUnattended::Deny)?.in_conversation();
         let session = lookup::new_session()?;
         let app = attended.app(&loaded, CassetteUse::Off).await?;
@@ -97,10 +97,10 @@ impl Chat {
         conversation.role = role;
         conversation.model.clone_from(&self.model.model);
         conversation.instructions = instructions;
-        let held = self.converse(&mut conversation, lines).await;
+        let outcome = self.converse(&mut conversation, lines).await;
         // The engine may have been replaced meanwhile.
         close(&conversation.app).await;
-        held
+        outcome
     }
 
     /// Starts the conversation with these options, and runs it to its end.
@@ -122,8 +122,8 @@ impl Chat {
             false => RunSettings::default(),
         };
         let (mode, channel) = (self.mode.map(Mode::new), self.channel.map(Channel::new));
-        let begun = conversation.set_initial_settings(mode, channel, last);
-        begun.inspect_err(|_| conversation.loaded.warn_settings_ignored())?;
+        let configured = conversation.set_initial_settings(mode, channel, last);
+        configured.inspect_err(|_| conversation.loaded.warn_settings_ignored())?;
         let mut input = Input::open(conversation, lines)?;
         if input.is_interactive() {
             conversation.next_reader = NextReader::Editor;
@@ -132,15 +132,15 @@ impl Chat {
         if is_given && input.is_interactive() {
             conversation.show_last_exchange().await;
         }
-        let talked = handle_input(conversation, &mut input).await;
+        let handled = handle_input(conversation, &mut input).await;
         if input.is_interactive()
             && conversation.attended.is_persistent()
             && let Some(command) = conversation.continue_command().await
         {
-            let said = format!("to continue: {} {command}", neuraxis());
-            Progress::with_detail(conversation.detail).done(&said);
+            let hint = format!("to continue: {} {command}", neuraxis());
+            Progress::with_detail(conversation.detail).done(&hint);
         }
-        match talked?.in_words() {
+        match handled?.in_words() {
             Some(what) if !input.is_interactive() => Err(CommandError::failed(anyhow!(what))),
             _ => Ok(()),
         }
@@ -180,7 +180,7 @@ async fn handle_input(
 ) -> Result<Failures, CommandError> {
     let mut failures = Failures::default();
     loop {
-        let (heard, is_command) = match input.next(&conversation.prompt()).await? {
+        let (handled, is_command) = match input.next(&conversation.prompt()).await? {
             InputEvent::Text(text) => {
                 input.remember(&text, conversation);
                 (
@@ -192,7 +192,7 @@ async fn handle_input(
             InputEvent::Interrupted(signal) => return Err(CommandError::interrupted(signal)),
             InputEvent::End => return Ok(failures),
         };
-        match heard {
+        match handled {
             Ok(Flow::Continue) => {}
             Ok(Flow::Exit) => return Ok(failures),
             Err(error) if error.is_output_closed() || error.interruption().is_some() => {

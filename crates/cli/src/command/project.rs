@@ -19,7 +19,7 @@ const MAX_LINES: usize = 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asking {
     /// The user at the terminal.
-    Person,
+    User,
     /// Nobody: a program reads the output.
     Nobody,
 }
@@ -29,7 +29,7 @@ pub(super) fn instructions(loaded: &Loaded, asking: Asking) -> Option<String> {
     let mut files = instruction_files(&loaded.environment);
     for file in &mut files {
         let is_open = matches!(file.trust, Trust::Unknown | Trust::Changed);
-        if is_open && file.fault.is_none() && asking == Asking::Person && can_ask_user() {
+        if is_open && file.fault.is_none() && asking == Asking::User && can_ask_user() {
             ask_about(file, loaded);
         }
         match (&file.fault, file.trust) {

@@ -80,14 +80,14 @@ async fn read(
 }
 
 /// The width of the column with a run's status and the reason why it ended.
-const STANDING: usize = 16;
+const STATUS_AND_REASON_WIDTH: usize = 16;
 
 /// The width of the columns between a run's id and its text: when it began, its status, its turns and its cost.
-const MIDDLE: usize = 19 + 2 + STANDING + 2 + 5 + 2 + 11;
+const MIDDLE: usize = 19 + 2 + STATUS_AND_REASON_WIDTH + 2 + 5 + 2 + 11;
 
 /// Formats a run as a list item.
 fn item(run: &RunSummary) -> Item {
-    let status = standing_column(run);
+    let status = status_and_reason_column(run);
     let started = run.started_at.map(moment).unwrap_or_default();
     let turns = run.turns;
     let cost = money(run.metrics().paid()).unwrap_or_default();
@@ -140,7 +140,7 @@ pub(super) const fn is_a_loop(reason: &FinishReason) -> bool {
 }
 
 /// Formats a run's status as a column, with why the run is done if not because its model answered.
-fn standing_column(run: &RunSummary) -> String {
+fn status_and_reason_column(run: &RunSummary) -> String {
     let (style, status) = (style_of(run.status), run.status.as_str());
     let reason = run.finish_reason.as_ref();
     let reason = reason
@@ -150,7 +150,7 @@ fn standing_column(run: &RunSummary) -> String {
             false => format!(" ({})", reason.name()),
         })
         .unwrap_or_default();
-    let blanks = " ".repeat(STANDING.saturating_sub(status.len() + reason.len()));
+    let blanks = " ".repeat(STATUS_AND_REASON_WIDTH.saturating_sub(status.len() + reason.len()));
     format!("{style}{status}{style:#}{reason}{blanks}")
 }
 

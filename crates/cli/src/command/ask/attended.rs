@@ -38,10 +38,10 @@ impl Attended {
     /// Determines whether a user is at the terminal, and what happens to questions otherwise.
     pub(in crate::command) fn new(
         config: &Config,
-        away: IfUnattended,
+        if_unattended: IfUnattended,
     ) -> Result<Self, CommandError> {
         let is_persistent = !config.store().is_in_memory();
-        if away == IfUnattended::Wait {
+        if if_unattended == IfUnattended::Wait {
             require_persistent_runs(config)?;
         }
         let postponing = if is_persistent {
@@ -49,7 +49,7 @@ impl Attended {
         } else {
             Postponing::NotOffered
         };
-        let (approver, prompter) = approve::prompter(away, postponing, config);
+        let (approver, prompter) = approve::prompter(if_unattended, postponing, config);
         Ok(Self {
             approver,
             prompter,

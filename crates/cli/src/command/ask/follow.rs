@@ -47,7 +47,7 @@ pub(in crate::command) async fn watch(
         move |signal| cancel(&run, signal.reason())
     });
     show(app, view, run, attended, &interrupt).await?;
-    unless_denied_unattended(attended, run)
+    fail_if_denied_unattended(attended, run)
 }
 
 /// Returns whether a run was started with a schema for its answer, whichever command resumed it.
@@ -57,9 +57,9 @@ fn asks_for_json(run: &RunHandle) -> bool {
     started.is_some_and(|started| started.spec.root.answer_schema().is_some())
 }
 
-/// Returns an error if a call was denied because nobody could be asked: whatever the run answered, it could not do what
-/// it was meant to do.
-pub(in crate::command) fn unless_denied_unattended(
+/// Fails if a call was denied because nobody could be asked: whatever the run answered, it could not do what it was
+/// meant to do.
+pub(in crate::command) fn fail_if_denied_unattended(
     attended: &Attended,
     run: &RunHandle,
 ) -> Result<(), CommandError> {
@@ -68,7 +68,7 @@ pub(in crate::command) fn unless_denied_unattended(
     };
     let records = run.records();
     let started = records.first().and_then(|first| first.run_started());
-    // A run of which something is not stored cannot wait.
+    // A run whose data policy withholds something from the log cannot wait.
     let may_wait = started.is_none_or(|it| it.spec.data_policy() == DataPolicy::ALL);
     let how_to_postpone = may_wait.then_some(attended.how_to_postpone);
     Err(waiting::denied_unattended(how_to_postpone, &causes))
@@ -106,14 +106,14 @@ pub(in crate::command) async fn show(
     match result.finish_reason {
         Some(FinishReason::Length) => progress::warn(&was_cut(run)),
         // If the whole answer was withheld, the answer says so.
-        Some(FinishReason::ContentFilter) if !outcome.said.is_empty() => {
+        Some(FinishReason::ContentFilter) if !outcome.text.is_empty() => {
             progress::warn(WAS_WITHHELD);
         }
         Some(FinishReason::Refused) => progress::warn(WAS_REFUSED),
         Some(FinishReason::Stop) if is_call_as_text(&records) => progress::warn(CALL_AS_TEXT),
         _ => {}
     }
-    verdict(&result, &outcome, interrupt, &records, |failure| {
+    check_outcome(&result, &outcome, interrupt, &records, |failure| {
         view.has_reported(failure)
     })
 }
@@ -182,8 +182,8 @@ pub(in crate::command) fn cancel(run: &RunHandle, reason: &str) {
     let _ = run.cancel(reason);
 }
 
-/// Reports the outcome. A failure that was already reported is not repeated.
-pub(super) fn verdict(
+/// Returns an error unless the run gave an answer. A failure that was already reported is not repeated in it.
+pub(super) fn check_outcome(
     result: &OrchestratorResult,
     outcome: &Outcome,
     interrupt: &Interrupt,
@@ -204,7 +204,7 @@ pub(super) fn verdict(
     let reason = result.finish_reason.as_ref();
     if result.status == RunStatus::Done {
         let Some(instead) = outcome.instead.clone() else {
-            return match outcome.said.trim().is_empty() {
+            return match outcome.text.trim().is_empty() {
                 false => Ok(()),
                 true => Err(CommandError::failed(anyhow::anyhow!(NO_ANSWER))
                     .hint("rephrase the request, or use another model: -m MODEL (`neuraxis models` lists them)")),
@@ -253,11 +253,11 @@ pub(super) fn at_a_limit(records: &[Arc<Record>]) -> String {
         Some(BudgetScope::Session | BudgetScope::Day) => "raise the limit",
         Some(BudgetScope::Run) | None => "ask for less at once, or raise the limit",
     };
-    format!("{what}: `{}` shows the limits", explaining(records))
+    format!("{what}: `{}` shows the limits", explain_command(records))
 }
 
 /// Returns the command that shows the limits of a run.
-fn explaining(records: &[Arc<Record>]) -> String {
+fn explain_command(records: &[Arc<Record>]) -> String {
     let view = RunView::of(records);
     let decision = view.decision();
     let mode = decision.map(|decided| decided.mode.as_str());

@@ -30,12 +30,12 @@ pub(super) struct Question {
 /// Reads the question. Standard input is the question itself, or goes with the question in the arguments.
 pub(super) fn read(words: &[String]) -> Result<Question, CommandError> {
     match words {
-        [dash] if dash == "-" => of_input(),
+        [dash] if dash == "-" => from_stdin(),
         [] if io::stdin().is_terminal() => {
             Err(CommandError::usage(anyhow!("no question was given")).hint(HINT))
         }
-        [] => of_input(),
-        words if is_chat_command(&words.join(" ")) => Err(of_the_chat(&words.join(" "))),
+        [] => from_stdin(),
+        words if is_chat_command(&words.join(" ")) => Err(chat_command_error(&words.join(" "))),
         words => Ok(Question {
             text: words.join(" "),
             piped: piped_in()?,
@@ -45,7 +45,7 @@ pub(super) fn read(words: &[String]) -> Result<Question, CommandError> {
 
 /// Reads what goes with a saved prompt, whose text is known once the configuration is loaded. The words fill the
 /// prompt's placeholders; standard input does not.
-pub(super) fn beside_a_prompt(words: &[String]) -> Result<Question, CommandError> {
+pub(super) fn read_with_prompt(words: &[String]) -> Result<Question, CommandError> {
     if words == ["-"] {
         let error = anyhow!("- cannot be used with --prompt");
         return Err(CommandError::usage(error)
@@ -59,18 +59,18 @@ pub(super) fn beside_a_prompt(words: &[String]) -> Result<Question, CommandError
 
 fn piped_in() -> Result<Option<Part>, CommandError> {
     match piped::is_piped() {
-        true => data(&piped::read(PIPED, MAX_MEDIA_BYTES)?),
+        true => piped_part(&piped::read(PIPED, MAX_MEDIA_BYTES)?),
         false => Ok(None),
     }
 }
 
-fn of_the_chat(text: &str) -> CommandError {
+fn chat_command_error(text: &str) -> CommandError {
     let text = one_line(text);
     let error = anyhow!("{text} is a chat command, not a question");
     CommandError::usage(error).hint("type it in `neuraxis chat`")
 }
 
-fn of_input() -> Result<Question, CommandError> {
+fn from_stdin() -> Result<Question, CommandError> {
     let bytes = piped::read("the question on standard input", MAX_BYTES)?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let error = anyhow!(error).context("the question on standard input is not text");
@@ -82,7 +82,7 @@ fn of_input() -> Result<Question, CommandError> {
 }
 
 /// Returns the data that goes with a question, or `None` if nothing was piped in.
-fn data(bytes: &[u8]) -> Result<Option<Part>, CommandError> {
+fn piped_part(bytes: &[u8]) -> Result<Option<Part>, CommandError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
@@ -105,8 +105,8 @@ mod tests {
 
     #[test]
     fn nothing_goes_with_a_question_where_nothing_was_piped_in() {
-        assert_eq!(data(b" \n").unwrap(), None);
-        assert!(data(b"a line\n").unwrap().is_some());
-        assert!(data(b"PK\x03\x04 an archive\0").is_err());
+        assert_eq!(piped_part(b" \n").unwrap(), None);
+        assert!(piped_part(b"a line\n").unwrap().is_some());
+        assert!(piped_part(b"PK\x03\x04 an archive\0").is_err());
     }
 }

@@ -1,6 +1,6 @@
-//! The outcome of a run for the user: what it said, and what is reported if that is not an answer.
+//! The outcome of a run for the user: its text, and what is reported if that is not an answer.
 //!
-//! Only what it said goes to standard output; why there is no answer is an error.
+//! Only the text goes to standard output; why there is no answer is an error.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use neuraxis::{OrchestratorResult, RunStatus};
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// What the run said; may be empty.
-    pub(super) said: String,
+    /// The text of the answer; may be empty.
+    pub(super) text: String,
     /// What is reported instead of an answer.
     pub(super) instead: Option<String>,
     /// Whether a model was available to answer.
@@ -33,22 +33,22 @@ pub(super) enum Served {
 }
 
 impl Outcome {
-    /// Separates what a run said from what is reported instead of an answer.
+    /// Separates the text of a run from what is reported instead of an answer.
     pub(super) fn of(result: &OrchestratorResult, records: &[Arc<Record>]) -> Self {
         let reply = result.reply.as_str();
         let view = RunView::of(records);
         let content = view.outcome().map_or(reply, |outcome| &outcome.content);
-        let whole = |said: &str| Self {
-            said: said.to_owned(),
+        let answered = |text: &str| Self {
+            text: text.to_owned(),
             instead: None,
             served: Served::Yes,
         };
         if result.answer.is_some() || result.status == RunStatus::Waiting {
-            return whole(reply);
+            return answered(reply);
         }
         if is_no_answer(records) {
             return Self {
-                said: String::new(),
+                text: String::new(),
                 instead: Some(content.trim().to_owned()),
                 served: Served::No,
             };
@@ -57,15 +57,15 @@ impl Outcome {
         let at_a_limit = at_a_limit.is_some_and(FinishReason::ends_at_a_limit);
         if at_a_limit && !has_answered(records) {
             return Self {
-                said: String::new(),
+                text: String::new(),
                 instead: Some(reply.trim().to_owned()),
                 served: Served::Yes,
             };
         }
         match reply.strip_prefix(content).map(str::trim) {
-            Some("") | None => whole(reply),
+            Some("") | None => answered(reply),
             Some(notice) => Self {
-                said: content.to_owned(),
+                text: content.to_owned(),
                 instead: Some(notice.to_owned()),
                 served: Served::Yes,
             },
@@ -113,12 +113,12 @@ pub(super) fn what_to_do(records: &[Arc<Record>]) -> String {
             let view = RunView::of(records);
             let run = view.run_id().map(|run| run.to_string());
             let run = run.unwrap_or_else(|| "last".to_owned());
-            let passes = failure.is_some_and(LlmError::is_retryable);
-            let goes_on = view.session().filter(|_| passes).map(|session| {
+            let is_temporary = failure.is_some_and(LlmError::is_retryable);
+            let continuation = view.session().filter(|_| is_temporary).map(|session| {
                 format!("; the next message in session {session} continues from there")
             });
-            let goes_on = goes_on.unwrap_or_default();
-            format!("`neuraxis runs show {run}` shows all its steps{goes_on}")
+            let continuation = continuation.unwrap_or_default();
+            format!("`neuraxis runs show {run}` shows all its steps{continuation}")
         }
     }
 }

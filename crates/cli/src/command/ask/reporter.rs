@@ -237,8 +237,8 @@ impl Reporter {
             }
             RecordBody::LimitReached(reached) => self.limit_reached(record.agent, reached),
             RecordBody::Steered(steered) => {
-                let said = one_line_of(&steered.message.text(), MAX_SHOWN);
-                progress::notice(&format!("a message arrived during the run: {said}"));
+                let message = one_line_of(&steered.message.text(), MAX_SHOWN);
+                progress::notice(&format!("a message arrived during the run: {message}"));
             }
             _ => {}
         }

@@ -69,7 +69,7 @@ pub(super) fn missed(
     }
     let error = CommandError::failed(error);
     let shown = |text: &str| one_line(&text.chars().take(MAX_SHOWN).collect::<String>());
-    Some(match (outcome.said.trim(), &outcome.instead) {
+    Some(match (outcome.text.trim(), &outcome.instead) {
         ("", Some(instead)) if outcome.served == Served::No => error.hint(shown(instead)),
         ("", _) => error,
         (said, _) => error.hint(format!("the model said: {}", shown(said))),

@@ -9,7 +9,7 @@ use neuraxis::memory::MemoryStore;
 use neuraxis_testkit::{Script, ScriptedModel, reply};
 
 use super::answer::{AnswerPrinter, Change, PrintTiming};
-use super::follow::verdict;
+use super::follow::check_outcome;
 use super::outcome::Outcome;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
@@ -36,12 +36,12 @@ async fn ask(model: ScriptedModel, timing: PrintTiming) -> (String, Result<(), C
     let result = handle.result().await.unwrap();
     let records = handle.records();
     let outcome = Outcome::of(&result, &records);
-    printed.push_str(&match outcome.said.as_str() {
+    printed.push_str(&match outcome.text.as_str() {
         "" => answer.end(),
         said => answer.finish(said),
     });
     let interrupt = Interrupt::watch(|_| {});
-    let verdict = verdict(&result, &outcome, &interrupt, &records, |_| false);
+    let verdict = check_outcome(&result, &outcome, &interrupt, &records, |_| false);
     (printed, verdict)
 }
 
@@ -110,7 +110,13 @@ async fn a_run_that_somebody_cancelled_comes_without_advice() {
     let records = run.records();
     let outcome = Outcome::of(&result, &records);
     let interrupt = Interrupt::watch(|_| {});
-    let told = told(verdict(&result, &outcome, &interrupt, &records, |_| false));
+    let told = told(check_outcome(
+        &result,
+        &outcome,
+        &interrupt,
+        &records,
+        |_| false,
+    ));
     assert!(told.contains("Cancelled before"), "{told}");
     assert!(!told.contains("hint: "), "{told}");
 }

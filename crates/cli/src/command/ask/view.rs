@@ -158,8 +158,8 @@ impl View {
                 let missing = match result.status {
                     // A user who interrupted the run needs no reply that says so.
                     RunStatus::Interrupted => self.answer.end(),
-                    _ if outcome.said.is_empty() => self.answer.end(),
-                    _ => self.answer.finish(&outcome.said),
+                    _ if outcome.text.is_empty() => self.answer.end(),
+                    _ => self.answer.finish(&outcome.text),
                 };
                 self.page.write(&missing, &self.reporter.progress)?;
                 self.page.flush(&self.reporter.progress)?;

@@ -334,7 +334,7 @@ impl Conversation {
         let (app, attended) = (&self.app, &mut self.attended);
         let shown = ask::show(app, view, &run, attended, &listening.interrupt).await;
         unless_interrupted(shown)?;
-        if let Err(denied) = ask::unless_denied_unattended(&self.attended, &run) {
+        if let Err(denied) = ask::fail_if_denied_unattended(&self.attended, &run) {
             // Even if the error cannot be printed, the user has the answer.
             denied.print();
         }
@@ -356,7 +356,7 @@ impl Conversation {
         channel: Option<Channel>,
         mut last: RunSettings,
     ) -> Result<(), CommandError> {
-        let was = last.clone();
+        let last_run = last.clone();
         let policy = self.loaded.config.policy();
         if let Some(mode) = &mode {
             nearest_of("mode", mode.as_str(), policy.modes().map(Mode::as_str))?;
@@ -379,7 +379,7 @@ impl Conversation {
         self.apply_settings(last);
         self.check_role()?;
         if self.model.is_none() {
-            was.note_other_role(&self.app, &self.request("Hello?"));
+            last_run.note_other_role(&self.app, &self.request("Hello?"));
         }
         ask::note_missing_search(&self.app, &self.channel);
         Ok(())

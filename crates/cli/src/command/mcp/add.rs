@@ -136,7 +136,7 @@ impl Add {
             return Err(CommandError::usage(error).hint(hint));
         }
         // Errors in it are reported by the commands that use it.
-        let config = setup.config_of_any_tools(&environment).ok();
+        let config = setup.config_without_tool_check(&environment).ok();
         if let Some(at) = config
             .as_ref()
             .and_then(|it| other_definition(it, &self.name))

@@ -33,7 +33,7 @@ impl Check {
     pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let setup = setup.with_file(self.file.clone());
         let environment = setup.environment()?;
-        let config = setup.config_of_any_tools(&environment)?;
+        let config = setup.config_without_tool_check(&environment)?;
         let specs = tool_specs(&config, &environment)?;
         let mut names = tool_names()?;
         names.extend(specs.iter().map(|spec| spec.name.clone()));

@@ -77,7 +77,7 @@ impl Explain {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let format = self.format;
         let loaded = setup.load()?;
-        let app = loaded.app_of_tools().await?;
+        let app = loaded.app_with_tools().await?;
         let text = with_app(app, async |app| self.explained(&loaded, app)).await?;
         let mut output = Output::new();
         match format {

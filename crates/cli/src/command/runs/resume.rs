@@ -62,11 +62,11 @@ impl Resume {
     pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         // A question that survived the death of a process must not be denied because nobody is at the terminal now.
         let loaded = setup.load()?;
-        let away = match loaded.config.store().is_in_memory() {
+        let if_unattended = match loaded.config.store().is_in_memory() {
             true => IfUnattended::Deny,
             false => IfUnattended::Wait,
         };
-        let mut attended = Attended::new(&loaded.config, away)?;
+        let mut attended = Attended::new(&loaded.config, if_unattended)?;
         let app = attended.app(&loaded, CassetteUse::Off).await?;
         with_app(app, async |app| {
             self.resume((app, &loaded), &mut attended).await
@@ -115,7 +115,7 @@ impl Resume {
     /// Shows what a run from elsewhere would continue with, and asks the user to confirm.
     async fn show_and_ask(&self, app: &App, run: &RunSummary) -> Result<(), CommandError> {
         let id = run.run_id;
-        let whence = match run.imported {
+        let why = match run.imported {
             true => "was imported: its records were written elsewhere",
             false => "does not record which folder its tools worked in",
         };
@@ -126,7 +126,7 @@ impl Resume {
             false => calls.iter().map(|call| in_text(call, columns)).collect(),
         };
         let mut stderr = anstream::stderr();
-        write!(stderr, "run {id} {whence}\n{open}")?;
+        write!(stderr, "run {id} {why}\n{open}")?;
         if self.yes {
             return Ok(());
         }
@@ -139,7 +139,7 @@ impl Resume {
         // The list of calls may have scrolled off the screen.
         if !calls.is_empty() {
             let named = calls.iter().map(|call| in_short(call, columns));
-            write!(stderr, "run {id} {whence}\n{}", named.collect::<String>())?;
+            write!(stderr, "run {id} {why}\n{}", named.collect::<String>())?;
         }
         match confirm::ask_yes_no("Resume it?")? {
             true => Ok(()),

@@ -50,7 +50,7 @@ impl Call {
         let own = tool_specs(&loaded.config, &loaded.environment)?;
         let app = match own.iter().any(|spec| spec.name.as_str() == self.name) {
             true => loaded.app_without_sessions().await?,
-            false => loaded.app_of_tools().await?,
+            false => loaded.app_with_tools().await?,
         };
         let context = context();
         let cancellation = context.cancellation.clone();

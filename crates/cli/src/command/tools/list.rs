@@ -43,7 +43,7 @@ impl List {
         let loaded = setup.load()?;
         let policy = loaded.config.policy();
         let mode = known_mode(policy, self.mode)?;
-        let app = loaded.app_of_tools().await?;
+        let app = loaded.app_with_tools().await?;
         let whys = [
             loaded.config.why_no_project_tools(),
             why_no_commands(&loaded.config),
