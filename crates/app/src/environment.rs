@@ -209,15 +209,15 @@ fn is_locked(folder: &Path) -> bool {
 fn is_read_only(folder: &Path) -> bool {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-    let there = folder.ancestors().find(|folder| folder.exists());
+    let existing = folder.ancestors().find(|folder| folder.exists());
     let may = Access::WRITE_OK | Access::EXEC_OK;
-    there.is_none_or(|there| accessat(CWD, there, may, AtFlags::EACCESS).is_err())
+    existing.is_none_or(|existing| accessat(CWD, existing, may, AtFlags::EACCESS).is_err())
 }
 
 #[cfg(not(unix))]
 fn is_read_only(folder: &Path) -> bool {
-    let there = folder.ancestors().find_map(|folder| folder.metadata().ok());
-    there.is_none_or(|there| there.permissions().readonly())
+    let existing = folder.ancestors().find_map(|folder| folder.metadata().ok());
+    existing.is_none_or(|existing| existing.permissions().readonly())
 }
 
 impl fmt::Debug for Environment {

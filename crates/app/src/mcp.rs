@@ -150,11 +150,11 @@ impl McpServers {
             }
             notices
         });
-        let told = join_all(waiting).await;
+        let notices_of_servers = join_all(waiting).await;
         self.notices
             .iter()
             .cloned()
-            .chain(told.into_iter().flatten())
+            .chain(notices_of_servers.into_iter().flatten())
             .collect()
     }
 

@@ -97,7 +97,7 @@ impl Telemetry {
     ///
     /// A [`TelemetryError`] that names the location of the unusable value.
     pub fn start(config: &Config, environment: &Environment) -> Result<Self, TelemetryError> {
-        let said = config.telemetry();
+        let configured = config.telemetry();
         let redact = redact(config, environment);
         let otlp = match otlp(config, environment, &redact)? {
             None => None,
@@ -115,7 +115,7 @@ impl Telemetry {
                 })
             }
         };
-        let lines = said.json_lines.as_ref().map(|section| {
+        let lines = configured.json_lines.as_ref().map(|section| {
             let rotation = Rotation {
                 max_bytes: section.max_bytes,
                 files: section.files,
@@ -132,7 +132,7 @@ impl Telemetry {
         Ok(Self {
             otlp,
             lines: lines.transpose()?,
-            content: said.content,
+            content: configured.content,
         })
     }
 

@@ -43,18 +43,18 @@ pub struct TrustList {
     file: PathBuf,
 }
 
-/// The whole file.
+/// The content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answers {
+struct StoredDecisions {
     #[serde(default)]
-    folders: Vec<Answered>,
+    folders: Vec<FolderDecision>,
 }
 
 /// The decision about the file of one folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answered {
+struct FolderDecision {
     folder: String,
     sha256: ContentHash,
     answer: Answer,
@@ -107,15 +107,15 @@ impl TrustList {
     ///
     /// A [`TrustError`] if the list cannot be read.
     pub fn decision(&self, folder: &Path, content: ContentHash) -> Result<Trust, TrustError> {
-        let answers = self.read()?;
+        let stored = self.read()?;
         let name = folder.to_str();
-        let answered = answers
+        let entry = stored
             .folders
             .iter()
-            .find(|answered| Some(answered.folder.as_str()) == name);
-        Ok(match answered {
+            .find(|entry| Some(entry.folder.as_str()) == name);
+        Ok(match entry {
             None => Trust::Unknown,
-            Some(answered) => match (answered.answer, answered.sha256 == content) {
+            Some(entry) => match (entry.answer, entry.sha256 == content) {
                 (Answer::Trusted, true) => Trust::Trusted,
                 (Answer::Trusted, false) => Trust::Changed,
                 (Answer::Refused, true) => Trust::Refused,
@@ -149,16 +149,16 @@ impl TrustList {
     /// A [`TrustError`] if the list cannot be read or written.
     pub fn forget(&self, folder: &Path) -> Result<bool, TrustError> {
         let _lock = file::FileLock::of(&self.file)?;
-        let mut answers = self.read()?;
-        let before = answers.folders.len();
+        let mut stored = self.read()?;
+        let before = stored.folders.len();
         let name = folder.to_str();
-        answers
+        stored
             .folders
-            .retain(|answered| Some(answered.folder.as_str()) != name);
-        if answers.folders.len() == before {
+            .retain(|entry| Some(entry.folder.as_str()) != name);
+        if stored.folders.len() == before {
             return Ok(false);
         }
-        self.write(&answers)?;
+        self.write(&stored)?;
         Ok(true)
     }
 
@@ -169,19 +169,19 @@ impl TrustList {
             });
         };
         let _lock = file::FileLock::of(&self.file)?;
-        let mut answers = self.read()?;
-        answers.folders.retain(|answered| answered.folder != name);
-        answers.folders.push(Answered {
+        let mut stored = self.read()?;
+        stored.folders.retain(|entry| entry.folder != name);
+        stored.folders.push(FolderDecision {
             folder: name.to_owned(),
             sha256,
             answer,
         });
-        let too_many = answers.folders.len().saturating_sub(MAX_FOLDERS);
-        answers.folders.drain(..too_many);
-        self.write(&answers)
+        let too_many = stored.folders.len().saturating_sub(MAX_FOLDERS);
+        stored.folders.drain(..too_many);
+        self.write(&stored)
     }
 
-    fn read(&self) -> Result<Answers, TrustError> {
+    fn read(&self) -> Result<StoredDecisions, TrustError> {
         let Some(text) = file::read(&self.file)? else {
             return Ok(Answers::default());
         };
@@ -190,8 +190,8 @@ impl TrustList {
         })
     }
 
-    fn write(&self, answers: &Answers) -> Result<(), TrustError> {
-        let text = toml::to_string(answers).map_err(|_| TrustError::Damaged {
+    fn write(&self, decisions: &StoredDecisions) -> Result<(), TrustError> {
+        let text = toml::to_string(decisions).map_err(|_| TrustError::Damaged {
             file: self.file.clone(),
         })?;
         file::write(&self.file, &text)

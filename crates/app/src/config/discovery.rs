@@ -59,9 +59,9 @@ impl DiscoveryConfig {
     }
 
     fn model_of(&self, discovery: KeyDiscovery) -> &str {
-        let mut said = self.models.iter();
-        let said = said.find(|(key, _)| *key == discovery.model_setting);
-        said.map_or(discovery.model, |(_, model)| model)
+        let mut configured = self.models.iter();
+        let configured = configured.find(|(key, _)| *key == discovery.model_setting);
+        configured.map_or(discovery.model, |(_, model)| model)
     }
 
     /// Returns the addresses to check: llama-server, Ollama and LM Studio on their usual ports.

@@ -32,7 +32,8 @@ pub struct FoundFile {
     trust: Trust,
     changes: Vec<Change>,
     fault: Option<String>,
-    list_fault: Option<String>,
+    /// Why the user's list of trusted files cannot be read, if so.
+    trust_list_fault: Option<String>,
     /// The price list that it names, as it was when the file was read, or why it could not be read.
     prices: Option<Result<String, (io::ErrorKind, String)>>,
     price_list_fault: Option<String>,
@@ -120,7 +121,7 @@ impl FoundFile {
             }
         }
         notice.push_str(" (neuraxis trust show)");
-        if let Some(fault) = &self.list_fault {
+        if let Some(fault) = &self.trust_list_fault {
             notice.push_str(&format!("; {fault}"));
         }
         Some(notice)
@@ -167,7 +168,7 @@ pub(super) fn read_found_file(environment: &Environment) -> Option<(FoundFile, S
         trust: Trust::Unknown,
         changes: Vec::new(),
         fault: None,
-        list_fault: None,
+        trust_list_fault: None,
         prices: None,
         price_list_fault: None,
     };
@@ -194,7 +195,7 @@ pub(super) fn read_found_file(environment: &Environment) -> Option<(FoundFile, S
             found.content = Some(content);
             match Trust::of(environment, &found.folder, content) {
                 Ok(trust) => found.trust = trust,
-                Err(error) => found.list_fault = Some(error.to_string()),
+                Err(error) => found.trust_list_fault = Some(error.to_string()),
             }
         }
     }
@@ -210,13 +211,13 @@ fn price_list(text: &str) -> Option<PathBuf> {
 
 /// Returns the error message with its causes.
 fn with_causes(error: &ConfigError) -> String {
-    let mut said = error.to_string();
+    let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        said.push_str(&format!(": {error}"));
+        message.push_str(&format!(": {error}"));
         cause = error.source();
     }
-    said
+    message
 }
 
 /// Reads an untrusted price list. Never blocks.

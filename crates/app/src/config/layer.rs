@@ -35,10 +35,10 @@ impl TextSource {
         let table = names(&self.key).map(|names| {
             let value = ValueDeserializer::parse(&self.text).and_then(Value::deserialize);
             // Also accepted in quotes, which no provider name contains.
-            let said = value.ok().filter(|it| it.is_table() || it.is_str());
+            let parsed = value.ok().filter(|it| it.is_table() || it.is_str());
             nested(
                 &names,
-                said.unwrap_or_else(|| Value::String(self.text.clone())),
+                parsed.unwrap_or_else(|| Value::String(self.text.clone())),
             )
         });
         (self.rank, table.unwrap_or_default())

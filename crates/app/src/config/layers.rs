@@ -89,10 +89,10 @@ impl Layers {
             Some(layer.origin(key))
         });
         for source in merged() {
-            let said = source.sections()?.take_policy();
+            let own_policy = source.sections()?.take_policy();
             overrides
                 .listed_tools
-                .extend(said.tools_of_channels().cloned());
+                .extend(own_policy.tools_of_channels().cloned());
         }
         Policy::layered(overrides).map_err(|fault| self.policy_fault(fault))
     }

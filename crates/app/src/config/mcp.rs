@@ -42,9 +42,11 @@ const SYSTEM: [&str; 7] = [
 #[cfg(not(windows))]
 const SYSTEM: [&str; 0] = [];
 
-/// The keys that say where a server is, and those for what is sent to it.
-const WHERE: [&str; 4] = ["command", "args", "cwd", "url"];
-const TOLD: [&str; 6] = [
+/// The keys that say where a server is.
+const RECIPIENT_KEYS: [&str; 4] = ["command", "args", "cwd", "url"];
+
+/// The keys for what is sent to it.
+const SENT_KEYS: [&str; 6] = [
     "env",
     "pass_env",
     "token_env",
@@ -238,11 +240,11 @@ impl McpServerSection {
             (None, None) => None,
         };
         // Keyed by lower-case name: a header is sent once, with the last value, whatever its spelling.
-        let mut told = BTreeMap::new();
+        let mut headers_to_send = BTreeMap::new();
         for (header, value) in &self.headers {
             // A word such as `issues` is not a secret; hiding it would also remove it from the names of tools.
             let is_plain = !may_be_secret_header(header, value);
-            told.insert(
+            headers_to_send.insert(
                 header.to_ascii_lowercase(),
                 (header, Secret::new(value), is_plain),
             );
@@ -252,9 +254,9 @@ impl McpServerSection {
             let value = variable(environment, &key, name)?;
             let is_short = value.expose().trim().len() < SHORTEST_SECRET;
             let is_plain = is_short && !sounds_secret(header) && !sounds_secret(name);
-            told.insert(header.to_ascii_lowercase(), (header, value, is_plain));
+            headers_to_send.insert(header.to_ascii_lowercase(), (header, value, is_plain));
         }
-        for (header, value, is_plain) in told.into_values() {
+        for (header, value, is_plain) in headers_to_send.into_values() {
             if is_plain {
                 address.plain.insert(header.clone());
             }
@@ -376,13 +378,13 @@ impl Layers {
     /// Checks that nothing which the user names is sent to a program or an address that the file of the working
     /// directory names, whether that file is trusted or not.
     fn check_recipients(&self, table: &str) -> Result<(), ConfigError> {
-        let found = WHERE
+        let recipient = RECIPIENT_KEYS
             .iter()
             .find_map(|key| self.set_by(table, key, Layer::is_found));
-        let told = TOLD
+        let sent = SENT_KEYS
             .iter()
             .find_map(|key| self.set_by(table, key, |layer| !layer.is_found()));
-        match (found, told) {
+        match (recipient, sent) {
             (Some((address, at)), Some((key, key_at))) => Err(ConfigError::KeyElsewhere {
                 at,
                 address,
@@ -400,7 +402,7 @@ impl Layers {
         let variables = self.set_by(table, "env", Layer::is_found);
         let own = ["command"]
             .iter()
-            .chain(&TOLD)
+            .chain(&SENT_KEYS)
             .find_map(|key| self.set_by(table, key, |layer| !layer.is_found()));
         match (variables, own) {
             (Some((variables, at)), Some((key, key_at))) => Err(ConfigError::VariablesElsewhere {

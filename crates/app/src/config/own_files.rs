@@ -18,12 +18,12 @@ impl Config {
     /// those of the configuration, and everything else that the program keeps for the user.
     pub(crate) fn own_files(&self, environment: &Environment, known: ProgramFiles) -> ProgramFiles {
         let keys = self.key_files(environment).into_iter();
-        let kept = self.kept_files(environment).into_iter();
-        let own = kept.fold(keys.fold(known, ProgramFiles::secret), ProgramFiles::store);
-        let typed = environment.chat_history().into_iter();
+        let stored = self.kept_files(environment).into_iter();
+        let files = stored.fold(keys.fold(known, ProgramFiles::secret), ProgramFiles::store);
+        let history = environment.chat_history().into_iter();
         let governing = self.governing_files(environment).into_iter();
         governing.fold(
-            typed.fold(own, ProgramFiles::secret),
+            history.fold(files, ProgramFiles::secret),
             ProgramFiles::configuration,
         )
     }

@@ -53,8 +53,11 @@ pub(super) fn notices(
         let model = table.get("model").and_then(Value::as_str);
         let model = model.filter(|model| !model.is_empty()).unwrap_or("*");
         let name = shown(&format!("{provider}/{model}"));
-        let asked = ModelRef::new(provider, model);
-        if policy.cost(&Usage::default(), &asked, &asked).is_none() {
+        let model_ref = ModelRef::new(provider, model);
+        if policy
+            .cost(&Usage::default(), &model_ref, &model_ref)
+            .is_none()
+        {
             let at = layers.origin_around(&format!("models.{role}"));
             notices.push(format!(
                 "{at}: costs are limited, but no price is known for {name}, so its calls count as free; set one in \

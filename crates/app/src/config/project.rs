@@ -87,12 +87,12 @@ impl Layers {
                 return (policy, ignored);
             };
             let Some(project) = self.0.get(at) else { break };
-            let Ok(said) = project.policy() else {
+            let Ok(layer_policy) = project.policy() else {
                 break;
             };
-            let mut faults = policy.loosening_errors(LayerKind::Project, &said);
+            let mut faults = policy.loosening_errors(LayerKind::Project, &layer_policy);
             if faults.is_empty() {
-                match policy.tightened(LayerKind::Project, said) {
+                match policy.tightened(LayerKind::Project, layer_policy) {
                     Ok(tightened) => return (tightened, ignored),
                     Err(fault) => faults.push(fault),
                 }

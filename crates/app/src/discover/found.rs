@@ -99,14 +99,14 @@ fn with_key(
     model: String,
     environment: &Environment,
 ) -> Discovery {
-    let made = connect(provider, usual, key, &model, environment);
+    let endpoint = connect(provider, usual, key, &model, environment);
     let found = FoundKey {
         provider,
         model,
         variable: usual.key,
         address: environment.filled(usual.base_url).map(without_secrets),
     };
-    only(made, Choice::Key(found))
+    only(endpoint, Choice::Key(found))
 }
 
 fn connect(
@@ -116,8 +116,8 @@ fn connect(
     model: &str,
     environment: &Environment,
 ) -> Result<Endpoint, ModelError> {
-    let said = address_keys(provider, usual, environment).chain([("model", model)]);
-    let said = said.map(|(name, value)| (name.to_owned(), Value::from(value)));
+    let keys = address_keys(provider, usual, environment).chain([("model", model)]);
+    let keys = keys.map(|(name, value)| (name.to_owned(), Value::from(value)));
     let role = Role::REASONING;
     let wrong = |source: ConnectError| match source.key() {
         "base_url" => ModelError::Variable {
@@ -134,7 +134,7 @@ fn connect(
             source,
         },
     };
-    let config = provider.read(role.as_str(), &said.collect());
+    let config = provider.read(role.as_str(), &keys.collect());
     let config = config.map_err(|error| wrong(ConnectError::new("provider", error)))?;
     let ctx = ConnectContext {
         role: &role,

@@ -178,8 +178,10 @@ fn event_of(record: &Record, content: bool) -> Option<Map<String, Value>> {
 
 fn object(pairs: impl IntoIterator<Item = (&'static str, Value)>) -> Map<String, Value> {
     let pairs = pairs.into_iter();
-    let said = pairs.filter(|(_, value)| !value.is_null());
-    said.map(|(key, value)| (key.to_owned(), value)).collect()
+    let present = pairs.filter(|(_, value)| !value.is_null());
+    present
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
 }
 
 fn llm_failed(failed: &LlmFailed, content: bool) -> Map<String, Value> {
@@ -198,14 +200,14 @@ fn llm_failed(failed: &LlmFailed, content: bool) -> Map<String, Value> {
     ])
 }
 
-fn approval_requested(asked: &ApprovalRequested, content: bool) -> Map<String, Value> {
-    let arguments = asked.arguments.decode::<Value>().ok();
+fn approval_requested(request: &ApprovalRequested, content: bool) -> Map<String, Value> {
+    let arguments = request.arguments.decode::<Value>().ok();
     object([
-        ("tool_call_id", json!(asked.tool_call_id)),
-        ("name", json!(asked.name)),
+        ("tool_call_id", json!(request.tool_call_id)),
+        ("name", json!(request.name)),
         ("arguments", json!(arguments.filter(|_| content))),
-        ("reason", json!(content.then_some(&asked.reason))),
-        ("expires_at", json!(asked.expires_at)),
+        ("reason", json!(content.then_some(&request.reason))),
+        ("expires_at", json!(request.expires_at)),
     ])
 }
 
@@ -253,7 +255,7 @@ impl TraceSink for WithoutContent {
 
 /// Removes content from a record; `None` if nothing else is left.
 fn without_content(mut trace: TraceRecord) -> Option<TraceRecord> {
-    let said: &[&str] = match trace.kind {
+    let content_keys: &[&str] = match trace.kind {
         TraceType::ReasoningContent => return None,
         TraceType::LlmCall => &["messages", "reasoning_content"],
         TraceType::ToolCall => &["arguments"],
@@ -264,7 +266,7 @@ fn without_content(mut trace: TraceRecord) -> Option<TraceRecord> {
         _ => return None,
     };
     if let Value::Object(data) = &mut trace.data {
-        data.retain(|key, _| !said.contains(&key.as_str()));
+        data.retain(|key, _| !content_keys.contains(&key.as_str()));
         if let Some(Value::Object(reply)) = data.get_mut("response") {
             reply.retain(|key, _| !matches!(key.as_str(), "parts" | "advice"));
         }

@@ -28,8 +28,8 @@ struct Variables<'a>(&'a Environment);
 
 impl Variables<'_> {
     fn is(&self, name: &str, word: &str) -> bool {
-        let said = self.0.filled(name);
-        said.is_some_and(|said| said.eq_ignore_ascii_case(word))
+        let value = self.0.filled(name);
+        value.is_some_and(|value| value.eq_ignore_ascii_case(word))
     }
 
     fn endpoint(&self, name: &str) -> Result<Option<Url>, TelemetryError> {
@@ -77,10 +77,10 @@ pub(super) fn otlp(
     environment: &Environment,
     redact: &Redact,
 ) -> Result<Option<OtlpConfig>, TelemetryError> {
-    let said = config.telemetry();
+    let section = config.telemetry();
     let variables = Variables(environment);
     let is_named = |name: &str| environment.filled(name).is_some();
-    let is_shared = said.otlp.is_some() || is_named(ENDPOINT);
+    let is_shared = section.otlp.is_some() || is_named(ENDPOINT);
     let has_traces = is_shared || is_named(TRACES_ENDPOINT);
     let has_metrics = is_shared || is_named(METRICS_ENDPOINT);
     if variables.is("OTEL_SDK_DISABLED", "true") || !(has_traces || has_metrics) {
@@ -90,7 +90,7 @@ pub(super) fn otlp(
         endpoint,
         protocol,
         metrics,
-    } = said.otlp.clone().unwrap_or_default();
+    } = section.otlp.clone().unwrap_or_default();
     let mut otlp = OtlpConfig::default();
     otlp.traces = has_traces && !variables.is("OTEL_TRACES_EXPORTER", "none");
     otlp.metrics =
@@ -115,20 +115,20 @@ pub(super) fn otlp(
         let usual = otlp.protocol.usual_endpoint().parse().ok();
         otlp.endpoint = variables
             .endpoint(ENDPOINT)?
-            .or_else(|| usual.filter(|_| said.otlp.is_some()));
+            .or_else(|| usual.filter(|_| section.otlp.is_some()));
     }
-    otlp.content = said.content;
+    otlp.content = section.content;
     let by_variables = Sampling::from_variables(|name| environment.text(name).map(str::to_owned));
     let by_variables =
         by_variables.map_err(|error| wrong("OTEL_TRACES_SAMPLER", error.to_string()))?;
-    otlp.sampling = match said.sample {
+    otlp.sampling = match section.sample {
         Some(ratio) => Sampling {
             ratio,
             ..Sampling::default()
         },
         None => by_variables.unwrap_or_default(),
     };
-    otlp.service_name.clone_from(&said.service_name);
+    otlp.service_name.clone_from(&section.service_name);
     otlp.instance = Some(UuidV7.new_id().to_string());
     otlp.redact = redact.clone();
     Ok(Some(otlp))

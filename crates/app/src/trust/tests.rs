@@ -35,13 +35,13 @@ fn an_answer_holds_for_this_content_in_this_folder_alone() {
 fn the_oldest_answers_are_forgotten_and_the_file_stays_small() {
     let (list, _folder) = list();
     let content = ContentHash::of(b"");
-    let answered = |number: usize| Answered {
+    let answered = |number: usize| FolderDecision {
         folder: format!("/{number}"),
         sha256: content,
         answer: Answer::Trusted,
     };
     let folders = (0..MAX_FOLDERS).map(answered).collect();
-    list.write(&Answers { folders }).unwrap();
+    list.write(&StoredDecisions { folders }).unwrap();
     list.trust(Path::new("/new"), content).unwrap();
     let decision = |folder| list.decision(Path::new(folder), content).unwrap();
     assert_eq!(decision("/0"), Trust::Unknown);

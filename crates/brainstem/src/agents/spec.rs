@@ -96,11 +96,11 @@ impl Policy {
         let by_agent = self
             .rules_of(decision)
             .and_then(|rules| rules.instructions.clone());
-        let told = match &decision.agent {
+        let prompt = match &decision.agent {
             Some(_) => by_agent.or(by_channel),
             None => by_channel.or(by_agent),
         };
-        told.filter(|text| !text.is_empty())
+        prompt.filter(|text| !text.is_empty())
     }
 
     /// Returns whether the agent that answers under a decision gets its own instructions instead of those of its
