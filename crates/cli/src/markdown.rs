@@ -93,10 +93,10 @@ impl Markdown {
         };
         self.columns_of_block = self.columns;
         let whole = self.shown(&open, false);
-        let stands = letters(&self.shown);
-        let fitted = after(&whole, stands.len()).and_then(|place| whole.get(..place));
+        let shown_letters = letters(&self.shown);
+        let fitted = after(&whole, shown_letters.len()).and_then(|place| whole.get(..place));
         match fitted {
-            Some(fitted) if letters(fitted) == stands => {
+            Some(fitted) if letters(fitted) == shown_letters => {
                 let last = fitted.rsplit('\n').next().unwrap_or_default();
                 let plain = anstream::adapter::strip_str(last).to_string();
                 let begins = plain.len() - plain.trim_start_matches(' ').len();
@@ -109,7 +109,7 @@ impl Markdown {
     }
 
     /// Returns more of a block, on a new line if the screen was resized.
-    fn going_on(&mut self, more: &str) -> String {
+    fn continuation(&mut self, more: &str) -> String {
         match self.line_break.take() {
             Some(line_break) if !more.trim().is_empty() => {
                 format!("{line_break}{}", more.trim_start())
@@ -123,7 +123,7 @@ impl Markdown {
         let whole = self.shown(block, true);
         let begun = std::mem::take(&mut self.shown);
         match whole.strip_prefix(begun.as_str()) {
-            Some(rest) => self.going_on(rest),
+            Some(rest) => self.continuation(rest),
             // What was shown as text turned out to be something else. It stays, and the block is shown again in full.
             None => format!("\n{whole}"),
         }
@@ -142,7 +142,7 @@ impl Markdown {
                 self.shown.push_str(&more);
                 match more.is_empty() {
                     true => more,
-                    false => self.going_on(&more),
+                    false => self.continuation(&more),
                 }
             }
             None => String::new(),

@@ -27,7 +27,7 @@ pub(super) fn edit(
         },
         Err(error) => {
             let error = one_line(&error.to_string());
-            say(
+            show_line(
                 console,
                 &format!("The arguments could not be edited: {error}"),
             )?;
@@ -43,7 +43,7 @@ pub(super) fn edit(
     match (old, new) {
         (_, Err(error)) => {
             let error = one_line(&error.to_string());
-            say(
+            show_line(
                 console,
                 &format!("This is not JSON ({error}): nothing was changed."),
             )?;
@@ -59,7 +59,7 @@ pub(super) fn edit(
                     let refusal = format!(
                         "The tool does not accept these arguments ({fault}): nothing was changed."
                     );
-                    say(console, &refusal)?;
+                    show_line(console, &refusal)?;
                     Ok(None)
                 }
             }
@@ -68,12 +68,12 @@ pub(super) fn edit(
 }
 
 fn unchanged(console: &mut impl Console) -> io::Result<Option<ApprovalView>> {
-    say(console, "The arguments were not changed.")?;
+    show_line(console, "The arguments were not changed.")?;
     Ok(None)
 }
 
 /// Prints a line, wrapped to the screen.
-fn say(console: &mut impl Console, line: &str) -> io::Result<()> {
+fn show_line(console: &mut impl Console, line: &str) -> io::Result<()> {
     let line = broken(line, console.width(), "  ");
     console.show(&format!("{line}\n"))
 }

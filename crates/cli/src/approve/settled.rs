@@ -34,7 +34,7 @@ impl Settled {
     /// Reports a decision that was made without the user's answer.
     pub(super) fn report(&self) {
         if let Self::Decided(decided) = self {
-            let what = words(decided);
+            let what = describe(decided);
             progress::notice(&format!("{what}; an answer here would be too late"));
         }
     }
@@ -43,7 +43,7 @@ impl Settled {
     pub(super) fn warn_if_different(&self, ours: &ApprovalDecision) {
         match self {
             Self::Decided(decided) if decided.decision != *ours => {
-                let what = words(decided);
+                let what = describe(decided);
                 progress::warn(&format!("your answer came too late: {what}"));
             }
             Self::Decided(_) => {}
@@ -52,7 +52,7 @@ impl Settled {
     }
 }
 
-fn words(decided: &ApprovalDecided) -> String {
+fn describe(decided: &ApprovalDecided) -> String {
     let by = decided.by.iter().map(|by| format!(" by {by}"));
     let by: String = by.collect();
     match &decided.decision {

@@ -30,8 +30,8 @@ pub(crate) fn outcome(result: &ToolResult) -> Option<String> {
 pub(crate) fn outcome_of(value: &JsonText, metadata: Option<&JsonText>) -> Option<String> {
     let value: Value = serde_json::from_str(value.as_str()).ok()?;
     let number = |name: &str| value.get(name).and_then(Value::as_u64);
-    if let Some(ended) = ended(&value) {
-        return Some(ended + &around(&value));
+    if let Some(command_end) = command_end(&value) {
+        return Some(command_end + &side_effects(&value));
     }
     if value.get("change").and_then(Value::as_str) == Some("unchanged") {
         return Some("unchanged".to_owned());
@@ -59,7 +59,7 @@ pub(crate) fn outcome_of(value: &JsonText, metadata: Option<&JsonText>) -> Optio
 }
 
 /// Describes how a command ended. `None` if the value is not the result of a command.
-fn ended(value: &Value) -> Option<String> {
+fn command_end(value: &Value) -> Option<String> {
     if value.get("timed_out") == Some(&Value::Bool(true)) {
         return Some("timed out".to_owned());
     }
@@ -71,7 +71,7 @@ fn ended(value: &Value) -> Option<String> {
 }
 
 /// Describes what happened to a command and its files, which its own output cannot show.
-fn around(value: &Value) -> String {
+fn side_effects(value: &Value) -> String {
     let mut words = String::new();
     if value.get("left_running") == Some(&Value::Bool(true)) {
         words.push_str(" · the processes it left running were ended");
@@ -149,7 +149,7 @@ pub(crate) fn rows(arguments: &str, result: &ToolResult, detail: Detail) -> Vec<
             false => ends_of(rows, FIRST_LINES, LAST_LINES),
         };
     }
-    if ended(&value).is_some() {
+    if command_end(&value).is_some() {
         let output = ["stdout", "stderr"].into_iter();
         let output = output.filter_map(|name| value.get(name)?.as_str());
         let rows = output.flat_map(lines_of).collect();

@@ -133,7 +133,7 @@ impl SetUp {
         }
         match self.yes {
             true => numbered(several, "1"),
-            false => numbered(several, &asked("Which one?", "1")?),
+            false => numbered(several, &prompt("Which one?", "1")?),
         }
     }
 
@@ -152,7 +152,7 @@ impl SetUp {
                 if let Some(more @ 1..) = offered.len().checked_sub(MAX_LISTED) {
                     anstream::eprintln!("      … and {more} more");
                 }
-                meant(asked("Which model?", usual)?, offered)?
+                chosen_model(prompt("Which model?", usual)?, offered)?
             }
         };
         if model.is_empty() {
@@ -165,19 +165,19 @@ impl SetUp {
 
 /// Returns the default model: the usual one if it is available, or else the first that seems to answer questions.
 fn usual<'a>(usual: Option<&'a str>, offered: &'a [String]) -> &'a str {
-    let is_there = |usual: &&str| offered.is_empty() || offered.iter().any(|name| name == *usual);
+    let is_offered = |usual: &&str| offered.is_empty() || offered.iter().any(|name| name == *usual);
     let answers = |name: &&String| {
         let name = name.to_ascii_lowercase();
         !OTHER_USES.iter().any(|part| name.contains(part))
     };
     let first = offered.iter().find(answers).or(offered.first());
     let first = first.map_or("", String::as_str);
-    usual.filter(is_there).unwrap_or(first)
+    usual.filter(is_offered).unwrap_or(first)
 }
 
 /// Returns the chosen model: a number refers to the list, and a name need not be in the list, since not every server
 /// lists all of its models.
-fn meant(typed: String, offered: &[String]) -> Result<String, CommandError> {
+fn chosen_model(typed: String, offered: &[String]) -> Result<String, CommandError> {
     let is_number = !typed.is_empty() && typed.bytes().all(|byte| byte.is_ascii_digit());
     if !is_number || offered.is_empty() || offered.contains(&typed) {
         return Ok(typed);
@@ -212,14 +212,14 @@ fn nothing_found(skipped: &[SkippedServer]) -> CommandError {
             "no model server on this machine can be used as it is, and no variable holds a key"
         ),
     };
-    let told = skipped.iter().map(SkippedServer::to_string);
-    told.fold(CommandError::failed(error), CommandError::hint)
+    let hints = skipped.iter().map(SkippedServer::to_string);
+    hints.fold(CommandError::failed(error), CommandError::hint)
         .hint("start llama-server, Ollama or LM Studio, or export OPENAI_API_KEY=…, and run `neuraxis setup` again")
         .hint("`neuraxis help models` shows how to configure anything else")
 }
 
 /// Asks for a word, with a default for Enter.
-fn asked(question: &str, usual: &str) -> Result<String, CommandError> {
+fn prompt(question: &str, usual: &str) -> Result<String, CommandError> {
     let mut stderr = io::stderr();
     let ready = match usual {
         "" => String::new(),
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn a_number_is_that_of_the_list_and_a_name_need_not_stand_there() {
         let offered = names(&["a", "b", "2024"]);
-        let chosen = |typed: &str| meant(typed.to_owned(), &offered).ok();
+        let chosen = |typed: &str| chosen_model(typed.to_owned(), &offered).ok();
         for (typed, model) in [("2", "b"), ("2024", "2024"), ("b", "b"), ("c", "c")] {
             assert_eq!(chosen(typed).as_deref(), Some(model));
         }
@@ -336,8 +336,11 @@ mod tests {
             assert_eq!(chosen(typed), None, "{typed}");
         }
         // Without a list, a number may be a name.
-        assert_eq!(meant("7".to_owned(), &[]).unwrap(), "7");
+        assert_eq!(chosen_model("7".to_owned(), &[]).unwrap(), "7");
         let many: Vec<String> = (0..30).map(|number| format!("m{number}")).collect();
-        assert!(meant("21".to_owned(), &many).is_err(), "none was shown");
+        assert!(
+            chosen_model("21".to_owned(), &many).is_err(),
+            "none was shown"
+        );
     }
 }

@@ -113,15 +113,15 @@ impl Folder {
         // Answers about a folder that no longer exists can be forgotten, too.
         let folder = folder.canonicalize().unwrap_or(folder);
         let list = TrustList::of(&environment)?;
-        let there = environment.clone().with_working_dir(&folder);
-        for file in instruction_files(&there) {
+        let folder_environment = environment.clone().with_working_dir(&folder);
+        for file in instruction_files(&folder_environment) {
             if list.forget(&file.path)? {
                 let path = file.path.display();
                 Output::new().line(&format!("removed your answer about {path}"))?;
             }
         }
         // Rules that cannot be read can be forgotten, too.
-        let rules = match setup.config_without_trust(&there) {
+        let rules = match setup.config_without_trust(&folder_environment) {
             Ok(config) => config.folder_rules().cloned(),
             Err(_) => FolderRules::of(&folder, &environment),
         };
@@ -131,11 +131,11 @@ impl Folder {
             let folder = rules.folder().display();
             Output::new().line(&format!("removed what you allowed in {folder}"))?;
         }
-        let said = match list.forget(&folder)? {
+        let done = match list.forget(&folder)? {
             true => "removed your answer about",
             false => "no answer is stored about",
         };
-        Output::new().line(&format!("{said} {}", file_of(&folder)))?;
+        Output::new().line(&format!("{done} {}", file_of(&folder)))?;
         Ok(())
     }
 
@@ -172,7 +172,7 @@ impl Folder {
 impl Add {
     fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let environment = self.folder.environment(setup)?;
-        let found = found(setup, &environment)?;
+        let found = found_file(setup, &environment)?;
         let mut files = instruction_files(&environment);
         files.retain(|file| !file.applies() && file.fault.is_none());
         if found.is_none() && files.is_empty() {
@@ -251,7 +251,7 @@ fn allowed(rules: &FolderRules) -> Result<String, CommandError> {
 }
 
 /// Returns what the file of a folder would change, whether or not it is trusted.
-fn found(setup: &Setup, environment: &Environment) -> Result<Option<FoundFile>, CommandError> {
+fn found_file(setup: &Setup, environment: &Environment) -> Result<Option<FoundFile>, CommandError> {
     Ok(setup.config_without_trust(environment)?.found().cloned())
 }
 

@@ -48,7 +48,7 @@ impl Part {
     /// Treats each run of characters that may form a name as a word, and each word as a program.
     fn roughly(text: &str, unclear: Option<&'static str>) -> Self {
         let is_of_name = |letter: char| letter.is_alphanumeric() || "_./-+%~".contains(letter);
-        let words = seen(text).split(|letter| !is_of_name(letter));
+        let words = examined_part(text).split(|letter| !is_of_name(letter));
         Self {
             words: words
                 .filter(|word| !word.is_empty())
@@ -194,22 +194,22 @@ impl Reader {
                 own.has_option(word) && words.iter().skip(at).take(2).any(is_quoted)
             })
         };
-        let is_read_anew = command.has_inner_quotes && (runs_others || own.is_some_and(hands_on));
+        let is_reparsed = command.has_inner_quotes && (runs_others || own.is_some_and(hands_on));
         let mut part = Part {
             words,
             source: command.source,
-            unclear: is_read_anew.then_some("it has quotes or escapes within quotes"),
+            unclear: is_reparsed.then_some("it has quotes or escapes within quotes"),
             runs_others,
             ..Part::default()
         };
         if runs_others {
-            self.look_into(&mut part, command.has_escapes, depth);
+            self.split_scripts(&mut part, command.has_escapes, depth);
         }
         part
     }
 
     /// Splits the words of a program that runs others. In words with escapes, it is unknown where a command starts.
-    fn look_into(&mut self, part: &mut Part, has_escapes: bool, depth: usize) {
+    fn split_scripts(&mut self, part: &mut Part, has_escapes: bool, depth: usize) {
         let kinds: Vec<Kind> = programs_in(part).map(|program| program.kind).collect();
         let is_code = kinds
             .iter()
@@ -399,7 +399,7 @@ fn is_one_name(text: &str) -> bool {
 }
 
 /// Returns the beginning of a text that is examined.
-fn seen(text: &str) -> &str {
+fn examined_part(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_SEEN_BYTES))
         .unwrap_or(text)
 }

@@ -7,7 +7,7 @@ use super::git::GitCommand;
 use super::parts::{Part, changes_folder, programs_in, script_flags, scripts};
 use super::programs::{Kind, Program, base_name, program};
 use super::redirection::is_redirection;
-use super::words::{Folder, goes_elsewhere};
+use super::words::{Folder, why_unmatchable};
 use crate::names;
 use crate::rules::path::composed;
 use crate::rules::rule::Fit;
@@ -123,7 +123,7 @@ impl CommandPattern {
                 programs.find(|program| program.has_option_among(&part.words, index, option));
             optional
                 .map(|program| program.why)
-                .or_else(|| goes_elsewhere(path, folder))
+                .or_else(|| why_unmatchable(path, folder))
         })
     }
 

@@ -21,7 +21,7 @@ const GOVERNING: [&str; 2] = [".git", "neuraxis.toml"];
 
 /// Returns why no wildcard matches a word, whatever the program: it may name a file elsewhere, or one that tools
 /// neither read nor write.
-pub(super) fn goes_elsewhere(word: &str, folder: Folder<'_>) -> Option<&'static str> {
+pub(super) fn why_unmatchable(word: &str, folder: Folder<'_>) -> Option<&'static str> {
     let is_option = word.starts_with('-');
     let governs = |name: &str| {
         let name = name.to_lowercase();
@@ -195,7 +195,7 @@ mod tests {
             "~",
             "~root/x",
         ] {
-            assert!(goes_elsewhere(word, folder).is_some(), "{word}");
+            assert!(why_unmatchable(word, folder).is_some(), "{word}");
         }
         for word in [
             "src/main.rs",
@@ -225,7 +225,7 @@ mod tests {
             "-n5",
             "-",
         ] {
-            assert_eq!(goes_elsewhere(word, folder), None, "{word}");
+            assert_eq!(why_unmatchable(word, folder), None, "{word}");
         }
     }
 
@@ -235,9 +235,9 @@ mod tests {
             base: "sub",
             root: None,
         };
-        assert_eq!(goes_elsewhere("../x", inside), None);
-        assert!(goes_elsewhere("../../x", inside).is_some());
-        assert!(goes_elsewhere("/home/me/project/x", inside).is_some());
+        assert_eq!(why_unmatchable("../x", inside), None);
+        assert!(why_unmatchable("../../x", inside).is_some());
+        assert!(why_unmatchable("/home/me/project/x", inside).is_some());
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
             "server (1).pem",
             "items[0]/id_rsa",
         ] {
-            assert!(goes_elsewhere(word, folder).is_some(), "{word}");
+            assert!(why_unmatchable(word, folder).is_some(), "{word}");
         }
         for word in [
             ".envrc",
@@ -278,12 +278,12 @@ mod tests {
             ".items[0].env",
             "map(.key) | .pem",
         ] {
-            assert_eq!(goes_elsewhere(word, folder), None, "{word}");
+            assert_eq!(why_unmatchable(word, folder), None, "{word}");
         }
         let inside = Folder {
             base: "home/.aws",
             root: None,
         };
-        assert!(goes_elsewhere("credentials", inside).is_some());
+        assert!(why_unmatchable("credentials", inside).is_some());
     }
 }

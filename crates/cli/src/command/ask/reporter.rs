@@ -285,7 +285,7 @@ impl Reporter {
         }
         self.print_thoughts();
         let depth = self.calls.depth(record.agent);
-        let line = one_line(&asked_model(call));
+        let line = one_line(&describe_model_call(call));
         self.print_block(depth, &format!("{DIM}{line}{DIM:#}"), []);
     }
 
@@ -369,7 +369,7 @@ fn whose(agent: AgentId) -> String {
     }
 }
 
-fn asked_model(call: &LlmCall) -> String {
+fn describe_model_call(call: &LlmCall) -> String {
     let LlmCall {
         served_by,
         reply,

@@ -16,7 +16,7 @@ use super::super::ask::served_by_rules;
 use super::super::last_run::{RunSettings, model_option};
 use super::super::lookup::new_session;
 use super::super::runs::role_of;
-use super::super::sessions::asked;
+use super::super::sessions::question_of;
 use super::conversation::Conversation;
 use crate::call::headline;
 use crate::error::CommandError;
@@ -47,7 +47,7 @@ impl Conversation {
     pub(super) async fn undo(&mut self) -> Result<(), CommandError> {
         let last = self.last_run().await?;
         let sessions = self.app.orchestrator.sessions();
-        let about = asked(&sessions, &last).await?.unwrap_or_default();
+        let about = question_of(&sessions, &last).await?.unwrap_or_default();
         let about = one_line_of(&about, MAX_SHOWN);
         let files = match self.had_attachments(last.run_id).await? {
             true => "its attachments go with the next message only if you attach them again\n",
@@ -96,8 +96,8 @@ impl Conversation {
     /// Returns what can be done about an unfinished run of the session. It can only be resumed in its own folder.
     pub(super) async fn how_to_continue(&self, run: &RunSummary) -> String {
         let sessions = self.app.orchestrator.sessions();
-        let mut was = RunSettings::of(&sessions, run).await;
-        match was.take_settings_of_other_folder(self.loaded.config.project_root()) {
+        let mut settings = RunSettings::of(&sessions, run).await;
+        match settings.take_settings_of_other_folder(self.loaded.config.project_root()) {
             Some(_) => format!(
                 "`neuraxis runs resume {} --cancel` ends it from any folder; in its own folder, {RESUME_HINT}",
                 run.run_id
@@ -111,12 +111,12 @@ impl Conversation {
     /// `-m` too, since `runs fork` accepts no other.
     async fn differing_options(&self, run: RunId) -> String {
         let sessions = self.app.orchestrator.sessions();
-        let was = match sessions.run(run).await {
+        let run_settings = match sessions.run(run).await {
             Ok(run) => RunSettings::of(&sessions, &run).await,
             Err(_) => RunSettings::default(),
         };
-        let mode = Some(&self.mode).filter(|mode| was.mode.as_ref() != Some(*mode));
-        let channel = Some(&self.channel).filter(|it| was.channel.as_ref() != Some(*it));
+        let mode = Some(&self.mode).filter(|mode| run_settings.mode.as_ref() != Some(*mode));
+        let channel = Some(&self.channel).filter(|it| run_settings.channel.as_ref() != Some(*it));
         let model = self.model.as_deref().filter(|model| {
             let configured = self.setup.load();
             let role = configured.and_then(|it| role_of(&it.config, model));
@@ -234,17 +234,17 @@ impl Conversation {
         &mut self,
         run: RunId,
         turn: Turn,
-        said: Option<(String, Vec<Part>)>,
+        sent: Option<(String, Vec<Part>)>,
     ) -> Result<(), CommandError> {
         let session = new_session()?;
         let mut options = self.fork_options(session.clone());
-        let is_said = said.is_some();
-        if let Some((message, files)) = said {
+        let is_new_message = sent.is_some();
+        if let Some((message, files)) = sent {
             (options.message, options.attachments) = (Some(message), files);
         }
         let runs = self.app.orchestrator.runs();
         let run = runs.fork(run, turn, options).await?;
-        if is_said {
+        if is_new_message {
             self.attachments.clear();
         }
         self.continues_from = None;
@@ -272,9 +272,9 @@ impl Conversation {
         let before = sessions.history_before(run).await?;
         let records = sessions.records(run).await?;
         let view = RunView::of(&records);
-        let said = view.spec().into_iter().flat_map(|spec| &spec.messages);
+        let messages_of_run = view.spec().into_iter().flat_map(|spec| &spec.messages);
         // If the message was asked again, it is in the history before the run.
-        let mut messages = said.rev().chain(before.messages().iter().rev());
+        let mut messages = messages_of_run.rev().chain(before.messages().iter().rev());
         let parts = messages.find_map(|message| match &**message {
             Message::User { parts, .. } => Some(parts),
             _ => None,

@@ -254,7 +254,7 @@ impl Completer for Words {
 
 impl Validator for Words {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(if goes_on(context.input()) {
+        Ok(if continues_on_next_line(context.input()) {
             ValidationResult::Incomplete
         } else {
             ValidationResult::Valid(None)
@@ -271,7 +271,7 @@ impl Hinter for Words {
 impl Helper for Words {}
 
 /// Returns whether a message continues on the next line: it ends with a backslash or within a code fence.
-fn goes_on(text: &str) -> bool {
+fn continues_on_next_line(text: &str) -> bool {
     text.ends_with('\\') || is_in_code(text)
 }
 
@@ -289,8 +289,8 @@ fn without_continuations(text: &str) -> String {
     let mut rest = text.split('\n').peekable();
     while let Some(line) = rest.next() {
         is_code ^= is_fence(line);
-        let goes_on = !is_code && rest.peek().is_some();
-        let before = line.strip_suffix('\\').filter(|_| goes_on);
+        let continues_on_next_line = !is_code && rest.peek().is_some();
+        let before = line.strip_suffix('\\').filter(|_| continues_on_next_line);
         lines.push(before.unwrap_or(line));
     }
     lines.join("\n")
@@ -375,7 +375,7 @@ mod tests {
             ("```rust\nfn main() {}\n```", false),
             ("``inline``", false),
         ] {
-            assert_eq!(goes_on(text), expected, "{text:?}");
+            assert_eq!(continues_on_next_line(text), expected, "{text:?}");
         }
     }
 

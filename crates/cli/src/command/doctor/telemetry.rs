@@ -20,7 +20,7 @@ pub(super) async fn checks(
     match Telemetry::endpoints(config, environment) {
         Ok(endpoints) => {
             for endpoint in endpoints {
-                checks.push(asked(endpoint, requests).await);
+                checks.push(check_endpoint(endpoint, requests).await);
             }
         }
         Err(error) => checks.push(
@@ -38,16 +38,20 @@ pub(super) async fn checks(
 }
 
 /// Checks whether an endpoint accepts data.
-async fn asked(endpoint: OtlpEndpoint, requests: Requests) -> Check {
-    let goes = format!("{} go to {}", endpoint.signal, endpoint.place);
+async fn check_endpoint(endpoint: OtlpEndpoint, requests: Requests) -> Check {
+    let destination = format!("{} go to {}", endpoint.signal, endpoint.place);
     if requests == Requests::Left {
-        let detail = format!("{goes}, not checked (--offline)");
+        let detail = format!("{destination}, not checked (--offline)");
         return Check::here(NAME, Outcome::Skipped, detail);
     }
     match endpoint.probe().await {
-        Ok(()) => Check::here(NAME, Outcome::Ok, format!("{goes}, which accepts them")),
+        Ok(()) => Check::here(
+            NAME,
+            Outcome::Ok,
+            format!("{destination}, which accepts them"),
+        ),
         Err(why) => {
-            let detail = format!("{goes}, which does not accept them: {why}");
+            let detail = format!("{destination}, which does not accept them: {why}");
             Check::here(NAME, Outcome::Warning, detail).fix(
                 "start the collector, or check telemetry.otlp and the OTEL_EXPORTER_OTLP_… variables; `neuraxis help \
                  observability` has examples",

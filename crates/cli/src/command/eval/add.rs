@@ -22,7 +22,7 @@ use neuraxis::evals::{Case, EvalFile, FileFault, Source};
 use neuraxis_app::{Config, holds_instructions, secrets_notice, secrets_of, tool_specs};
 use toml_edit::{DocumentMut, Formatted, TableLike, Value};
 
-use self::notes::{approved, notes, said_by_defaults};
+use self::notes::{added_by_defaults, approved, notes};
 use super::results::{destination, write};
 use crate::command::lookup;
 use crate::command::runs::save_recording;
@@ -143,7 +143,7 @@ impl Add {
         if is_changed {
             progress::warn(SECRETS_LEFT_OUT);
         }
-        for key in said_by_defaults(&document, case) {
+        for key in added_by_defaults(&document, case) {
             progress::warn(&format!(
                 "the run named no {key}, but the case takes the one that [defaults] of {file} names"
             ));
@@ -216,7 +216,7 @@ impl Add {
         if let Some(file) = &self.cassette {
             if let Some(left_out) = left_out {
                 let why = format!("models read more in the run than a case can hold: {left_out}");
-                return Err(unlike(run, &why));
+                return Err(not_repeatable(run, &why));
             }
             let made = recording_of(run, &view, &records, history, loaded, redactor)?;
             recording = Some(made);
@@ -383,7 +383,7 @@ fn recording_of(
         let names = Vec::from_iter(changed).join(", ");
         let why =
             format!("the descriptions or parameters of these tools have changed since: {names}");
-        return Err(unlike(run, &why));
+        return Err(not_repeatable(run, &why));
     }
     if view.finish().is_none() {
         return Err(unended(run));
@@ -410,7 +410,7 @@ fn changed_tools<'a>(
 }
 
 /// Returns the error for a run whose requests a case would not repeat exactly; a recording answers only those.
-fn unlike(run: RunId, why: &str) -> CommandError {
+fn not_repeatable(run: RunId, why: &str) -> CommandError {
     let error = anyhow!("a recording of run {run} could not answer a case: {why}");
     CommandError::failed(error).hint(
         "`--stored` creates a case about the stored run; without `--cassette` the case asks a model",

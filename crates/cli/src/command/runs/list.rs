@@ -7,7 +7,7 @@ use neuraxis::ports::RunFilter;
 
 use super::{MIDDLE, item, run_in_json};
 use crate::command::lookup;
-use crate::command::sessions::asked;
+use crate::command::sessions::question_of;
 use crate::completion;
 use crate::error::CommandError;
 use crate::listing::{Format, Listing, Paging};
@@ -62,7 +62,7 @@ impl List {
             // The text of a run that answers a message again is in the history.
             let asked = match run.text {
                 Some(_) => None,
-                None => asked(sessions, &run).await?,
+                None => question_of(sessions, &run).await?,
             };
             item.about = asked.unwrap_or(item.about);
             listing.item(&layout.item(&item), &run_in_json(&run))?;

@@ -57,7 +57,7 @@ impl Steer {
         if run.ended_at.is_some() && !is_on_record(sessions, id, &posted).await? {
             return Err(comes_too_late(&run, "ended before it received this"));
         }
-        Ok(Output::new().sentence(&what_follows(&run))?)
+        Ok(Output::new().sentence(&describe_delivery(&run))?)
     }
 }
 
@@ -93,7 +93,7 @@ fn comes_too_late(run: &RunSummary, why: &str) -> CommandError {
 }
 
 /// Describes when a run receives a message.
-fn what_follows(run: &RunSummary) -> String {
+fn describe_delivery(run: &RunSummary) -> String {
     let id = run.run_id;
     if !run.has_mail {
         return format!("run {id} received the message");

@@ -26,16 +26,16 @@ pub(in crate::command) async fn title(
         return Ok(None);
     };
     let before = sessions.history_before(first.run_id).await?;
-    let said = before.messages().iter().find_map(words_of);
+    let earlier = before.messages().iter().find_map(words_of);
     let own = runs.iter().find_map(|run| run.text.clone());
-    Ok(match (own, said) {
-        (Some(own), Some(said)) if own != said => Some(format!("{own} (fork of: {said})")),
-        (own, said) => said.or(own),
+    Ok(match (own, earlier) {
+        (Some(own), Some(earlier)) if own != earlier => Some(format!("{own} (fork of: {earlier})")),
+        (own, earlier) => earlier.or(own),
     })
 }
 
-/// Returns the words that a run answers.
-pub(in crate::command) async fn asked(
+/// Returns the message that a run answers, shortened.
+pub(in crate::command) async fn question_of(
     sessions: &Sessions,
     run: &RunSummary,
 ) -> Result<Option<String>, CommandError> {

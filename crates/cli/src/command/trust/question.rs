@@ -105,8 +105,8 @@ pub(super) fn described(found: &FoundFile, columns: usize) -> String {
         Trust::Changed => "not trusted: it was changed since you trusted it",
         _ => "not trusted",
     };
-    let file = seen(&file.display().to_string());
-    let mut text = ours(&format!("{file}: {standing}"), columns);
+    let file = revealed(&file.display().to_string());
+    let mut text = own_line(&format!("{file}: {standing}"), columns);
     if let Some(content) = found.content() {
         let hash = content.to_string();
         let hash = hash.get(..HASH_DIGITS).unwrap_or(&hash);
@@ -114,11 +114,11 @@ pub(super) fn described(found: &FoundFile, columns: usize) -> String {
             true => "a hash of it and its list of prices",
             false => "its SHA-256",
         };
-        text.push_str(&ours(&format!("{whose} begins with {hash}"), columns));
+        text.push_str(&own_line(&format!("{whose} begins with {hash}"), columns));
     }
     if let Some(fault) = found.fault() {
-        let fault = seen(&one_line(fault));
-        text.push_str(&ours(&format!("it cannot be read: {fault}"), columns));
+        let fault = revealed(&one_line(fault));
+        text.push_str(&own_line(&format!("it cannot be read: {fault}"), columns));
         return text;
     }
     let changes = found.changes();
@@ -129,18 +129,18 @@ pub(super) fn described(found: &FoundFile, columns: usize) -> String {
         }
         (false, _) => "changes it would make if you trusted it, the most dangerous first:",
     };
-    text.push_str(&ours(title, columns));
+    text.push_str(&own_line(title, columns));
     for change in changes.iter().take(MAX_SHOWN) {
         text.push_str(&entry(change, columns));
     }
     let more = changes.len().saturating_sub(MAX_SHOWN);
     if more > 0 {
         let line = format!("… and {more} more; read the file itself");
-        text.push_str(&ours(&line, columns));
+        text.push_str(&own_line(&line, columns));
     } else if changes.len() > AT_A_GLANCE {
         let all = changes.len();
         let line = format!("{all} changes in total, the most dangerous first");
-        text.push_str(&ours(&line, columns));
+        text.push_str(&own_line(&line, columns));
     }
     text
 }
@@ -155,28 +155,28 @@ pub(super) fn next_step(found: &FoundFile, columns: usize) -> String {
         }
         _ => "to trust it, run `neuraxis trust add`",
     };
-    ours(line, columns)
+    own_line(line, columns)
 }
 
 /// Formats a message that no command works because of a trusted file.
 pub(super) fn unusable(why: &str, columns: usize) -> String {
-    let why = seen(why);
-    ours(&format!("commands in this folder fail: {why}"), columns)
+    let why = revealed(why);
+    own_line(&format!("commands in this folder fail: {why}"), columns)
 }
 
 fn entry(change: &Change, columns: usize) -> String {
-    let (key, value) = (seen(&change.key), seen(&change.value));
-    let meaning = seen(&change.meaning);
+    let (key, value) = (revealed(&change.key), revealed(&change.value));
+    let meaning = revealed(&change.meaning);
     let value = plain_in_margin(&format!("{key} = {value}"), columns);
     value + &plain_in_margin(&format!("    {meaning}"), columns)
 }
 
 /// Formats a line of the program. What does not fit continues on the next line, indented.
-fn ours(line: &str, columns: usize) -> String {
+fn own_line(line: &str, columns: usize) -> String {
     with_real_order(line, columns, "    ")
 }
 
 /// Makes text from the file fit for a line: nothing is hidden, moved or left out.
-fn seen(text: &str) -> String {
+fn revealed(text: &str) -> String {
     reveal_invisible(&text.replace(['\n', '\t'], " "))
 }

@@ -50,16 +50,16 @@ pub(super) fn approved(records: &[Arc<Record>]) -> Option<String> {
 }
 
 /// Returns which of agent, role and plan the file's defaults add to a case that was asked without them.
-pub(super) fn said_by_defaults(document: &DocumentMut, case: &Case) -> Vec<&'static str> {
+pub(super) fn added_by_defaults(document: &DocumentMut, case: &Case) -> Vec<&'static str> {
     let defaults = document.get("defaults").and_then(Item::as_table_like);
     let own = [
         ("agent", case.agent.is_some()),
         ("role", case.role.is_some()),
         ("plan", case.plan.is_some()),
     ];
-    let is_said = |key: &str| defaults.is_some_and(|defaults| defaults.contains_key(key));
+    let is_in_defaults = |key: &str| defaults.is_some_and(|defaults| defaults.contains_key(key));
     let own = own.into_iter().filter(|_| case.begins_a_run());
-    own.filter(|(key, is_own)| !is_own && is_said(key))
+    own.filter(|(key, is_own)| !is_own && is_in_defaults(key))
         .map(|(key, _)| key)
         .collect()
 }
