@@ -1,10 +1,10 @@
 //! The owner of a port of this machine, as far as the system reports it: any user may use a free port.
 
-/// The lowest user id of a person. Lower ids belong to system services.
+/// The lowest id of an ordinary user. Lower ids belong to system services.
 #[cfg(target_os = "linux")]
-const FIRST_PERSON: u32 = 1_000;
+const FIRST_USER_ID: u32 = 1_000;
 
-/// Returns whether another person on this machine listens on a port of the loopback address. Returns `false` if
+/// Returns whether another ordinary user of this machine listens on a port of the loopback address. Returns `false` if
 /// unknown.
 #[cfg(target_os = "linux")]
 pub(super) fn belongs_to_other_user(port: u16) -> bool {
@@ -14,7 +14,7 @@ pub(super) fn belongs_to_other_user(port: u16) -> bool {
     tables
         .into_iter()
         .flat_map(|table| listeners(&table, port))
-        .any(|owner| owner != own && owner >= FIRST_PERSON)
+        .any(|owner| owner != own && owner >= FIRST_USER_ID)
 }
 
 /// Other systems do not report it.
@@ -37,12 +37,12 @@ fn listeners(table: &str, port: u16) -> Vec<u32> {
         let mut fields = line.split_whitespace();
         let (address, at) = fields.nth(1)?.split_once(':')?;
         let state = fields.nth(1)?;
-        let is_there = TAKES_LOOPBACK.contains(&address)
+        let accepts_loopback = TAKES_LOOPBACK.contains(&address)
             && u16::from_str_radix(at, 16) == Ok(port)
             && state == LISTENING;
         // Queues, timer and retransmissions precede it.
         let owner = fields.nth(3)?;
-        is_there.then(|| owner.parse().ok())?
+        accepts_loopback.then(|| owner.parse().ok())?
     };
     table.lines().filter_map(listener).collect()
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::time::SystemTime;
 
 use crate::machine::Machine;
-use crate::person::{leave, sit, type_line};
+use crate::person::{open_terminal, type_line, wait_for_exit};
 use crate::scripted::{Scripted, Turn};
 
 const CALLS: [(&str, &str); 1] = [("write_file", r#"{"path":"a.txt","content":"one\n"}"#)];
@@ -14,10 +14,10 @@ const STORE: [&str; 2] = ["--set", "store.url=sqlite://sessions.db"];
 fn left_waiting(machine: &Machine) -> String {
     let with_store = |arguments: &[&'static str]| [arguments, &STORE[..]].concat();
     let ask = ["ask", "--session", "s", "--channel", "code_task", "Go on."];
-    let mut person = sit(machine, &with_store(&ask));
-    person.exp_string("your answer:").unwrap();
-    type_line(&mut person, "l");
-    assert_eq!(leave(&mut person), 5);
+    let mut pty = open_terminal(machine, &with_store(&ask));
+    pty.exp_string("your answer:").unwrap();
+    type_line(&mut pty, "l");
+    assert_eq!(wait_for_exit(&mut pty), 5);
 
     let mut show = machine.command(with_store(&["approvals", "show", "last"]));
     let shown = show.env("MY_KEY", "k").output().unwrap();
@@ -36,19 +36,18 @@ fn a_file_that_was_changed_after_a_question_about_it_is_shown_before_it_is_writt
     let back = File::options().write(true).open(machine.path("a.txt"));
     back.unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
     let approve = [&["approvals", "approve", "last", name.as_str()], &STORE[..]].concat();
-    let mut person = sit(&machine, &approve);
-    person
-        .exp_string("a.txt was changed after this question was asked")
+    let mut pty = open_terminal(&machine, &approve);
+    pty.exp_string("a.txt was changed after this question was asked")
         .unwrap();
-    person.exp_string("-three").unwrap();
-    person.exp_string("Allow it?").unwrap();
+    pty.exp_string("-three").unwrap();
+    pty.exp_string("Allow it?").unwrap();
     std::fs::write(machine.path("a.txt"), "two\nthree\nfour\n").unwrap();
-    type_line(&mut person, "y");
-    person.exp_string("changed since it was shown").unwrap();
-    person.exp_string("-four").unwrap();
-    person.exp_string("Allow it?").unwrap();
-    type_line(&mut person, "n");
-    assert_eq!(leave(&mut person), 1);
+    type_line(&mut pty, "y");
+    pty.exp_string("changed since it was shown").unwrap();
+    pty.exp_string("-four").unwrap();
+    pty.exp_string("Allow it?").unwrap();
+    type_line(&mut pty, "n");
+    assert_eq!(wait_for_exit(&mut pty), 1);
     let text = std::fs::read_to_string(machine.path("a.txt")).unwrap();
     assert_eq!(text, "two\nthree\nfour\n");
 }
@@ -61,7 +60,7 @@ fn what_is_shown_of_a_call_with_other_arguments_is_what_they_do() {
     std::fs::write(machine.path("b.txt"), "mine\n").unwrap();
     let given = r#"{"path":"b.txt","content":"edited\n"}"#;
     let approve = ["approvals", "approve", "last", &name, "--arguments", given];
-    let mut person = sit(&machine, &[&approve[..], &STORE[..]].concat());
+    let mut pty = open_terminal(&machine, &[&approve[..], &STORE[..]].concat());
     for said in [
         "b.txt was changed after this question was asked",
         "-mine",
@@ -69,10 +68,10 @@ fn what_is_shown_of_a_call_with_other_arguments_is_what_they_do() {
         "with arguments that you edited",
         "Allow it?",
     ] {
-        person.exp_string(said).unwrap();
+        pty.exp_string(said).unwrap();
     }
-    type_line(&mut person, "n");
-    assert_eq!(leave(&mut person), 1);
+    type_line(&mut pty, "n");
+    assert_eq!(wait_for_exit(&mut pty), 1);
     let text = std::fs::read_to_string(machine.path("b.txt")).unwrap();
     assert_eq!(text, "mine\n");
 }

@@ -14,12 +14,12 @@ const READING_ASKS: [&str; 2] = ["--set", "modes.moderate.tools.read_only=ask"];
 const UP: &str = "\u{1b}[A";
 
 /// Starts a command in a terminal. Sequences that only change colors or move the cursor are stripped.
-pub(crate) fn sit(machine: &Machine, arguments: &[&str]) -> PtySession {
+pub(crate) fn open_terminal(machine: &Machine, arguments: &[&str]) -> PtySession {
     let options = Options::new().strip_ansi_escape_codes(true);
-    sit_with(machine, arguments, options)
+    open_terminal_with(machine, arguments, options)
 }
 
-fn sit_with(machine: &Machine, arguments: &[&str], options: Options) -> PtySession {
+fn open_terminal_with(machine: &Machine, arguments: &[&str], options: Options) -> PtySession {
     let mut command = machine.command(arguments);
     command
         .env("TERM", "xterm-256color")
@@ -31,23 +31,23 @@ fn sit_with(machine: &Machine, arguments: &[&str], options: Options) -> PtySessi
 
 fn chat(machine: &Machine, arguments: &[&str]) -> PtySession {
     let arguments = [&["chat", "--session", "s"], arguments].concat();
-    let mut person = sit(machine, &arguments);
-    person.exp_string("chat/moderate>").unwrap();
-    person
+    let mut pty = open_terminal(machine, &arguments);
+    pty.exp_string("chat/moderate>").unwrap();
+    pty
 }
 
-pub(crate) fn type_line(person: &mut PtySession, line: &str) {
-    person.send(line).unwrap();
-    person.send("\r").unwrap();
-    person.flush().unwrap();
+pub(crate) fn type_line(pty: &mut PtySession, line: &str) {
+    pty.send(line).unwrap();
+    pty.send("\r").unwrap();
+    pty.flush().unwrap();
 }
 
 /// Reads to the end and returns the exit code.
 #[track_caller]
-pub(crate) fn leave(person: &mut PtySession) -> i32 {
-    let _ = person.exp_eof();
+pub(crate) fn wait_for_exit(pty: &mut PtySession) -> i32 {
+    let _ = pty.exp_eof();
     // The type of a status belongs to a crate that this one does not re-export. It reads `Exited(Pid(1234), 0)`.
-    let status = format!("{:?}", person.process().wait().unwrap());
+    let status = format!("{:?}", pty.process().wait().unwrap());
     let code = status.strip_prefix("Exited(").and_then(|rest| {
         let (_, code) = rest.strip_suffix(')')?.rsplit_once(' ')?;
         code.parse().ok()
@@ -58,23 +58,23 @@ pub(crate) fn leave(person: &mut PtySession) -> i32 {
 #[test]
 fn a_conversation_has_answers_commands_completion_and_history() {
     let machine = Machine::new();
-    let mut person = chat(&machine, &[]);
-    type_line(&mut person, "What time is it?");
-    person.exp_string("It is ").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "/halp");
-    person.exp_string("did you mean /help?").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
+    let mut pty = chat(&machine, &[]);
+    type_line(&mut pty, "What time is it?");
+    pty.exp_string("It is ").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "/halp");
+    pty.exp_string("did you mean /help?").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
     // A tab completes the command and then its argument.
-    type_line(&mut person, "/mod\t exp\t");
-    person.exp_string("exploratory*").unwrap();
-    person.exp_string("chat/exploratory>").unwrap();
+    type_line(&mut pty, "/mod\t exp\t");
+    pty.exp_string("exploratory*").unwrap();
+    pty.exp_string("chat/exploratory>").unwrap();
     // The history returns what was typed.
-    type_line(&mut person, &format!("{UP}{UP}{UP}"));
-    person.exp_string("It is ").unwrap();
-    person.exp_string("chat/exploratory>").unwrap();
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
+    type_line(&mut pty, &format!("{UP}{UP}{UP}"));
+    pty.exp_string("It is ").unwrap();
+    pty.exp_string("chat/exploratory>").unwrap();
+    type_line(&mut pty, "/quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
@@ -82,12 +82,12 @@ fn what_was_typed_is_remembered_for_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
 
     let machine = Machine::new();
-    let mut person = chat(&machine, &[]);
-    type_line(&mut person, "/tools");
-    person.exp_string("current_time").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, " /quit");
-    assert_eq!(leave(&mut person), 0);
+    let mut pty = chat(&machine, &[]);
+    type_line(&mut pty, "/tools");
+    pty.exp_string("current_time").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, " /quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
 
     let file = machine.root().join("home/state/neuraxis/chat-history");
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode();
@@ -100,24 +100,24 @@ fn what_was_typed_is_remembered_for_its_owner_alone() {
         "after a space nothing is remembered: {text}"
     );
 
-    let mut person = chat(&machine, &[]);
-    type_line(&mut person, UP);
-    person.exp_string("current_time").unwrap();
+    let mut pty = chat(&machine, &[]);
+    type_line(&mut pty, UP);
+    pty.exp_string("current_time").unwrap();
     // While no editor reads, the terminal itself receives the keys.
-    person.exp_string("chat/moderate>").unwrap();
-    person.send_control('d').unwrap();
-    assert_eq!(leave(&mut person), 0);
+    pty.exp_string("chat/moderate>").unwrap();
+    pty.send_control('d').unwrap();
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
 fn what_may_not_be_stored_is_not_remembered_either() {
     let machine = Machine::new();
-    let mut person = chat(&machine, &["--set", "channels.chat.data.text=false"]);
-    type_line(&mut person, "What time is it?");
-    person.exp_string("It is ").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
+    let mut pty = chat(&machine, &["--set", "channels.chat.data.text=false"]);
+    type_line(&mut pty, "What time is it?");
+    pty.exp_string("It is ").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "/quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
     let file = machine.root().join("home/state/neuraxis/chat-history");
     assert!(!file.exists(), "{file:?}");
 }
@@ -126,32 +126,31 @@ fn what_may_not_be_stored_is_not_remembered_either() {
 fn a_message_may_have_several_lines() {
     let model = Scripted::start([Turn::Says(&["Understood.\n"])]);
     let machine = model.machine();
-    let mut person = chat(&machine, &[]);
-    type_line(&mut person, "one\\");
-    type_line(&mut person, "two");
-    person.exp_string("Understood.").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
+    let mut pty = chat(&machine, &[]);
+    type_line(&mut pty, "one\\");
+    type_line(&mut pty, "two");
+    pty.exp_string("Understood.").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
     assert_eq!(model.heard(), ["one\ntwo"]);
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
+    type_line(&mut pty, "/quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
 fn a_pasted_command_keeps_its_backslashes() {
     let model = Scripted::start([Turn::Says(&["Understood.\n"])]);
     let machine = model.machine();
-    let mut person = chat(&machine, &[]);
-    person.send("What is this?\\\r").unwrap();
-    person
-        .send("\u{1b}[200~docker run \\\r  -p 80:80 \\\r  image\u{1b}[201~")
+    let mut pty = chat(&machine, &[]);
+    pty.send("What is this?\\\r").unwrap();
+    pty.send("\u{1b}[200~docker run \\\r  -p 80:80 \\\r  image\u{1b}[201~")
         .unwrap();
-    type_line(&mut person, "");
-    person.exp_string("Understood.").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "");
+    pty.exp_string("Understood.").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
     let expected = "What is this?\ndocker run \\\n  -p 80:80 \\\n  image";
     assert_eq!(model.heard(), [expected]);
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
+    type_line(&mut pty, "/quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
@@ -159,26 +158,26 @@ fn nobody_is_asked_about_files_of_a_message_that_another_one_keeps_from_going() 
     let machine = Machine::new()
         .with_file(".env", "TOKEN=canary\n")
         .with_file("bin.dat", b"\xff\xfe\x00\x01");
-    let mut person = chat(&machine, &[]);
-    type_line(&mut person, "Read @.env and @bin.dat");
-    let before = person.exp_string("cannot attach bin.dat").unwrap();
+    let mut pty = chat(&machine, &[]);
+    type_line(&mut pty, "Read @.env and @bin.dat");
+    let before = pty.exp_string("cannot attach bin.dat").unwrap();
     assert!(!before.contains("Send .env"), "{before}");
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
+    type_line(&mut pty, "/quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
 fn each_line_that_is_typed_ahead_is_a_message() {
     let model = Scripted::start([Turn::Says(&["First.\n"]), Turn::Says(&["Second.\n"])]);
     let machine = model.machine();
-    let mut person = chat(&machine, &[]);
-    type_line(&mut person, "one\rtwo");
-    person.exp_string("First.").unwrap();
-    person.exp_string("Second.").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
+    let mut pty = chat(&machine, &[]);
+    type_line(&mut pty, "one\rtwo");
+    pty.exp_string("First.").unwrap();
+    pty.exp_string("Second.").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
     assert_eq!(model.heard(), ["one", "two"]);
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
+    type_line(&mut pty, "/quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
@@ -188,24 +187,23 @@ fn what_is_pasted_while_an_answer_comes_is_one_message() {
         Turn::Says(&["Understood.\n"]),
     ]);
     let machine = model.machine();
-    let mut person = sit_with(&machine, &["chat", "--session", "s"], Options::new());
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "Hello?");
+    let mut pty = open_terminal_with(&machine, &["chat", "--session", "s"], Options::new());
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "Hello?");
     // The terminal was told to mark pasted text, so it does.
-    person.exp_string("\u{1b}[?2004h").unwrap();
-    person.exp_string("Beginning").unwrap();
-    person
-        .send("\u{1b}[200~one\r  two\r\rthree\u{1b}[201~")
+    pty.exp_string("\u{1b}[?2004h").unwrap();
+    pty.exp_string("Beginning").unwrap();
+    pty.send("\u{1b}[200~one\r  two\r\rthree\u{1b}[201~")
         .unwrap();
-    person.send_control('c').unwrap();
-    person.exp_string("interrupted").unwrap();
-    person.exp_string("three").unwrap();
-    type_line(&mut person, "");
-    person.exp_string("Understood.").unwrap();
+    pty.send_control('c').unwrap();
+    pty.exp_string("interrupted").unwrap();
+    pty.exp_string("three").unwrap();
+    type_line(&mut pty, "");
+    pty.exp_string("Understood.").unwrap();
     assert_eq!(model.heard(), ["Hello?", "one\n  two\n\nthree"]);
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "/quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
@@ -217,26 +215,24 @@ fn a_long_line_that_is_pasted_while_an_answer_comes_is_one_message() {
         Turn::Says(&["Understood.\n"]),
     ]);
     let machine = model.machine();
-    let mut person = sit_with(&machine, &["chat", "--session", "s"], Options::new());
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "Hello?");
-    person.exp_string("\u{1b}[?2004h").unwrap();
-    person.exp_string("Beginning").unwrap();
+    let mut pty = open_terminal_with(&machine, &["chat", "--session", "s"], Options::new());
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "Hello?");
+    pty.exp_string("\u{1b}[?2004h").unwrap();
+    pty.exp_string("Beginning").unwrap();
     let line = "x".repeat(6_000);
-    person
-        .send(&format!("\u{1b}[200~{line}\u{1b}[201~"))
-        .unwrap();
-    person.flush().unwrap();
+    pty.send(&format!("\u{1b}[200~{line}\u{1b}[201~")).unwrap();
+    pty.flush().unwrap();
     // After that much input, the terminal would hold back a Ctrl-C.
-    person.process_mut().signal(Signal::SIGINT).unwrap();
-    person.exp_string("interrupted").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "");
-    person.exp_string("Understood.").unwrap();
+    pty.process_mut().signal(Signal::SIGINT).unwrap();
+    pty.exp_string("interrupted").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "");
+    pty.exp_string("Understood.").unwrap();
     assert_eq!(model.heard(), ["Hello?", line.as_str()]);
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "/quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
@@ -245,18 +241,18 @@ fn what_is_not_text_is_left_out_and_the_conversation_goes_on() {
 
     let model = Scripted::start([Turn::Says(&["Understood.\n"])]);
     let machine = model.machine();
-    let mut person = chat(&machine, &[]);
-    let mut keyboard = person.process().get_file_handle().unwrap();
+    let mut pty = chat(&machine, &[]);
+    let mut keyboard = pty.process().get_file_handle().unwrap();
     keyboard.write_all(b"caf\xe9 au lait\r").unwrap();
-    person.exp_string("is not valid UTF-8").unwrap();
-    person.exp_string("everything after it").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "Hello?");
-    person.exp_string("Understood.").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
+    pty.exp_string("is not valid UTF-8").unwrap();
+    pty.exp_string("everything after it").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "Hello?");
+    pty.exp_string("Understood.").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
     assert_eq!(model.heard(), ["Hello?"]);
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
+    type_line(&mut pty, "/quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
@@ -266,27 +262,25 @@ fn ctrl_c_cancels_the_run_and_the_conversation_goes_on() {
         Turn::Says(&["Here I am.\n"]),
     ]);
     let machine = model.machine();
-    let mut person = chat(&machine, &[]);
-    type_line(&mut person, "Hello?");
-    person.exp_string("Beginning").unwrap();
-    person.send_control('c').unwrap();
-    person.exp_string("interrupted").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "Still there?");
-    person.exp_string("Here I am.").unwrap();
+    let mut pty = chat(&machine, &[]);
+    type_line(&mut pty, "Hello?");
+    pty.exp_string("Beginning").unwrap();
+    pty.send_control('c').unwrap();
+    pty.exp_string("interrupted").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "Still there?");
+    pty.exp_string("Here I am.").unwrap();
     assert_eq!(model.said(), ["# Beginning\nand then\n\n[interrupted]"]);
-    person.exp_string("chat/moderate>").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
     // At the prompt, one says how to leave and two leave, unless something was typed in between.
     for typed in ["", "a draft"] {
-        person.send(typed).unwrap();
-        person.send_control('c').unwrap();
-        person
-            .exp_string("Ctrl-C again, or Ctrl-D, to leave")
-            .unwrap();
-        person.exp_string("chat/moderate>").unwrap();
+        pty.send(typed).unwrap();
+        pty.send_control('c').unwrap();
+        pty.exp_string("Ctrl-C again, or Ctrl-D, to leave").unwrap();
+        pty.exp_string("chat/moderate>").unwrap();
     }
-    person.send_control('c').unwrap();
-    assert_eq!(leave(&mut person), 0);
+    pty.send_control('c').unwrap();
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
@@ -294,16 +288,15 @@ fn ctrl_c_ends_the_waiting_for_a_run_and_the_conversation_goes_on() {
     let model = Scripted::start([Turn::Stalls("well")]);
     let machine = model.machine();
     killed(&machine);
-    let mut person = chat(&machine, &[]);
-    type_line(&mut person, "/resume");
-    person
-        .exp_string("note: another process is driving run")
+    let mut pty = chat(&machine, &[]);
+    type_line(&mut pty, "/resume");
+    pty.exp_string("note: another process is driving run")
         .unwrap();
-    person.send_control('c').unwrap();
-    person.exp_string("interrupted").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
+    pty.send_control('c').unwrap();
+    pty.exp_string("interrupted").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "/quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 /// A shell's user also types in a line editor, which is not the program's own.
@@ -319,11 +312,10 @@ fn a_command_in_the_background_ends_and_leaves_the_terminal_to_the_shell() {
         .env("MY_KEY", "k")
         .stdin(std::process::Stdio::inherit());
     let options = Options::new().timeout_ms(Some(PATIENCE));
-    let mut person = spawn_with_options(shell, options).unwrap();
-    person
-        .exp_string(" ended with 143, 1 as the shell wants it")
+    let mut pty = spawn_with_options(shell, options).unwrap();
+    pty.exp_string(" ended with 143, 1 as the shell wants it")
         .unwrap();
-    assert_eq!(leave(&mut person), 0);
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
@@ -332,26 +324,26 @@ fn a_question_is_shown_again_once_the_program_goes_on_after_it_was_stopped() {
 
     let machine = Machine::new();
     let question = [&["ask"], &READING_ASKS[..], &["What time is it?"]].concat();
-    let mut person = sit(&machine, &question);
-    person.exp_string("your answer:").unwrap();
-    let stop_and_go_on = |person: &mut PtySession| {
+    let mut pty = open_terminal(&machine, &question);
+    pty.exp_string("your answer:").unwrap();
+    let stop_and_go_on = |pty: &mut PtySession| {
         for signal in [Signal::SIGSTOP, Signal::SIGCONT] {
-            person.process_mut().signal(signal).unwrap();
+            pty.process_mut().signal(signal).unwrap();
         }
-        person.exp_string("asks for your approval").unwrap();
+        pty.exp_string("asks for your approval").unwrap();
     };
-    stop_and_go_on(&mut person);
-    person.exp_string("your answer:").unwrap();
+    stop_and_go_on(&mut pty);
+    pty.exp_string("your answer:").unwrap();
     // Also after an invalid answer.
-    type_line(&mut person, "zz");
-    person.exp_string("not one of the choices").unwrap();
-    person.exp_string("your answer:").unwrap();
-    stop_and_go_on(&mut person);
-    person.exp_string("not one of the choices").unwrap();
-    person.exp_string("your answer:").unwrap();
-    type_line(&mut person, "y");
-    person.exp_string("It is ").unwrap();
-    assert_eq!(leave(&mut person), 0);
+    type_line(&mut pty, "zz");
+    pty.exp_string("not one of the choices").unwrap();
+    pty.exp_string("your answer:").unwrap();
+    stop_and_go_on(&mut pty);
+    pty.exp_string("not one of the choices").unwrap();
+    pty.exp_string("your answer:").unwrap();
+    type_line(&mut pty, "y");
+    pty.exp_string("It is ").unwrap();
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 /// Some shells, such as bash but not dash, bring a running program to the foreground without sending it a signal to
@@ -367,16 +359,16 @@ fn a_question_is_shown_again_once_the_program_is_brought_back_from_the_backgroun
     let options = Options::new()
         .timeout_ms(Some(PATIENCE))
         .strip_ansi_escape_codes(true);
-    let mut person = spawn_with_options(shell, options).unwrap();
-    person.exp_string("your answer:").unwrap();
-    person.send_control('z').unwrap();
-    person.exp_string("to the front").unwrap();
-    person.exp_string("asks for your approval").unwrap();
-    person.exp_string("your answer:").unwrap();
-    type_line(&mut person, "y");
-    person.exp_string("It is ").unwrap();
-    person.exp_string(" ended with 0").unwrap();
-    assert_eq!(leave(&mut person), 0);
+    let mut pty = spawn_with_options(shell, options).unwrap();
+    pty.exp_string("your answer:").unwrap();
+    pty.send_control('z').unwrap();
+    pty.exp_string("to the front").unwrap();
+    pty.exp_string("asks for your approval").unwrap();
+    pty.exp_string("your answer:").unwrap();
+    type_line(&mut pty, "y");
+    pty.exp_string("It is ").unwrap();
+    pty.exp_string(" ended with 0").unwrap();
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
@@ -390,9 +382,9 @@ fn a_command_in_the_background_asks_nobody_and_is_not_stopped() {
         .env("MY_KEY", "k")
         .stdin(std::process::Stdio::inherit());
     let options = Options::new().timeout_ms(Some(PATIENCE));
-    let mut person = spawn_with_options(shell, options).unwrap();
-    person.exp_string(" ended with 4").unwrap();
-    leave(&mut person);
+    let mut pty = spawn_with_options(shell, options).unwrap();
+    pty.exp_string(" ended with 4").unwrap();
+    wait_for_exit(&mut pty);
     assert!(!machine.path("a.txt").exists());
 }
 
@@ -409,9 +401,9 @@ fn no_line_of_a_question_begins_with_what_the_model_wrote() {
     )];
     let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&["Well.\n"])]);
     let machine = model.machine();
-    let mut person = sit(&machine, &["ask", "--channel", "code_task", "Go on."]);
-    person.exp_string("asks for your approval").unwrap();
-    let question = person.exp_string("[y] allow it once").unwrap();
+    let mut pty = open_terminal(&machine, &["ask", "--channel", "code_task", "Go on."]);
+    pty.exp_string("asks for your approval").unwrap();
+    let question = pty.exp_string("[y] allow it once").unwrap();
     // Each byte arrives as a separate character.
     let bytes = question.chars().map(|byte| u8::try_from(byte).unwrap());
     let question = String::from_utf8(bytes.collect()).unwrap();
@@ -429,33 +421,32 @@ fn no_line_of_a_question_begins_with_what_the_model_wrote() {
         assert!(is_ours || line.is_empty(), "{line:?} in {question}");
         assert!(line.chars().count() <= 80, "{line:?}");
     }
-    person.exp_string("your answer:").unwrap();
-    type_line(&mut person, "n");
-    person.exp_string("reason for the model").unwrap();
-    type_line(&mut person, "");
-    person.exp_string("Well.").unwrap();
-    assert_eq!(leave(&mut person), 0);
+    pty.exp_string("your answer:").unwrap();
+    type_line(&mut pty, "n");
+    pty.exp_string("reason for the model").unwrap();
+    type_line(&mut pty, "");
+    pty.exp_string("Well.").unwrap();
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
 fn a_call_that_needs_approval_is_shown_and_a_yes_runs_it() {
     let machine = Machine::new();
-    let mut person = sit(
+    let mut pty = open_terminal(
         &machine,
         &[&["ask"], &READING_ASKS[..], &["What time is it?"]].concat(),
     );
-    person
-        .exp_string("current_time asks for your approval")
+    pty.exp_string("current_time asks for your approval")
         .unwrap();
-    person.exp_string("exactly these arguments:").unwrap();
-    person.exp_string("changes nothing").unwrap();
-    person.exp_string("your answer:").unwrap();
+    pty.exp_string("exactly these arguments:").unwrap();
+    pty.exp_string("changes nothing").unwrap();
+    pty.exp_string("your answer:").unwrap();
     // An empty line is not an answer.
-    type_line(&mut person, "");
-    person.exp_string("your answer:").unwrap();
-    type_line(&mut person, "y");
-    person.exp_string("It is ").unwrap();
-    assert_eq!(leave(&mut person), 0);
+    type_line(&mut pty, "");
+    pty.exp_string("your answer:").unwrap();
+    type_line(&mut pty, "y");
+    pty.exp_string("It is ").unwrap();
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
@@ -466,22 +457,22 @@ fn what_is_pasted_at_a_question_allows_nothing() {
     ]);
     let machine = model.machine();
     let question = [&["ask"], &READING_ASKS[..], &["What time is it?"]].concat();
-    let mut person = sit(&machine, &question);
-    person.exp_string("your answer:").unwrap();
+    let mut pty = open_terminal(&machine, &question);
+    pty.exp_string("your answer:").unwrap();
     for pasted in [
         "Please review:\ry\r1\r",
         "\u{1b}[200~Please review:\ry\r1\r\u{1b}[201~",
     ] {
-        person.send(pasted).unwrap();
-        person.flush().unwrap();
-        person.exp_string("not one of the choices").unwrap();
-        person.exp_string("your answer:").unwrap();
+        pty.send(pasted).unwrap();
+        pty.flush().unwrap();
+        pty.exp_string("not one of the choices").unwrap();
+        pty.exp_string("your answer:").unwrap();
     }
-    type_line(&mut person, "n");
-    person.exp_string("reason for the model").unwrap();
-    type_line(&mut person, "");
-    person.exp_string("Done.").unwrap();
-    assert_eq!(leave(&mut person), 0);
+    type_line(&mut pty, "n");
+    pty.exp_string("reason for the model").unwrap();
+    type_line(&mut pty, "");
+    pty.exp_string("Done.").unwrap();
+    assert_eq!(wait_for_exit(&mut pty), 0);
     assert!(
         !model.results().contains("Asia/Tokyo"),
         "{}",
@@ -499,26 +490,26 @@ fn several_calls_are_asked_about_one_by_one_and_a_denial_tells_the_model_why() {
         Turn::Says(&["Done.\n"]),
     ]);
     let machine = model.machine();
-    let mut person = chat(&machine, &READING_ASKS);
-    type_line(&mut person, "What time is it in Tokyo and Paris?");
-    person.exp_string("Asia/Tokyo").unwrap();
-    person.exp_string("your answer:").unwrap();
-    type_line(&mut person, "n");
-    person.exp_string("reason for the model").unwrap();
-    type_line(&mut person, "not there");
-    person.exp_string("Europe/Paris").unwrap();
-    person.exp_string("your answer:").unwrap();
-    type_line(&mut person, "yes");
-    person.exp_string("Done.").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
+    let mut pty = chat(&machine, &READING_ASKS);
+    type_line(&mut pty, "What time is it in Tokyo and Paris?");
+    pty.exp_string("Asia/Tokyo").unwrap();
+    pty.exp_string("your answer:").unwrap();
+    type_line(&mut pty, "n");
+    pty.exp_string("reason for the model").unwrap();
+    type_line(&mut pty, "not there");
+    pty.exp_string("Europe/Paris").unwrap();
+    pty.exp_string("your answer:").unwrap();
+    type_line(&mut pty, "yes");
+    pty.exp_string("Done.").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
     let results = model.results();
     assert!(
         results.contains("not there") && results.contains("Europe/Paris"),
         "{results}"
     );
     assert!(!results.contains("Asia/Tokyo"), "{results}");
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
+    type_line(&mut pty, "/quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
@@ -536,15 +527,15 @@ fn arguments_can_be_edited_in_the_users_editor_before_they_run() {
         .env("EDITOR", "sed -i s/Tokyo/Seoul/")
         .stdin(std::process::Stdio::inherit());
     let options = Options::new().strip_ansi_escape_codes(true);
-    let mut person = spawn_with_options(command, options.timeout_ms(Some(PATIENCE))).unwrap();
-    person.exp_string("your answer:").unwrap();
-    type_line(&mut person, "e");
-    person.exp_string("Asia/Seoul").unwrap();
-    person.exp_string("that you edited").unwrap();
-    person.exp_string("your answer:").unwrap();
-    type_line(&mut person, "y");
-    person.exp_string("Done.").unwrap();
-    assert_eq!(leave(&mut person), 0);
+    let mut pty = spawn_with_options(command, options.timeout_ms(Some(PATIENCE))).unwrap();
+    pty.exp_string("your answer:").unwrap();
+    type_line(&mut pty, "e");
+    pty.exp_string("Asia/Seoul").unwrap();
+    pty.exp_string("that you edited").unwrap();
+    pty.exp_string("your answer:").unwrap();
+    type_line(&mut pty, "y");
+    pty.exp_string("Done.").unwrap();
+    assert_eq!(wait_for_exit(&mut pty), 0);
     assert!(
         model.results().contains("Asia/Seoul"),
         "{}",
@@ -555,14 +546,14 @@ fn arguments_can_be_edited_in_the_users_editor_before_they_run() {
 #[test]
 fn ctrl_c_at_a_question_stops_the_run() {
     let machine = Machine::new();
-    let mut person = sit(
+    let mut pty = open_terminal(
         &machine,
         &[&["ask"], &READING_ASKS[..], &["What time is it?"]].concat(),
     );
-    person.exp_string("your answer:").unwrap();
-    person.send_control('c').unwrap();
-    person.exp_string("interrupted").unwrap();
-    assert_eq!(leave(&mut person), 130);
+    pty.exp_string("your answer:").unwrap();
+    pty.send_control('c').unwrap();
+    pty.exp_string("interrupted").unwrap();
+    assert_eq!(wait_for_exit(&mut pty), 130);
 }
 
 #[test]
@@ -570,39 +561,36 @@ fn a_question_left_for_later_is_asked_again_when_the_conversation_is_resumed() {
     let store = ["--set", "store.url=sqlite://sessions.db"];
     let settings = [&READING_ASKS[..], &store].concat();
     let machine = Machine::new();
-    let mut person = chat(&machine, &settings);
-    type_line(&mut person, "What time is it?");
-    person.exp_string("your answer:").unwrap();
-    type_line(&mut person, "l");
-    person
-        .exp_string("waits for your approval of a call")
-        .unwrap();
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "And now?");
-    person.exp_string("/resume continues it").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
-    person.send_control('d').unwrap();
-    assert_eq!(leave(&mut person), 0);
+    let mut pty = chat(&machine, &settings);
+    type_line(&mut pty, "What time is it?");
+    pty.exp_string("your answer:").unwrap();
+    type_line(&mut pty, "l");
+    pty.exp_string("waits for your approval of a call").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "And now?");
+    pty.exp_string("/resume continues it").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
+    pty.send_control('d').unwrap();
+    assert_eq!(wait_for_exit(&mut pty), 0);
 
-    let mut person = sit(
+    let mut pty = open_terminal(
         &machine,
         &[&["chat", "--session", "s"], &settings[..]].concat(),
     );
-    person
-        .exp_string("your approval of a call: /resume continues it")
+    pty.exp_string("your approval of a call: /resume continues it")
         .unwrap();
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "/approvals");
-    person.exp_string("current_time").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "/resume");
-    person.exp_string("your answer:").unwrap();
-    type_line(&mut person, "y");
-    person.exp_string("It is ").unwrap();
-    person.exp_string("2 model calls").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "/approvals");
+    pty.exp_string("current_time").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "/resume");
+    pty.exp_string("your answer:").unwrap();
+    type_line(&mut pty, "y");
+    pty.exp_string("It is ").unwrap();
+    pty.exp_string("2 model calls").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "/quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
@@ -616,10 +604,10 @@ fn a_question_that_is_answered_elsewhere_goes_away_and_says_who_decided() {
         &["What time is it?"],
     ]
     .concat();
-    let mut person = sit(&machine, &question);
-    person.exp_string("your answer:").unwrap();
-    person.send("half an ans").unwrap();
-    person.flush().unwrap();
+    let mut pty = open_terminal(&machine, &question);
+    pty.exp_string("your answer:").unwrap();
+    pty.send("half an ans").unwrap();
+    pty.flush().unwrap();
     let list = [&["runs", "list", "--format", "json"], &store[..]].concat();
     let list = machine.run(list).stdout_of(0);
     let run: serde_json::Value = serde_json::from_str(&list).unwrap();
@@ -638,11 +626,10 @@ fn a_question_that_is_answered_elsewhere_goes_away_and_says_who_decided() {
     let note = machine.run([&deny, &settings[..]].concat());
     assert_eq!(note.code, Some(0), "{note:?}");
     assert!(note.stderr.contains("the decision is stored"), "{note:?}");
-    person
-        .exp_string("decided elsewhere: denied by tester, at the terminal (not now); an answer")
+    pty.exp_string("decided elsewhere: denied by tester, at the terminal (not now); an answer")
         .unwrap();
-    person.exp_string("not now").unwrap();
-    assert_eq!(leave(&mut person), 0);
+    pty.exp_string("not now").unwrap();
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 /// While the user's slow editor is open, the decision is made elsewhere.
@@ -669,30 +656,29 @@ fn an_answer_that_comes_too_late_is_told_so() {
         .env("OURS", ours)
         .stdin(std::process::Stdio::inherit());
     let options = Options::new().strip_ansi_escape_codes(true);
-    let mut person = spawn_with_options(command, options.timeout_ms(Some(PATIENCE))).unwrap();
-    person.exp_string("your answer:").unwrap();
-    type_line(&mut person, "e");
-    person.exp_string("with arguments that you edited").unwrap();
-    person
-        .exp_string("denied by tester, at the terminal (not now); an answer")
+    let mut pty = spawn_with_options(command, options.timeout_ms(Some(PATIENCE))).unwrap();
+    pty.exp_string("your answer:").unwrap();
+    type_line(&mut pty, "e");
+    pty.exp_string("with arguments that you edited").unwrap();
+    pty.exp_string("denied by tester, at the terminal (not now); an answer")
         .unwrap();
-    assert_eq!(leave(&mut person), 0);
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
 fn a_long_paragraph_is_seen_while_it_is_being_written() {
     let model = Scripted::start([Turn::Stalls("This **is** all that there is so f")]);
     let machine = model.machine();
-    let mut person = chat(&machine, &[]);
-    type_line(&mut person, "Hello?");
-    person.exp_string("This is all that there is so").unwrap();
-    person.send_control('c').unwrap();
+    let mut pty = chat(&machine, &[]);
+    type_line(&mut pty, "Hello?");
+    pty.exp_string("This is all that there is so").unwrap();
+    pty.send_control('c').unwrap();
     // Text that was held back is not lost.
-    person.exp_string(" f").unwrap();
-    person.exp_string("interrupted").unwrap();
-    person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
+    pty.exp_string(" f").unwrap();
+    pty.exp_string("interrupted").unwrap();
+    pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "/quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
 }
 
 #[test]
@@ -716,20 +702,20 @@ fn nothing_a_model_says_reaches_the_terminal_as_it_is() {
         Turn::Says(&["Done.\n"]),
     ]);
     let machine = model.machine();
-    let mut person = sit_with(
+    let mut pty = open_terminal_with(
         &machine,
         &[&["chat", "--session", "s"], &READING_ASKS[..]].concat(),
         Options::new(),
     );
-    let mut seen = person.exp_string("chat/moderate>").unwrap();
-    type_line(&mut person, "Hello?");
-    seen += &person.exp_string("The end.").unwrap();
-    type_line(&mut person, "And then?");
-    seen += &person.exp_string("your answer:").unwrap();
-    type_line(&mut person, "y");
-    seen += &person.exp_string("Done.").unwrap();
-    type_line(&mut person, "/quit");
-    seen += &person.exp_eof().unwrap();
+    let mut seen = pty.exp_string("chat/moderate>").unwrap();
+    type_line(&mut pty, "Hello?");
+    seen += &pty.exp_string("The end.").unwrap();
+    type_line(&mut pty, "And then?");
+    seen += &pty.exp_string("your answer:").unwrap();
+    type_line(&mut pty, "y");
+    seen += &pty.exp_string("Done.").unwrap();
+    type_line(&mut pty, "/quit");
+    seen += &pty.exp_eof().unwrap();
     // Each byte was read as a separate character.
     let bytes = seen.chars().map(|byte| u8::try_from(byte).unwrap());
     let seen = String::from_utf8(bytes.collect()).unwrap();
@@ -762,37 +748,35 @@ fn is_trusted(machine: &Machine) -> bool {
 #[test]
 fn a_person_is_asked_once_whether_a_file_is_trusted_and_a_no_is_remembered() {
     let machine = Machine::new().with_untrusted(LOOSER);
-    let mut person = sit(&machine, &["ask", "What time is it?"]);
-    person.exp_string("modes.moderate.max_turns = 30").unwrap();
-    person
-        .exp_string("loosens the policy: it raises a limit")
+    let mut pty = open_terminal(&machine, &["ask", "What time is it?"]);
+    pty.exp_string("modes.moderate.max_turns = 30").unwrap();
+    pty.exp_string("loosens the policy: it raises a limit")
         .unwrap();
-    person.exp_string("Trust it?").unwrap();
-    type_line(&mut person, "n");
-    person
-        .exp_string("is not trusted; ignored: modes.moderate.max_turns")
+    pty.exp_string("Trust it?").unwrap();
+    type_line(&mut pty, "n");
+    pty.exp_string("is not trusted; ignored: modes.moderate.max_turns")
         .unwrap();
-    person.exp_string("It is ").unwrap();
-    assert_eq!(leave(&mut person), 0);
+    pty.exp_string("It is ").unwrap();
+    assert_eq!(wait_for_exit(&mut pty), 0);
     assert!(!is_trusted(&machine));
 
     // The next time no question is asked, and the notice stays.
-    let mut person = sit(&machine, &["chat", "--session", "s"]);
-    let before = person.exp_string("chat/moderate>").unwrap();
+    let mut pty = open_terminal(&machine, &["chat", "--session", "s"]);
+    let before = pty.exp_string("chat/moderate>").unwrap();
     assert!(!before.contains("Trust it?"), "{before}");
     assert!(before.contains("is not trusted; ignored"), "{before}");
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
+    type_line(&mut pty, "/quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
 
     // Changed content is asked about again.
     let machine = machine.with_untrusted(format!("{LOOSER}#"));
-    let mut person = sit(&machine, &["chat", "--session", "s"]);
-    person.exp_string("Trust it?").unwrap();
-    type_line(&mut person, "y");
-    let before = person.exp_string("chat/moderate>").unwrap();
+    let mut pty = open_terminal(&machine, &["chat", "--session", "s"]);
+    pty.exp_string("Trust it?").unwrap();
+    type_line(&mut pty, "y");
+    let before = pty.exp_string("chat/moderate>").unwrap();
     assert!(!before.contains("ignored"), "{before}");
-    type_line(&mut person, "/quit");
-    assert_eq!(leave(&mut person), 0);
+    type_line(&mut pty, "/quit");
+    assert_eq!(wait_for_exit(&mut pty), 0);
     assert!(is_trusted(&machine));
 }
 
@@ -800,21 +784,20 @@ fn a_person_is_asked_once_whether_a_file_is_trusted_and_a_no_is_remembered() {
 fn only_a_clear_no_is_remembered_of_a_question_about_trust() {
     let machine = Machine::new().with_untrusted(LOOSER);
     for answer in ["", "later"] {
-        let mut person = sit(&machine, &["ask", "What time is it?"]);
-        person
-            .exp_string("to trust it, run `neuraxis trust add`")
+        let mut pty = open_terminal(&machine, &["ask", "What time is it?"]);
+        pty.exp_string("to trust it, run `neuraxis trust add`")
             .unwrap();
-        person.exp_string("Trust it?").unwrap();
-        type_line(&mut person, answer);
-        person.exp_string("is not trusted; ignored").unwrap();
-        person.exp_string("It is ").unwrap();
-        assert_eq!(leave(&mut person), 0);
+        pty.exp_string("Trust it?").unwrap();
+        type_line(&mut pty, answer);
+        pty.exp_string("is not trusted; ignored").unwrap();
+        pty.exp_string("It is ").unwrap();
+        assert_eq!(wait_for_exit(&mut pty), 0);
     }
-    let mut person = sit(&machine, &["ask", "What time is it?"]);
-    person.exp_string("[y/N]").unwrap();
-    person.send_control('d').unwrap();
-    person.exp_string("It is ").unwrap();
-    assert_eq!(leave(&mut person), 0);
+    let mut pty = open_terminal(&machine, &["ask", "What time is it?"]);
+    pty.exp_string("[y/N]").unwrap();
+    pty.send_control('d').unwrap();
+    pty.exp_string("It is ").unwrap();
+    assert_eq!(wait_for_exit(&mut pty), 0);
     let shown = machine.run(["trust"]).stdout_of(0);
     assert!(shown.contains("neuraxis.toml: not trusted\n"), "{shown}");
 }
@@ -832,8 +815,8 @@ fn what_is_to_be_deleted_is_asked_about_with_whole_ids() {
             .run(["ask", "--session", id, "What time is it?"])
             .stdout_of(0);
     }
-    let mut person = sit(&machine, &[&["sessions", "delete"], &IDS[..]].concat());
-    let question = person.exp_string("[y/N]").unwrap();
+    let mut pty = open_terminal(&machine, &[&["sessions", "delete"], &IDS[..]].concat());
+    let question = pty.exp_string("[y/N]").unwrap();
     assert!(question.contains("with all their runs?"), "{question}");
     for id in IDS {
         assert!(question.contains(id), "{question}");
@@ -841,9 +824,9 @@ fn what_is_to_be_deleted_is_asked_about_with_whole_ids() {
     for line in question.lines() {
         assert!(line.chars().count() <= 80, "{line:?}");
     }
-    type_line(&mut person, "n");
-    person.exp_string("nothing was deleted").unwrap();
-    assert_eq!(leave(&mut person), 1);
+    type_line(&mut pty, "n");
+    pty.exp_string("nothing was deleted").unwrap();
+    assert_eq!(wait_for_exit(&mut pty), 1);
 }
 
 #[test]
@@ -856,8 +839,8 @@ fn nobody_is_asked_about_trust_in_what_is_too_much_to_show() {
     );
     for text in [format!("{models}{LOOSER}"), rule] {
         let machine = Machine::new().with_untrusted(text);
-        let mut person = sit(&machine, &["ask", "What time is it?"]);
-        let told = person.exp_string("It is ").unwrap();
+        let mut pty = open_terminal(&machine, &["ask", "What time is it?"]);
+        let told = pty.exp_string("It is ").unwrap();
         // The lines are as wide as the terminal.
         let told: Vec<&str> = told.split_whitespace().collect();
         let told = told.join(" ");
@@ -866,17 +849,16 @@ fn nobody_is_asked_about_trust_in_what_is_too_much_to_show() {
             "{told}"
         );
         assert!(!told.contains("Trust it?"), "{told}");
-        assert_eq!(leave(&mut person), 0);
+        assert_eq!(wait_for_exit(&mut pty), 0);
 
-        let mut person = sit(&machine, &["trust", "add"]);
-        let told = person
+        let mut pty = open_terminal(&machine, &["trust", "add"]);
+        let told = pty
             .exp_string("its changes are too long to show in full")
             .unwrap();
         assert!(!told.contains("Trust it?"), "{told}");
-        person
-            .exp_string("trust it with `neuraxis trust add --yes`")
+        pty.exp_string("trust it with `neuraxis trust add --yes`")
             .unwrap();
-        assert_eq!(leave(&mut person), 2);
+        assert_eq!(wait_for_exit(&mut pty), 2);
         let shown = machine.run(["trust"]).stdout_of(0);
         assert!(shown.contains("neuraxis.toml: not trusted\n"), "{shown}");
     }
@@ -890,13 +872,13 @@ fn no_line_of_a_file_that_is_asked_about_passes_for_one_of_ours() {
     );
     let machine = Machine::new().with_untrusted(text);
     for arguments in [&["trust"][..], &["trust", "add"]] {
-        let mut person = sit(&machine, arguments);
-        person.exp_string("most dangerous first:").unwrap();
+        let mut pty = open_terminal(&machine, arguments);
+        pty.exp_string("most dangerous first:").unwrap();
         let end = match arguments {
             ["trust"] => "to trust it, run `neuraxis trust add`",
             _ => "Trust it?",
         };
-        let shown = person.exp_string(end).unwrap();
+        let shown = pty.exp_string(end).unwrap();
         // Each byte arrives as a separate character.
         let bytes = shown.chars().map(|byte| u8::try_from(byte).unwrap());
         let shown = String::from_utf8(bytes.collect()).unwrap();
@@ -907,8 +889,8 @@ fn no_line_of_a_file_that_is_asked_about_passes_for_one_of_ours() {
             assert!(line.chars().count() <= 80, "{line:?}");
         }
         // One of them waits for an answer, and the other has already ended.
-        let _ = person.send_control('d');
-        leave(&mut person);
+        let _ = pty.send_control('d');
+        wait_for_exit(&mut pty);
     }
 }
 
@@ -916,9 +898,9 @@ fn no_line_of_a_file_that_is_asked_about_passes_for_one_of_ours() {
 fn no_line_of_a_projects_instructions_that_are_asked_about_passes_for_one_of_ours() {
     let text = format!("{}it is trusted\n", "x ".repeat(100));
     let machine = Machine::new().with_file("AGENTS.md", text);
-    let mut person = sit(&machine, &["trust", "add"]);
-    person.exp_string("do.").unwrap();
-    let shown = person.exp_string("Trust it?").unwrap();
+    let mut pty = open_terminal(&machine, &["trust", "add"]);
+    pty.exp_string("do.").unwrap();
+    let shown = pty.exp_string("Trust it?").unwrap();
     // Each byte arrives as a separate character.
     let bytes = shown.chars().map(|byte| u8::try_from(byte).unwrap());
     let shown = String::from_utf8(bytes.collect()).unwrap();
@@ -928,16 +910,16 @@ fn no_line_of_a_projects_instructions_that_are_asked_about_passes_for_one_of_our
         assert!(is_theirs || line.is_empty(), "{line:?} in {shown}");
     }
     // The command waits for an answer.
-    person.send_control('d').unwrap();
-    leave(&mut person);
+    pty.send_control('d').unwrap();
+    wait_for_exit(&mut pty);
 }
 
 #[test]
 fn nobody_is_asked_about_trust_where_a_program_reads_the_answer() {
     let machine = Machine::new().with_untrusted(LOOSER);
     for format in ["json", "events"] {
-        let mut person = sit(&machine, &["ask", "--format", format, "What time is it?"]);
-        let told = person.exp_eof().unwrap();
+        let mut pty = open_terminal(&machine, &["ask", "--format", format, "What time is it?"]);
+        let told = pty.exp_eof().unwrap();
         assert!(!told.contains("Trust it?"), "{told}");
         assert!(told.contains("is not trusted; ignored"), "{told}");
     }
@@ -947,13 +929,13 @@ fn nobody_is_asked_about_trust_where_a_program_reads_the_answer() {
 #[test]
 fn what_is_added_by_a_person_is_what_was_shown() {
     let machine = Machine::new().with_untrusted(LOOSER);
-    let mut person = sit(&machine, &["trust", "add"]);
-    person.exp_string("Trust it?").unwrap();
+    let mut pty = open_terminal(&machine, &["trust", "add"]);
+    pty.exp_string("Trust it?").unwrap();
     // The file changes while the question is open.
     let machine = machine.with_untrusted("[modes.moderate]\nmax_turns = 40\n");
-    type_line(&mut person, "y");
-    person.exp_string("trusted ").unwrap();
-    assert_eq!(leave(&mut person), 0);
+    type_line(&mut pty, "y");
+    pty.exp_string("trusted ").unwrap();
+    assert_eq!(wait_for_exit(&mut pty), 0);
     let shown = machine.run(["config", "show"]).stdout_of(0);
     assert!(
         shown.contains("modes.moderate.max_turns = 10  # default"),

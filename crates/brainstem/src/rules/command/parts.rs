@@ -188,13 +188,14 @@ impl Reader {
         // or an escape.
         let is_quoted = |word: &String| word.contains(['\'', '"', '\\']);
         let own = words.first().and_then(|word| program(word));
-        let hands_on = |own: &Program| {
+        let passes_words_on = |own: &Program| {
             let mut each = words.iter().enumerate();
             each.any(|(at, word)| {
                 own.has_option(word) && words.iter().skip(at).take(2).any(is_quoted)
             })
         };
-        let is_reparsed = command.has_inner_quotes && (runs_others || own.is_some_and(hands_on));
+        let is_reparsed =
+            command.has_inner_quotes && (runs_others || own.is_some_and(passes_words_on));
         let mut part = Part {
             words,
             source: command.source,
@@ -258,8 +259,8 @@ pub(super) fn programs_in(part: &Part) -> impl Iterator<Item = &'static Program>
 /// Returns why it is unknown what runs, if that depends on input read at run time.
 fn reads_on(words: &[String]) -> Option<&'static str> {
     const READS: &str = "what it runs is read from its input";
-    let hands_on = |word: &String| matches!(base_name(word), "xargs" | "parallel");
-    if words.iter().any(hands_on) {
+    let passes_words_on = |word: &String| matches!(base_name(word), "xargs" | "parallel");
+    if words.iter().any(passes_words_on) {
         return Some(READS);
     }
     let is_shell = |word: &String| program(word).is_some_and(Program::is_shell);

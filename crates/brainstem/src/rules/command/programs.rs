@@ -80,8 +80,8 @@ impl Program {
             let mut known = self.options.iter().filter_map(|option| whole_flag(option));
             return whole_flag(word).is_some_and(|flag| known.any(|known| known == flag));
         }
-        let hands_on = self.is_compiler() && tells_linker(word);
-        hands_on || self.options.iter().any(|option| self.fits(option, word))
+        let tells_the_linker = self.is_compiler() && tells_linker(word);
+        tells_the_linker || self.options.iter().any(|option| self.fits(option, word))
     }
 
     /// Like [`Self::has_option`], for a word whose neighbors determine what it does.
