@@ -39,15 +39,15 @@ impl Policy {
                 configured: request.roles.unwrap_or_default().to_vec(),
             });
         };
-        let of_agent = agent.role.as_ref().map(|role| PreferredRole {
+        let agent_role = agent.role.as_ref().map(|role| PreferredRole {
             role,
             set_by: format!("set by agent {name}"),
         });
-        let is_agents = of_agent
+        let is_set_by_agent = agent_role
             .as_ref()
             .is_some_and(|it| allowed.contains(it.role));
         let mut reasons = Vec::new();
-        let role = match (request.role, of_agent) {
+        let role = match (request.role, agent_role) {
             (Some(asked), _) if allowed.contains(asked) => {
                 reasons.push(format!(
                     "Role {asked} serves, because the request asks for it."
@@ -58,9 +58,9 @@ impl Policy {
                 let asked = asked.clone();
                 return Err(Refusal::RoleNotAllowed { asked, allowed });
             }
-            (None, of_agent) => {
-                let (preferred, missed) = match of_agent {
-                    Some(preferred) if is_agents => (preferred, None),
+            (None, agent_role) => {
+                let (preferred, missed) = match agent_role {
+                    Some(preferred) if is_set_by_agent => (preferred, None),
                     missed => (PreferredRole::of(channel, complexity, request), missed),
                 };
                 let wanted = allowed.iter().find(|role| *role == preferred.role);
@@ -80,19 +80,19 @@ impl Policy {
             role,
             allowed,
             reasons,
-            is_named: request.role.is_some() || is_agents,
+            is_named: request.role.is_some() || is_set_by_agent,
         })
     }
 
     /// Returns the roles that may serve and have a model, in the order in which they replace one another.
     fn serving_roles(&self, rule: &RoleRule, configured: Option<&[Role]>) -> Vec<Role> {
-        let there_are = configured.unwrap_or(&self.roles);
-        let others = there_are
+        let available = configured.unwrap_or(&self.roles);
+        let others = available
             .iter()
             .filter(|role| !Role::BUILT_IN.contains(role));
         let in_order = Role::BUILT_IN
             .iter()
-            .filter(|role| there_are.contains(role))
+            .filter(|role| available.contains(role))
             .chain(others);
         in_order.filter(|role| rule.allows(role)).cloned().collect()
     }

@@ -17,11 +17,11 @@ use crate::terminal;
 
 /// How often to check whether a question is still open.
 #[cfg(unix)]
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long there must be no input for a paste to be complete.
 #[cfg(unix)]
-const QUIET: Duration = Duration::from_millis(50);
+const PASTE_GAP: Duration = Duration::from_millis(50);
 
 /// The maximum number of bytes of a line typed as an answer.
 #[cfg(unix)]
@@ -58,7 +58,7 @@ pub(crate) struct Terminal {
     editor: Option<DefaultEditor>,
     /// Cancelled once the question is settled and needs no answer any more.
     is_settled: CancellationToken,
-    /// Everything shown and typed since the question was put: the next line may answer any part of it.
+    /// Everything shown and typed since the question was asked: the next line may answer any part of it.
     shown: String,
 }
 
@@ -84,7 +84,7 @@ fn has_more_input() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::io::Errno;
 
-    let Ok(timeout) = Timespec::try_from(QUIET) else {
+    let Ok(timeout) = Timespec::try_from(PASTE_GAP) else {
         return false;
     };
     let stdin = io::stdin();
@@ -116,9 +116,9 @@ impl Terminal {
         use rustix::io::Errno;
 
         let mut continued = continued();
-        let mut is_owed = false;
+        let mut needs_redraw = false;
         self.show(prompt)?;
-        let timeout = Timespec::try_from(LOOK_EVERY).map_err(io::Error::other)?;
+        let timeout = Timespec::try_from(POLL_INTERVAL).map_err(io::Error::other)?;
         let stdin = io::stdin();
         let mut typed = Vec::new();
         loop {
@@ -131,18 +131,18 @@ impl Terminal {
             // After a stop, what was shown is above what the shell wrote meanwhile, so it is shown again.
             let is_continued = continued.as_mut().and_then(|it| it.recv().now_or_never());
             let is_away = terminal::is_in_background();
-            is_owed |= is_away || is_continued.is_some();
+            needs_redraw |= is_away || is_continued.is_some();
             if is_away {
                 // A process that reads in the background is stopped. Sleeping avoids that, so bringing the process to
                 // the foreground is enough to continue it.
-                std::thread::sleep(LOOK_EVERY);
+                std::thread::sleep(POLL_INTERVAL);
                 continue;
             }
-            if is_owed {
+            if needs_redraw {
                 discard_typed_input();
                 typed.clear();
                 write(&self.shown)?;
-                is_owed = false;
+                needs_redraw = false;
             }
             let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
             match poll(&mut waiting, Some(&timeout)) {
@@ -189,10 +189,10 @@ impl Console for Terminal {
         #[cfg(unix)]
         if initial.is_empty() {
             let line = self.plain_line(prompt)?;
-            if let Line::Text(said) = &line {
+            if let Line::Text(typed) = &line {
                 // The terminal has echoed it, with the line break.
                 self.shown
-                    .push_str(&format!("{}\n", reveal_invisible(said)));
+                    .push_str(&format!("{}\n", reveal_invisible(typed)));
             }
             return Ok(line);
         }

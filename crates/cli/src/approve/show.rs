@@ -1,7 +1,7 @@
 //! The question as shown to the user.
 //!
 //! Text from the model is in a margin, so that none of its lines can be taken for a line of the program. What the
-//! program says of the call comes last, right above the prompt.
+//! program says about the call comes last, right above the prompt.
 
 use std::path::Path;
 use std::sync::Arc;

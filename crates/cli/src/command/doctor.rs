@@ -3,11 +3,11 @@
 mod advice;
 mod check;
 mod driver;
+mod fallback;
 mod models;
 mod request;
 mod search;
 mod server;
-mod standing_in;
 mod surroundings;
 mod telemetry;
 
@@ -49,14 +49,14 @@ pub(crate) struct Doctor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Requests {
     Sent,
-    Left,
+    NotSent,
 }
 
 impl Doctor {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let environment = setup.environment()?;
         let requests = match self.offline {
-            true => Requests::Left,
+            true => Requests::NotSent,
             false => Requests::Sent,
         };
         let mut checks = Vec::new();
@@ -72,7 +72,7 @@ impl Doctor {
                 checks.push(surroundings::choice(&discovery.choice));
                 checks.extend(discovery.skipped.iter().map(surroundings::skipped));
                 let models = models::all(discovery.endpoints, requests).await;
-                let fallback = standing_in::check(&models);
+                let fallback = fallback::check(&models);
                 checks.extend(models.into_iter().flat_map(|(_, checks)| checks));
                 checks.extend(fallback);
             }

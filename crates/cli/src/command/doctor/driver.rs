@@ -27,7 +27,7 @@ pub(super) async fn check(config: &Config, requests: Requests) -> Option<Check> 
         let check = Check::here(NAME, Outcome::Failed, detail);
         return Some(check.fix("set store.url to the URL of a Postgres server"));
     }
-    if requests == Requests::Left {
+    if requests == Requests::NotSent {
         let detail = "Restate was not contacted (--offline)";
         return Some(Check::here(NAME, Outcome::Skipped, detail));
     }

@@ -131,7 +131,7 @@ async fn one(endpoint: &Endpoint, requests: Requests) -> Vec<Check> {
         return probe.checks;
     }
     probe.key();
-    if requests == Requests::Left {
+    if requests == Requests::NotSent {
         probe.add("requests", Outcome::Skipped, "--offline: nothing was sent");
         return probe.checks;
     }

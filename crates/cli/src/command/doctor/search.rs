@@ -27,7 +27,7 @@ pub(super) async fn check(config: &Config, environment: &Environment, requests: 
         );
     };
     let name = provider.as_str();
-    if requests == Requests::Left {
+    if requests == Requests::NotSent {
         let detail = format!("{name} was not contacted (--offline)");
         return Check::here(NAME, Outcome::Skipped, detail);
     }

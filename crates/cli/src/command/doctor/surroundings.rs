@@ -233,10 +233,10 @@ fn sandbox(config: &Config) -> Vec<Check> {
 }
 
 fn sandbox_features_found(features: &SandboxFeatures) -> Vec<Check> {
-    let there = SandboxFeature::ALL.into_iter();
-    let there = there.filter(|feature| features.has(*feature));
-    let there: String = there.map(|feature| format!(", {feature}")).collect();
-    let landlock = format!("Landlock {}{there}", features.landlock);
+    let present = SandboxFeature::ALL.into_iter();
+    let present = present.filter(|feature| features.has(*feature));
+    let present: String = present.map(|feature| format!(", {feature}")).collect();
+    let landlock = format!("Landlock {}{present}", features.landlock);
     let missing = features.missing.iter().map(|(feature, why)| {
         let detail = format!("no {feature} ({why}): {}", feature.without());
         Check::here(SANDBOX, Outcome::Warning, detail).fix(match feature {
@@ -283,7 +283,7 @@ fn connections_of(config: &Config) -> u64 {
 /// Returns whether the store's server has connections left for one more process.
 fn has_room(config: &Config, contents: Option<Contents>) -> bool {
     let connections = contents.and_then(|contents| contents.connections);
-    connections.is_none_or(|there| there.in_use + connections_of(config) <= there.most)
+    connections.is_none_or(|server| server.in_use + connections_of(config) <= server.most)
 }
 
 fn fix_of_database(config: &Config, error: &OpenError) -> String {

@@ -40,7 +40,7 @@ pub(super) async fn checks(
 /// Checks whether an endpoint accepts data.
 async fn check_endpoint(endpoint: OtlpEndpoint, requests: Requests) -> Check {
     let destination = format!("{} go to {}", endpoint.signal, endpoint.place);
-    if requests == Requests::Left {
+    if requests == Requests::NotSent {
         let detail = format!("{destination}, not checked (--offline)");
         return Check::here(NAME, Outcome::Skipped, detail);
     }
