@@ -148,10 +148,10 @@ pub(crate) fn ends_of(rows: Vec<Row>, first: usize, last: usize) -> Vec<Row> {
         return rows;
     }
     let left_out = rows.len() - first - last;
-    let said = format!("… {left_out} more lines");
+    let note = format!("… {left_out} more lines");
     let end = rows.len() - last;
     let mut ends: Vec<Row> = rows.get(..first).unwrap_or_default().to_vec();
-    ends.push(Row::new(Mark::Title, said));
+    ends.push(Row::new(Mark::Title, note));
     ends.extend(rows.get(end..).unwrap_or_default().iter().cloned());
     ends
 }

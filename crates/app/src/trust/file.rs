@@ -140,18 +140,18 @@ impl FileLock {
             file: file.to_owned(),
             source,
         };
-        let held = open_lock(file).map_err(failed)?;
+        let lock = open_lock(file).map_err(failed)?;
         let since = Instant::now();
         loop {
-            match held.try_lock() {
-                Ok(()) => return Ok(Self { _held: held }),
+            match lock.try_lock() {
+                Ok(()) => return Ok(Self { _held: lock }),
                 Err(TryLockError::Error(source)) => return Err(failed(source)),
                 Err(TryLockError::WouldBlock) if since.elapsed() < PATIENCE => {
                     std::thread::sleep(PAUSE);
                 }
                 Err(TryLockError::WouldBlock) => {
-                    let held = "another program has held it for too long";
-                    return Err(failed(io::Error::new(io::ErrorKind::TimedOut, held)));
+                    let message = "another program has held it for too long";
+                    return Err(failed(io::Error::new(io::ErrorKind::TimedOut, message)));
                 }
             }
         }

@@ -52,8 +52,8 @@ impl RuleFunction {
     }
 
     pub(super) fn holds(&self, call: &RuleCall<'_>) -> Option<bool> {
-        let asked = AssertUnwindSafe(|| (self.0)(call));
-        catch_unwind(asked).ok().flatten()
+        let call_function = AssertUnwindSafe(|| (self.0)(call));
+        catch_unwind(call_function).ok().flatten()
     }
 }
 

@@ -49,12 +49,12 @@ pub(super) fn ask(question: &Question, console: &mut impl Console) -> io::Result
         ),
     };
     let prompt = format!("send this to {from}?{what} [y/N] ");
-    let said = match console.line(&prompt, "")? {
-        Line::Text(said) => said,
+    let typed = match console.line(&prompt, "")? {
+        Line::Text(typed) => typed,
         Line::Interrupted => return Ok(QuestionReply::Cancelled),
         Line::End => return Ok(QuestionReply::Declined),
     };
-    Ok(match said.trim().to_lowercase().as_str() {
+    Ok(match typed.trim().to_lowercase().as_str() {
         "y" | "yes" => {
             QuestionReply::Answered(JsonText::from_text(Value::Object(answers).to_string()))
         }
@@ -98,16 +98,16 @@ fn fill(field: &Field, console: &mut impl Console) -> io::Result<FieldAnswer> {
         wanted(&field.kind, field.required)
     );
     loop {
-        let said = match console.line(&prompt, "")? {
-            Line::Text(said) => said,
+        let typed = match console.line(&prompt, "")? {
+            Line::Text(typed) => typed,
             Line::Interrupted => return Ok(FieldAnswer::Stopped(QuestionReply::Cancelled)),
             Line::End => return Ok(FieldAnswer::Stopped(QuestionReply::Declined)),
         };
-        let said = said.trim();
-        if said == "." {
+        let typed = typed.trim();
+        if typed == "." {
             return Ok(FieldAnswer::Stopped(QuestionReply::Declined));
         }
-        if said.is_empty() {
+        if typed.is_empty() {
             match (&field.default, field.required) {
                 (Some(value), _) => {
                     return Ok(value
@@ -121,7 +121,7 @@ fn fill(field: &Field, console: &mut impl Console) -> io::Result<FieldAnswer> {
                 }
             }
         }
-        match read(&field.kind, said) {
+        match read(&field.kind, typed) {
             Ok(value) => return Ok(FieldAnswer::Value(value)),
             Err(why) => console.show(&format!("{why}\n"))?,
         }
@@ -149,10 +149,10 @@ fn wanted(kind: &FieldKind, required: Required) -> String {
 }
 
 /// Parses typed text as the value of a field.
-fn read(kind: &FieldKind, said: &str) -> Result<Value, String> {
+fn read(kind: &FieldKind, typed: &str) -> Result<Value, String> {
     match kind {
         FieldKind::Text { min, max, .. } => {
-            let length = said.chars().count();
+            let length = typed.chars().count();
             let count = u64::try_from(length).unwrap_or(u64::MAX);
             if min.is_some_and(|min| count < min) {
                 return Err(format!("That is too short: {length} characters."));
@@ -160,17 +160,17 @@ fn read(kind: &FieldKind, said: &str) -> Result<Value, String> {
             if length > MAX_ANSWER || max.is_some_and(|max| count > max) {
                 return Err(format!("That is too long: {length} characters."));
             }
-            Ok(Value::from(said))
+            Ok(Value::from(typed))
         }
         FieldKind::Integer { min, max } => {
-            let number: i64 = said
+            let number: i64 = typed
                 .parse()
                 .map_err(|_| "That is not a whole number.".to_owned())?;
             within(number, *min, *max)?;
             Ok(Value::from(number))
         }
         FieldKind::Number { min, max } => {
-            let number: f64 = said
+            let number: f64 = typed
                 .parse()
                 .map_err(|_| "That is not a number.".to_owned())?;
             within(number, *min, *max)?;
@@ -178,14 +178,14 @@ fn read(kind: &FieldKind, said: &str) -> Result<Value, String> {
                 .map(Value::Number)
                 .ok_or_else(|| "That is not a number.".to_owned())
         }
-        FieldKind::Boolean => match said.to_lowercase().as_str() {
+        FieldKind::Boolean => match typed.to_lowercase().as_str() {
             "y" | "yes" | "true" => Ok(Value::from(true)),
             "n" | "no" | "false" => Ok(Value::from(false)),
             _ => Err("Answer yes or no.".to_owned()),
         },
-        FieldKind::OneOf { choices } => chosen(choices, said),
+        FieldKind::OneOf { choices } => chosen(choices, typed),
         FieldKind::AnyOf { choices } => {
-            let chosen = said.split(',').map(|one| chosen(choices, one.trim()));
+            let chosen = typed.split(',').map(|one| chosen(choices, one.trim()));
             Ok(Value::Array(chosen.collect::<Result<_, _>>()?))
         }
         _ => Err("This cannot be answered here: type a dot to decline.".to_owned()),
@@ -204,13 +204,13 @@ fn within<T: PartialOrd + std::fmt::Display + Copy>(
     }
 }
 
-fn chosen(choices: &[FieldChoice], said: &str) -> Result<Value, String> {
-    let number: Option<usize> = said.parse().ok();
+fn chosen(choices: &[FieldChoice], typed: &str) -> Result<Value, String> {
+    let number: Option<usize> = typed.parse().ok();
     let by_number = number.and_then(|number| choices.get(number.checked_sub(1)?));
     let by_name = || {
         choices
             .iter()
-            .find(|it| it.value == said || it.title == said)
+            .find(|it| it.value == typed || it.title == typed)
     };
     let choice = by_number.or_else(by_name);
     choice

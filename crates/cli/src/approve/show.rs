@@ -397,19 +397,19 @@ pub(crate) fn safe_words(words: &str) -> String {
 
 /// Describes what running the tool may do.
 fn nature(view: &ApprovalView) -> String {
-    let mut said = match view.class {
+    let mut phrases = match view.class {
         None => vec!["what it changes is unknown"],
         Some(ToolClass::ReadOnly) => vec!["changes nothing"],
         Some(ToolClass::Idempotent) => vec!["changes something; safe to repeat"],
         Some(ToolClass::Irreversible) => vec!["irreversible"],
     };
     if view.annotations.destructive {
-        said.push("may destroy something");
+        phrases.push("may destroy something");
     }
     if view.reaches_out {
-        said.push("reaches outside this machine");
+        phrases.push("reaches outside this machine");
     }
-    said.join(" · ")
+    phrases.join(" · ")
 }
 
 /// Returns the folder that a run works in, if it is recorded and is not this one.

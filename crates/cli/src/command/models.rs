@@ -62,8 +62,8 @@ impl Models {
         progress.activity("listing models");
         let discovery = discover(&loaded.config, &loaded.environment).await;
         let notices: Vec<String> = discovery.notices().collect();
-        let asked = discovery.endpoints.into_iter().map(ask);
-        let listings = join_all(asked).await;
+        let requests = discovery.endpoints.into_iter().map(ask);
+        let listings = join_all(requests).await;
         progress.hide();
         loaded.warn_settings_ignored();
         for notice in &notices {

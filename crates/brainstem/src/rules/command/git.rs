@@ -212,8 +212,8 @@ impl<'a> GitCommand<'a> {
         let name = words.get(at).map(String::as_str).unwrap_or_default();
         let only_reads = name == "config" && only_reads_config(words.get(at + 1..));
         let is_known = name.is_empty() || KNOWN.contains(&name) || GIT_READS.contains(&name);
-        let told = HANDS_OVER.iter().find(|(command, _)| *command == name);
-        let hands_over = match told.filter(|_| !only_reads) {
+        let handing_over = HANDS_OVER.iter().find(|(command, _)| *command == name);
+        let hands_over = match handing_over.filter(|_| !only_reads) {
             Some((_, Some(from))) => words.iter().skip(at).position(|word| word == from),
             Some((_, None)) => Some(0),
             None if is_known => None,

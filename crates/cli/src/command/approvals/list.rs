@@ -111,10 +111,10 @@ impl List {
         let Some(run) = at_work else {
             return Ok("nothing is waiting for your approval\n".to_owned());
         };
-        let said = format!(
+        let hint = format!(
             "nothing is waiting for your approval except a question of an active run: `neuraxis approvals show {run}` shows it\n"
         );
-        Ok(again(&said).into_owned())
+        Ok(again(&hint).into_owned())
     }
 
     /// Returns the newest run that waits for approval while a process has it, among the most recent runs: that process

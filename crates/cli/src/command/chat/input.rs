@@ -30,7 +30,7 @@ pub(super) struct Input {
 
 enum Source {
     /// A user at a terminal. The editor is `None` while another thread reads with it.
-    Person(Option<Box<Editor>>),
+    Editor(Option<Box<Editor>>),
     /// Lines, each of which is a message.
     Pipe(Lines),
 }
@@ -68,12 +68,12 @@ impl Input {
 
     /// Returns whether a user types the messages.
     pub(super) const fn is_interactive(&self) -> bool {
-        matches!(self.source, Source::Person(_))
+        matches!(self.source, Source::Editor(_))
     }
 
     /// Adds typed text to the editor's history.
     pub(super) fn remember(&mut self, text: &str, conversation: &Conversation) {
-        if let Source::Person(Some(editor)) = &mut self.source {
+        if let Source::Editor(Some(editor)) = &mut self.source {
             editor.remember(text, conversation);
         }
     }
@@ -92,13 +92,13 @@ impl Input {
         forgotten.context("cannot listen for signals")?;
         match &mut self.source {
             Source::Pipe(lines) => next_line(Arc::clone(lines), &mut self.signals).await,
-            Source::Person(editor) => {
+            Source::Editor(editor) => {
                 let gone = || CommandError::failed(anyhow!("the line editor is gone"));
-                let mut theirs = editor.take().ok_or_else(gone)?;
+                let mut taken_editor = editor.take().ok_or_else(gone)?;
                 let prompt = prompt.to_owned();
                 let mut typed = tokio::task::spawn_blocking(move || {
-                    let typed = read_by_editor(theirs.read(&prompt, stopping_until));
-                    (theirs, typed)
+                    let typed = read_by_editor(taken_editor.read(&prompt, stopping_until));
+                    (taken_editor, typed)
                 });
                 let mut interrupts = Interrupts::new(stopping_until);
                 let typed = loop {
@@ -131,7 +131,7 @@ impl Source {
             return standard_input();
         }
         match Editor::open(conversation) {
-            Ok(editor) => Self::Person(Some(Box::new(editor))),
+            Ok(editor) => Self::Editor(Some(Box::new(editor))),
             Err(error) => {
                 progress::warn(&format!("line editing is not available here: {error}"));
                 standard_input()

@@ -122,15 +122,15 @@ fn allowed(doubtful: Vec<&str>) -> Result<Vec<&str>, CommandError> {
     if doubtful.is_empty() {
         return Ok(doubtful);
     }
-    let told = listed(&doubtful);
+    let list = listed(&doubtful);
     if !can_ask_user() {
         progress::notice(&format!(
-            "this message is sent without {told}: {NOBODY_ASKED}"
+            "this message is sent without {list}: {NOBODY_ASKED}"
         ));
-    } else if ask_yes_no(&format!("Send {told} with this message?"))? {
+    } else if ask_yes_no(&format!("Send {list} with this message?"))? {
         return Ok(doubtful);
     } else {
-        progress::notice(&format!("this message is sent without {told}"));
+        progress::notice(&format!("this message is sent without {list}"));
     }
     Ok(Vec::new())
 }

@@ -55,14 +55,14 @@ pub(super) async fn all(
 
 /// Announces to whom requests will be sent.
 fn announce(endpoints: &BTreeMap<Role, Result<Endpoint, ModelError>>) {
-    let asked = endpoints.values().flatten().filter(|one| is_model(one));
-    let asked: Vec<String> = asked
+    let models = endpoints.values().flatten().filter(|one| is_model(one));
+    let models: Vec<String> = models
         .map(|endpoint| format!("{} ({})", endpoint.role, endpoint.info().model))
         .collect();
-    if !asked.is_empty() {
+    if !models.is_empty() {
         progress::notice(&format!(
             "sending up to three tiny requests to each model, at a cost of a few tokens: {}; --offline sends nothing",
-            asked.join(", ")
+            models.join(", ")
         ));
     }
 }

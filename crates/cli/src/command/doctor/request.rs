@@ -33,8 +33,8 @@ pub(super) async fn whole(
     request: ModelRequest,
 ) -> Result<Reply, LlmError> {
     let context = context();
-    let asked = client.respond(&request, &context);
-    timeout(TIMEOUT, asked).await.map_err(|_| late())?
+    let reply = client.respond(&request, &context);
+    timeout(TIMEOUT, reply).await.map_err(|_| late())?
 }
 
 /// Requests a streamed reply.
@@ -56,8 +56,8 @@ pub(super) async fn streamed(
 
 fn late() -> LlmError {
     let seconds = TIMEOUT.as_secs();
-    let said = format!("no answer within {seconds} s");
-    LlmError::new(LlmErrorKind::Timeout, said)
+    let message = format!("no answer within {seconds} s");
+    LlmError::new(LlmErrorKind::Timeout, message)
 }
 
 /// Builds a request that costs next to nothing.

@@ -49,9 +49,9 @@ impl Serve {
         let loaded = setup.load()?;
         self.check(&loaded)?;
         let stop = CancellationToken::new();
-        let told = stop.clone();
+        let stop_on_signal = stop.clone();
         // From here on, a signal lets runs end before the program does.
-        let _heard = Interrupt::watch(move |_| told.cancel());
+        let _interrupt = Interrupt::watch(move |_| stop_on_signal.cancel());
         let mut app = loaded
             .app()
             .extend(neuraxis::OrchestratorBuilder::verify_sessions);

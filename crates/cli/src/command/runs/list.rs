@@ -60,11 +60,11 @@ impl List {
             last = Some(run.run_id.to_string());
             let mut item = item(&run);
             // The text of a run that answers a message again is in the history.
-            let asked = match run.text {
+            let question = match run.text {
                 Some(_) => None,
                 None => question_of(sessions, &run).await?,
             };
-            item.about = asked.unwrap_or(item.about);
+            item.about = question.unwrap_or(item.about);
             listing.item(&layout.item(&item), &run_in_json(&run))?;
         }
         listing.end()?;

@@ -155,7 +155,7 @@ impl Outline {
         let Some(entry) = entry else {
             return Some(lines::ended(&call, result));
         };
-        entry.line.push_str(&lines::came_of(&call, result));
+        entry.line.push_str(&lines::outcome_suffix(&call, result));
         entry.when.1 = self.active;
         // A new plan is in a record of its own.
         if !matches!(result.signal, Some(ToolSignal::Plan { .. })) {
@@ -173,7 +173,7 @@ impl Outline {
         for entry in entries.unwrap_or_default() {
             let node = self.node(entry, depth);
             let when = node.when;
-            worked = Some(worked.map_or(when, |it| hull(it, when)));
+            worked = Some(worked.map_or(when, |it| covering(it, when)));
             if entry.turn == Turn(0) {
                 nodes.push(node);
                 continue;
@@ -183,7 +183,7 @@ impl Outline {
                 nodes.push(Timed::new(format!("turn {turn}"), when));
             }
             if let Some(of_turn) = nodes.last_mut() {
-                of_turn.when = hull(of_turn.when, when);
+                of_turn.when = covering(of_turn.when, when);
                 of_turn.children.push(node);
             }
         }
@@ -201,7 +201,7 @@ impl Outline {
             let used = self.used.get(agent).map(lines::used_by_agent);
             let line = format!("agent {agent}{}", used.unwrap_or_default());
             let when = worked.unwrap_or(entry.when);
-            node.when = hull(node.when, when);
+            node.when = covering(node.when, when);
             node.children.push(Timed {
                 children,
                 ..Timed::new(line, when)
@@ -232,7 +232,7 @@ impl Timed {
 }
 
 /// Returns the shortest time that covers two others.
-fn hull(one: Time, other: Time) -> Time {
+fn covering(one: Time, other: Time) -> Time {
     (one.0.min(other.0), one.1.max(other.1))
 }
 

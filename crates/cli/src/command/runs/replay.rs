@@ -70,21 +70,22 @@ impl Replay {
         let text = match self.format {
             Format::Text => reports
                 .iter()
-                .map(|(run, came)| in_text(run, came))
+                .map(|(run, outcome)| in_text(run, outcome))
                 .collect(),
             Format::Json => {
                 let list: Value = reports
                     .iter()
-                    .map(|(run, came)| in_json(run, came))
+                    .map(|(run, outcome)| in_json(run, outcome))
                     .collect();
                 format!("{list:#}\n")
             }
         };
         Output::new().text(&text)?;
         let all = reports.len();
-        let of = |is: fn(&Replayed) -> bool| reports.iter().filter(|(_, came)| is(came)).count();
-        let differ = of(|came| matches!(came, Err(ReplayFailure::Differs(_))));
-        let impossible = of(|came| matches!(came, Err(ReplayFailure::Impossible(_))));
+        let of =
+            |is: fn(&Replayed) -> bool| reports.iter().filter(|(_, outcome)| is(outcome)).count();
+        let differ = of(|outcome| matches!(outcome, Err(ReplayFailure::Differs(_))));
+        let impossible = of(|outcome| matches!(outcome, Err(ReplayFailure::Impossible(_))));
         match (differ, impossible) {
             (0, 0) => Ok(()),
             (0, _) => Err(CommandError::failed(anyhow!(
@@ -133,9 +134,9 @@ fn name(run: &RecordedRun) -> String {
     run.map_or_else(|| "a run without records".to_owned(), |run| run.to_string())
 }
 
-fn in_text(run: &RecordedRun, came: &Replayed) -> String {
+fn in_text(run: &RecordedRun, outcome: &Replayed) -> String {
     let name = name(run);
-    match came {
+    match outcome {
         Ok(report) => {
             let ReplayReport {
                 records,
@@ -174,9 +175,9 @@ fn kind_of(run: &RecordedRun, seq: Seq) -> String {
         .unwrap_or_default()
 }
 
-fn in_json(run: &RecordedRun, came: &Replayed) -> Value {
+fn in_json(run: &RecordedRun, outcome: &Replayed) -> Value {
     let run = run.run_id();
-    match came {
+    match outcome {
         Ok(report) => json!({
             "run_id": run,
             "outcome": "same",

@@ -167,10 +167,10 @@ fn called(call: &ToolCall, results: &HashMap<&ToolCallId, &ToolMessage>) -> Stri
     const DIM: Style = Style::new().dimmed();
     let named = named(&call.name, call.arguments.as_str());
     let result = results.get(&call.id).map(|result| &result.content);
-    let came = result.and_then(|result| match result.error_message() {
+    let outcome = result.and_then(|result| match result.error_message() {
         Some(error) => Some(failed(&call.name, &error)),
         None => outcome_of(result, None),
     });
-    let came = came.map_or_else(String::new, |came| format!(" · {}", one_line(&came)));
-    format!("{DIM}·{DIM:#} {named}{DIM}{came}{DIM:#}")
+    let outcome = outcome.map_or_else(String::new, |outcome| format!(" · {}", one_line(&outcome)));
+    format!("{DIM}·{DIM:#} {named}{DIM}{outcome}{DIM:#}")
 }

@@ -23,15 +23,15 @@ const ODD: Style = AnsiColor::Yellow.on_default();
 pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option<String> {
     match body {
         RecordBody::RunStarted(started) => {
-            let asked = started.spec.messages.iter().rev();
-            let mut asked = asked.filter(|it| matches!(it.as_ref(), Message::User { .. }));
+            let question = started.spec.messages.iter().rev();
+            let mut question = question.filter(|it| matches!(it.as_ref(), Message::User { .. }));
             let forked = started.spec.forked_from.as_ref();
             let forked = forked
                 .map(|fork| format!("continues from turn {} of run {}", fork.turn, fork.run_id));
-            let asked = asked
+            let question = question
                 .next()
                 .map(|message| format!("{NAME}user{NAME:#} {}", cut(&message.text())));
-            asked.or(forked)
+            question.or(forked)
         }
         RecordBody::LlmCall(call) => Some(model_call(call, Cost::of(body))),
         RecordBody::LlmFailed(failed) => Some(model_failed(failed, Cost::of(body))),
@@ -40,7 +40,7 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
         RecordBody::Plan(_) => Some(format!("{NAME}plan{NAME:#}")),
         RecordBody::Summary(summary) => Some(format!("summary: {}", cut(&summary.text))),
         RecordBody::Warning(warning) => Some(odd("warning", &warning.message)),
-        RecordBody::ApprovalRequested(asked) => Some(asks(asked)),
+        RecordBody::ApprovalRequested(question) => Some(asks(question)),
         RecordBody::ApprovalDecided(decided) => Some(approval(decided)),
         RecordBody::Advised(advised_by) => advised(&advised_by.advice),
         RecordBody::Steered(steered) => Some(format!(
@@ -71,7 +71,7 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
 }
 
 /// Describes the result of a tool call, for the end of its line.
-pub(in crate::command::runs) fn came_of(call: &OpenCall, result: &ToolResult) -> String {
+pub(in crate::command::runs) fn outcome_suffix(call: &OpenCall, result: &ToolResult) -> String {
     let took = result.duration.map(brief);
     End::of(call, result).in_words(took.as_deref())
 }
@@ -79,7 +79,7 @@ pub(in crate::command::runs) fn came_of(call: &OpenCall, result: &ToolResult) ->
 /// Describes a call that has ended, with its result.
 pub(in crate::command::runs) fn ended(call: &OpenCall, result: &ToolResult) -> String {
     let named = named(&result.name, &call.arguments);
-    format!("{named}{}", came_of(call, result))
+    format!("{named}{}", outcome_suffix(call, result))
 }
 
 /// Describes a question for approval: about which call, and why.
@@ -134,7 +134,7 @@ fn advised(advice: &Advice) -> Option<String> {
 
 /// Describes the calls of a batch that were denied, or allowed by more than their mode, if any.
 fn verdicts(vetted: &Vetted) -> Option<String> {
-    let said = vetted.calls.iter().filter_map(|found| match found {
+    let descriptions = vetted.calls.iter().filter_map(|found| match found {
         Vetting::Run {
             grant: Some(id), ..
         } => Some(format!("allowed by remembered answer {id}")),
@@ -150,8 +150,8 @@ fn verdicts(vetted: &Vetted) -> Option<String> {
         Vetting::Deny { rule: None, .. } => Some(format!("{BAD}denied{BAD:#} by policy")),
         _ => None,
     });
-    let said: Vec<String> = said.collect();
-    (!said.is_empty()).then(|| format!("verdict: {}", said.join("; ")))
+    let descriptions: Vec<String> = descriptions.collect();
+    (!descriptions.is_empty()).then(|| format!("verdict: {}", descriptions.join("; ")))
 }
 
 /// Describes a failed attempt of a tool call that is followed by another.
