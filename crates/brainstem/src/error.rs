@@ -17,7 +17,8 @@ pub enum PolicyError {
         /// What is wrong there.
         message: String,
     },
-    /// The name of a mode, channel, plan or rule has characters that are not allowed in addresses and variables.
+    /// The name of an entry, such as a mode, an agent or a rule, has characters that are not allowed in addresses and
+    /// variables.
     #[error("{section}: invalid name \"{given}\": it must be 1 to 64 of A-Z a-z 0-9 _ -")]
     InvalidName {
         /// The section, such as `modes`.

@@ -77,13 +77,14 @@ impl Case {
         if let Some(withheld) = spec.withheld() {
             return Err(NoCase::Withheld(withheld));
         }
-        let said: Vec<HistoryMessage> = history
+        let conversation: Vec<HistoryMessage> = history
             .messages()
             .iter()
             .chain(&spec.messages)
-            .filter_map(said)
+            .filter_map(history_message)
             .collect();
-        let (Some(HistoryMessage::User(message)), before) = (said.last(), &said) else {
+        let (Some(HistoryMessage::User(message)), before) = (conversation.last(), &conversation)
+        else {
             return Err(NoCase::NoQuestion);
         };
         let mut case = Self::new(name, message.as_str());
@@ -120,9 +121,9 @@ impl Case {
     #[must_use]
     pub fn left_out(history: &Transcript, records: &[Arc<Record>]) -> Vec<LeftOut> {
         let observed = ObservedRun::of(records);
-        let asked = observed.view.spec().map(|spec| spec.messages.as_slice());
+        let new = observed.view.spec().map(|spec| spec.messages.as_slice());
         let (mut attached, mut called, mut thought, mut noted) = (false, false, false, false);
-        for message in history.messages().iter().chain(asked.unwrap_or_default()) {
+        for message in history.messages().iter().chain(new.unwrap_or_default()) {
             let parts: &[Part] = match &**message {
                 Message::System { .. } => {
                     noted = true;
@@ -191,7 +192,7 @@ fn was_steered(records: &[Arc<Record>]) -> bool {
 }
 
 /// Returns the text of a message, if the user or the model said something in it.
-fn said(message: &Arc<Message>) -> Option<HistoryMessage> {
+fn history_message(message: &Arc<Message>) -> Option<HistoryMessage> {
     let text = message.text();
     if text.trim().is_empty() {
         return None;

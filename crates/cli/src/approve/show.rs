@@ -258,36 +258,36 @@ impl Page {
             arguments: 0,
         };
         let tool = safe_words(&view.tool);
-        page.ours(ALERT, &format!("╭ {tool} asks for your approval"));
+        page.push_own_line(ALERT, &format!("╭ {tool} asks for your approval"));
         let arguments = arguments(view, below);
         let subject = &view.subject.rows;
-        page.subject = page.theirs(subject, room.map(|room| room.subject));
+        page.subject = page.push_quoted(subject, room.map(|room| room.subject));
         if !subject.is_empty() && !arguments.is_empty() {
-            page.margin(Style::new(), "");
+            page.push_in_margin(Style::new(), "");
         }
-        page.arguments = page.theirs(&arguments, room.map(|room| room.arguments));
+        page.arguments = page.push_quoted(&arguments, room.map(|room| room.arguments));
         if view.origin == Origin::Edited {
-            page.ours(Style::new(), "├ with arguments that you edited");
+            page.push_own_line(Style::new(), "├ with arguments that you edited");
         }
-        page.ours(BOLD, &format!("├ {tool} · {}", nature(view)));
+        page.push_own_line(BOLD, &format!("├ {tool} · {}", nature(view)));
         if let Some(gaps) = gaps(&view.tool) {
-            page.ours(ALERT, &format!("├ on this machine {gaps}"));
+            page.push_own_line(ALERT, &format!("├ on this machine {gaps}"));
         }
         if let Some(ConflictingCall { tool, file }) = &view.conflict {
             let (tool, file) = (safe_words(tool), safe_words(file));
             let line =
                 format!("├ when this was asked, {tool} could still change {file} before this call");
-            page.ours(ALERT, &line);
+            page.push_own_line(ALERT, &line);
         }
         if let Some(agent) = describe_lineage(&view.lineage) {
-            page.ours(Style::new(), &format!("├ {agent}"));
+            page.push_own_line(Style::new(), &format!("├ {agent}"));
         }
         if let Some(rule) = &view.rule {
             let rule = safe_words(rule);
-            page.ours(Style::new(), &format!("├ rule: {rule}"));
+            page.push_own_line(Style::new(), &format!("├ rule: {rule}"));
         }
         let reason = safe_words(&view.reason);
-        page.ours(Style::new(), &format!("╰ why: {reason}"));
+        page.push_own_line(Style::new(), &format!("╰ why: {reason}"));
         page
     }
 
@@ -299,8 +299,8 @@ impl Page {
     /// Divides the rows that the program's own lines leave between the subject and the arguments. Each gets at least
     /// half, if it needs that.
     fn room_within(&self, rows: usize) -> Room {
-        let theirs = self.subject + self.arguments;
-        let rows = rows.saturating_sub(self.rows().saturating_sub(theirs));
+        let quoted = self.subject + self.arguments;
+        let rows = rows.saturating_sub(self.rows().saturating_sub(quoted));
         let half = (rows / 2).max(LEAST_ROWS);
         Room {
             subject: rows.saturating_sub(self.arguments).max(half),
@@ -309,7 +309,7 @@ impl Page {
     }
 
     /// Adds a line of the program. The last one closes the margin, so its continuation lines are outside the margin.
-    fn ours(&mut self, style: Style, line: &str) {
+    fn push_own_line(&mut self, style: Style, line: &str) {
         let margin = if line.starts_with('╰') {
             "    "
         } else {
@@ -320,12 +320,12 @@ impl Page {
     }
 
     /// Adds a line in the margin.
-    fn margin(&mut self, style: Style, line: &str) {
+    fn push_in_margin(&mut self, style: Style, line: &str) {
         self.text.push_str(&in_margin(line, self.columns, style));
     }
 
     /// Adds quoted lines, as many as there is room for and at least the first. Returns the number of rows they take.
-    fn theirs(&mut self, rows: &[Row], room: Option<usize>) -> usize {
+    fn push_quoted(&mut self, rows: &[Row], room: Option<usize>) -> usize {
         let mut taken = 0;
         for (shown, row) in rows.iter().enumerate() {
             let before = self.text.len();
@@ -338,7 +338,7 @@ impl Page {
                 self.text.truncate(before);
                 self.hidden += more;
                 let lines = if more == 1 { "line" } else { "lines" };
-                self.margin(ALERT, &format!("… {more} more {lines}: v shows all of it"));
+                self.push_in_margin(ALERT, &format!("… {more} more {lines}: v shows all of it"));
                 return taken + 1;
             }
             taken += took;
@@ -350,7 +350,7 @@ impl Page {
     fn row(&mut self, row: &Row, room: Option<usize>) {
         let plain = reveal_invisible(&row.text);
         let line = self.cut(&plain, room);
-        self.margin(row.mark.style(), &line);
+        self.push_in_margin(row.mark.style(), &line);
         if let Some(line) = in_order(&plain) {
             let line = self.cut(line.trim_start(), room);
             self.text

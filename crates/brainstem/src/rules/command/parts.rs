@@ -10,11 +10,11 @@ use super::git::{GIT_READS, git_runs};
 use super::programs::{Kind, Program, base_name, program};
 use super::split::{Simple, split};
 
-/// Longer commands are not split.
+/// The maximum number of bytes of a command that is split.
 const MAX_BYTES: usize = 8 * 1024;
 
-/// The rest of a longer text is ignored.
-const MAX_SEEN_BYTES: usize = 64 * 1024;
+/// The maximum number of bytes that are examined of a text that is not split.
+const MAX_EXAMINED_BYTES: usize = 64 * 1024;
 
 /// The number of levels down to which command lines inside words of command lines are split.
 const MAX_SCRIPTS: usize = 3;
@@ -401,7 +401,7 @@ fn is_one_name(text: &str) -> bool {
 
 /// Returns the beginning of a text that is examined.
 fn examined_part(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(MAX_SEEN_BYTES))
+    text.get(..text.floor_char_boundary(MAX_EXAMINED_BYTES))
         .unwrap_or(text)
 }
 
