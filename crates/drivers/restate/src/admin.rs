@@ -12,13 +12,13 @@ use crate::deployment::{Deployment, Deployments, Discovered, FIRST, Service};
 use crate::object::OBJECT;
 
 /// The time limit for a request. Registering includes a request from Restate to the worker.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time limit for workers to report what they offer. A stalled worker never answers.
-const ALIVE_WITHIN: Duration = Duration::from_secs(3);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The maximum length, in characters, of Restate's reason for a refusal that is shown.
-const MAX_SAID: usize = 300;
+const MAX_ERROR_CHARS: usize = 300;
 
 /// The configuration key of the admin API's address.
 const ADMIN: &str = "driver.restate.admin";
@@ -122,10 +122,10 @@ impl Restate {
             Some(known) => json!({ FIRST: known.first() }),
             None => json!({}),
         };
-        let asked = json!({ "uri": address, "force": true, "metadata": metadata });
+        let body = json!({ "uri": address, "force": true, "metadata": metadata });
         let url = at(&self.admin, &["deployments"]);
-        let asked = self.client.post(url.clone()).json(&asked);
-        let found: Discovered = read(asked.timeout(PATIENCE), &url).await?;
+        let request = self.client.post(url.clone()).json(&body);
+        let found: Discovered = read(request.timeout(REQUEST_TIMEOUT), &url).await?;
         let ours = found.services.iter().find(|service| service.name == OBJECT);
         Ok(ours.map(Service::build).unwrap_or_default())
     }
@@ -133,18 +133,18 @@ impl Restate {
     /// Makes Restate ask the workers at an address what they offer, without changing anything. Returns `false` if
     /// Restate cannot reach them.
     pub(crate) async fn reaches(&self, address: &str) -> Result<bool, AdminError> {
-        let asked = json!({ "uri": address, "force": true, "dry_run": true });
+        let body = json!({ "uri": address, "force": true, "dry_run": true });
         let url = at(&self.admin, &["deployments"]);
-        let asked = self.client.post(url.clone()).json(&asked);
-        match accepted(asked.timeout(ALIVE_WITHIN).send().await, &url, ADMIN).await {
+        let request = self.client.post(url.clone()).json(&body);
+        match accepted(request.timeout(PROBE_TIMEOUT).send().await, &url, ADMIN).await {
             Ok(_) => Ok(true),
             Err(AdminError::Refused { .. }) => Ok(false),
             // Restate waits longer than this for a stalled worker. If Restate itself stalls, this request returns the
             // error.
             Err(AdminError::Unreachable { source, .. }) if source.is_timeout() => {
                 let url = at(&self.admin, &["health"]);
-                let asked = self.client.get(url.clone()).timeout(PATIENCE);
-                accepted(asked.send().await, &url, ADMIN).await?;
+                let request = self.client.get(url.clone()).timeout(REQUEST_TIMEOUT);
+                accepted(request.send().await, &url, ADMIN).await?;
                 Ok(false)
             }
             Err(error) => Err(error),
@@ -158,7 +158,12 @@ impl Restate {
     /// An [`AdminError`] if Restate does not answer, no worker is registered, or none answers where new runs go.
     pub async fn check(&self) -> Result<Registered, AdminError> {
         let url = at(&self.ingress, &["restate", "health"]);
-        let answer = self.client.get(url.clone()).timeout(PATIENCE).send().await;
+        let answer = self
+            .client
+            .get(url.clone())
+            .timeout(REQUEST_TIMEOUT)
+            .send()
+            .await;
         accepted(answer, &url, "driver.restate.ingress").await?;
         let (registered, _) = self.workers().await?;
         let registered = registered.ok_or(AdminError::NoWorker)?;
@@ -176,11 +181,16 @@ impl Restate {
         &self,
     ) -> Result<(Option<Registered>, Vec<Deployment>), AdminError> {
         let url = at(&self.admin, &["services", OBJECT]);
-        let answer = self.client.get(url.clone()).timeout(PATIENCE).send().await;
+        let answer = self
+            .client
+            .get(url.clone())
+            .timeout(REQUEST_TIMEOUT)
+            .send()
+            .await;
         if matches!(&answer, Ok(answer) if answer.status() == StatusCode::NOT_FOUND) {
             return Ok((None, Vec::new()));
         }
-        let service: Service = understood(accepted(answer, &url, ADMIN).await?, &url).await?;
+        let service: Service = parsed(accepted(answer, &url, ADMIN).await?, &url).await?;
         let known = self.deployments().await?;
         let latest = known.iter().find(|it| it.id == service.deployment_id);
         // An address that was removed in between is treated as if it had never been registered.
@@ -195,8 +205,8 @@ impl Restate {
 
     async fn deployments(&self) -> Result<Vec<Deployment>, AdminError> {
         let url = at(&self.admin, &["deployments"]);
-        let asked = self.client.get(url.clone()).timeout(PATIENCE);
-        let found: Deployments = read(asked, &url).await?;
+        let request = self.client.get(url.clone()).timeout(REQUEST_TIMEOUT);
+        let found: Deployments = read(request, &url).await?;
         Ok(found.deployments)
     }
 
@@ -215,12 +225,14 @@ impl Restate {
             ids.join(", ")
         );
         let url = at(&self.admin, &["query"]);
-        let asked = self
+        let request = self
             .client
             .post(url.clone())
             .json(&json!({ "query": query }));
-        let asked = asked.header("accept", "application/json").timeout(PATIENCE);
-        let found: Rows = read(asked, &url).await?;
+        let request = request
+            .header("accept", "application/json")
+            .timeout(REQUEST_TIMEOUT);
+        let found: Rows = read(request, &url).await?;
         Ok(found.rows)
     }
 }
@@ -236,14 +248,14 @@ pub(crate) fn at(base: &Url, path: &[&str]) -> Url {
 }
 
 /// Sends a request to the admin API, and reads its answer.
-async fn read<T: DeserializeOwned>(asked: RequestBuilder, url: &Url) -> Result<T, AdminError> {
-    let answer = accepted(asked.send().await, url, ADMIN).await?;
-    understood(answer, url).await
+async fn read<T: DeserializeOwned>(request: RequestBuilder, url: &Url) -> Result<T, AdminError> {
+    let answer = accepted(request.send().await, url, ADMIN).await?;
+    parsed(answer, url).await
 }
 
-async fn understood<T: DeserializeOwned>(answer: Response, url: &Url) -> Result<T, AdminError> {
-    let read = answer.json().await;
-    read.map_err(|source| AdminError::Unreachable {
+async fn parsed<T: DeserializeOwned>(answer: Response, url: &Url) -> Result<T, AdminError> {
+    let parsed = answer.json().await;
+    parsed.map_err(|source| AdminError::Unreachable {
         url: without_secrets(url.as_str()),
         key: ADMIN,
         source,
@@ -267,14 +279,14 @@ async fn accepted(
     Err(AdminError::Refused {
         url: without_secrets(url.as_str()),
         status: status.as_u16(),
-        said: said(answer).await,
+        said: beginning(answer).await,
     })
 }
 
 /// Returns the beginning of an answer's text, which may be the page of a different server.
-pub(crate) async fn said(answer: Response) -> String {
-    let said = answer.text().await.unwrap_or_default();
-    said.chars().take(MAX_SAID).collect()
+pub(crate) async fn beginning(answer: Response) -> String {
+    let text = answer.text().await.unwrap_or_default();
+    text.chars().take(MAX_ERROR_CHARS).collect()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ const LEAST_MS: u64 = 100;
 pub struct RestateConfig {
     /// Restate's ingress, where servers hand runs over. Default: `http://127.0.0.1:8080`.
     pub ingress: String,
-    /// Restate's admin API, where workers register and `doctor` looks. Default: `http://127.0.0.1:9070`.
+    /// Restate's admin API, where workers register and which `doctor` checks. Default: `http://127.0.0.1:9070`.
     pub admin: String,
     /// The address on which a worker listens for Restate. Without an `identity_key`, this port does not authenticate
     /// callers, so use a loopback address or one of a private network. Default: `127.0.0.1:9080`.

@@ -7,12 +7,12 @@ use neuraxis_ports::{DispatchError, RunDispatcher, async_trait};
 use reqwest::{Client, RequestBuilder, Response, Url};
 use serde::Deserialize;
 
-use crate::admin::{at, said};
+use crate::admin::{at, beginning};
 use crate::config::{ConfigFault, RestateConfig, client};
 use crate::object::{OBJECT, Ticket, WakeRequest};
 
 /// The time limit for one request.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Hands runs over to the workers that are registered with Restate.
 ///
@@ -55,7 +55,7 @@ impl RestateDispatcher {
     fn send(&self, session: &SessionId, handler: &str) -> RequestBuilder {
         let path = ["restate", "send", OBJECT, session.as_str(), handler];
         let url = at(&self.ingress, &path);
-        self.client.post(url).timeout(PATIENCE)
+        self.client.post(url).timeout(REQUEST_TIMEOUT)
     }
 }
 
@@ -64,15 +64,15 @@ impl RunDispatcher for RestateDispatcher {
     async fn dispatch(&self, session: &SessionId, run: RunId) -> Result<(), DispatchError> {
         let drive = self.send(session, "drive").json(&Ticket { run });
         let drive = drive.header("idempotency-key", run.to_string());
-        let taken: SendResponse = answered(drive).await?.json().await.map_err(|error| {
+        let response: SendResponse = answered(drive).await?.json().await.map_err(|error| {
             DispatchError::new("cannot parse the answer of Restate's ingress").caused_by(error)
         })?;
-        if taken.status == Status::PreviouslyAccepted {
-            let posted = WakeRequest {
-                invocation: taken.invocation_id,
+        if response.status == Status::PreviouslyAccepted {
+            let wake = WakeRequest {
+                invocation: response.invocation_id,
                 run: Some(run),
             };
-            answered(self.send(session, "wake").json(&posted)).await?;
+            answered(self.send(session, "wake").json(&wake)).await?;
         }
         Ok(())
     }
@@ -87,7 +87,7 @@ async fn answered(request: RequestBuilder) -> Result<Response, DispatchError> {
     if status.is_success() {
         return Ok(answer);
     }
-    let said = said(answer).await;
+    let said = beginning(answer).await;
     Err(DispatchError::new(match status.as_u16() {
         404 => {
             format!("no worker is registered with Restate; start `neuraxis-server worker` ({said})")

@@ -1,4 +1,4 @@
-//! A worker: a process in which Restate has runs driven.
+//! A worker: a process that drives runs when Restate calls it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,9 +18,9 @@ use crate::deployment::BUILD;
 use crate::object::SessionRuns;
 use crate::registration::Registration;
 
-/// Increase this when the workers' offer to Restate changes: their handlers, the types of those, and how often they are
-/// retried.
-const OFFER: u32 = 3;
+/// The version of what workers offer to Restate: their handlers, the types of those, and how often they are retried.
+/// Increase it with every change of these.
+const OFFER_VERSION: u32 = 3;
 
 /// How often a worker checks whether something was posted to the runs that it drives.
 const INBOX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -137,7 +137,7 @@ impl Worker {
             restate: self.restate.clone(),
             address: advertised.unwrap_or_else(|| format!("http://{}", self.address)),
             build: format!(
-                "{} {OFFER} {} {}",
+                "{} {OFFER_VERSION} {} {}",
                 env!("CARGO_PKG_VERSION"),
                 config.inactivity_ms,
                 config.abort_ms
