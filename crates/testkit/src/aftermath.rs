@@ -17,7 +17,7 @@ use neuraxis_core::{
 };
 
 /// How long processes that a server started may outlive it.
-const DYING: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The pause between two checks for that.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -29,15 +29,15 @@ const PAUSE: Duration = Duration::from_millis(20);
 ///
 /// let mut log = RunLog::new(CountingIds::nth_run(1), "main".parse()?);
 /// let records = [log.started("Hello?"), log.replied(reply::text("Hi.")), log.finished("Hi.")];
-/// let told = [records[0].to_json()];
-/// Aftermath::of(&records).received(&told).assert_ended();
+/// let received = [records[0].to_json()];
+/// Aftermath::of(&records).received(&received).assert_ended();
 /// # Ok::<(), neuraxis_core::InvalidId>(())
 /// ```
 #[derive(Debug)]
 #[must_use = "nothing is checked yet"]
 pub struct Aftermath<'a> {
     records: &'a [Arc<Record>],
-    told: &'a [String],
+    received: &'a [String],
     effects: &'a [EffectId],
     folder: Option<&'a Path>,
     canary: Option<&'a str>,
@@ -48,7 +48,7 @@ impl<'a> Aftermath<'a> {
     pub const fn of(records: &'a [Arc<Record>]) -> Self {
         Self {
             records,
-            told: &[],
+            received: &[],
             effects: &[],
             folder: None,
             canary: None,
@@ -56,8 +56,8 @@ impl<'a> Aftermath<'a> {
     }
 
     /// Adds the records that a client received, as JSON.
-    pub const fn received(mut self, told: &'a [String]) -> Self {
-        self.told = told;
+    pub const fn received(mut self, received: &'a [String]) -> Self {
+        self.received = received;
         self
     }
 
@@ -97,20 +97,20 @@ impl<'a> Aftermath<'a> {
     ///
     /// Panics with the failed check and the reason.
     pub fn assert_whole(&self) {
-        self.what_was_told_is_there();
+        self.what_was_received_is_stored();
         self.what_cannot_be_undone_was_done_once();
         self.numbers_have_no_gap();
         self.no_process_is_left();
-        self.no_secret_is_told();
+        self.no_secret_has_leaked();
     }
 
     /// I1: what a client received is in the log, byte for byte.
-    fn what_was_told_is_there(&self) {
-        let kept: Vec<_> = self.records.iter().map(|record| record.to_json()).collect();
-        for told in self.told {
+    fn what_was_received_is_stored(&self) {
+        let stored: Vec<_> = self.records.iter().map(|record| record.to_json()).collect();
+        for received in self.received {
             assert!(
-                kept.contains(told),
-                "I1: shown to the client, but not stored: {told}"
+                stored.contains(received),
+                "I1: shown to the client, but not stored: {received}"
             );
         }
     }
@@ -194,21 +194,21 @@ impl<'a> Aftermath<'a> {
     /// A process that a server started inherits at least one of them, and may take a moment to end after the server.
     fn no_process_is_left(&self) {
         let Some(folder) = self.folder else { return };
-        let given_up = Instant::now() + DYING;
+        let deadline = Instant::now() + EXIT_TIMEOUT;
         loop {
             match process_of(folder) {
                 None => return,
-                Some(left) if Instant::now() >= given_up => panic!("I6: a process is left: {left}"),
+                Some(left) if Instant::now() >= deadline => panic!("I6: a process is left: {left}"),
                 Some(_) => thread::sleep(PAUSE),
             }
         }
     }
 
     /// I7: the secret appears nowhere.
-    fn no_secret_is_told(&self) {
+    fn no_secret_has_leaked(&self) {
         let Some(canary) = self.canary else { return };
         let texts = self.records.iter().map(|record| record.to_json());
-        for text in texts.chain(self.told.iter().cloned()) {
+        for text in texts.chain(self.received.iter().cloned()) {
             assert!(!text.contains(canary), "I7: the secret is in {text}");
         }
         if let Some(folder) = self.folder {

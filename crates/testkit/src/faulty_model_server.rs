@@ -145,10 +145,10 @@ fn serve(mut connection: &TcpStream, fault: Option<ModelFault>) -> io::Result<()
         connection.peek(&mut [0])?;
         return Ok(());
     }
-    let asked = read(connection)?;
+    let request = read(connection)?;
     let text = match fault {
-        Some(fault) => reply::broken(fault, &asked),
-        None => reply::whole(&asked),
+        Some(fault) => reply::broken(fault, &request),
+        None => reply::whole(&request),
     };
     connection.write_all(text.as_bytes())?;
     if fault == Some(ModelFault::Stalling) {

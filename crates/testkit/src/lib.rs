@@ -6,7 +6,7 @@
 //!   [`AskingTool`], [`FailingStore`] (faults in front of a real store), [`RecordingSink`], [`ScriptedApprover`],
 //!   [`ScriptedAdvisor`], [`ScriptedRunner`], [`ScriptedToolHook`], [`ScriptedModelHook`], [`ScriptedSearch`],
 //!   [`VirtualClock`], [`CountingIds`];
-//! - mocks of the same ports, made with `mockall`, in [`mock`], for tests that check which calls are made;
+//! - mocks of the same ports, created with `mockall`, in [`mock`], for tests that check which calls are made;
 //! - builders for what tests need most often: [`reply`], [`messages`], [`request`], [`spec`], [`call_context`],
 //!   [`tool_context`], [`RunLog`];
 //! - a scripted web site on loopback, [`WebSite`];

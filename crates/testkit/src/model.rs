@@ -39,9 +39,9 @@ pub struct ScriptedModel {
     otherwise: Option<Box<Improvise>>,
     calls: Mutex<Vec<SeenModelCall>>,
     gauge: Gauge,
-    /// The context size that it reports only once it is asked.
-    asked_context: Option<u64>,
-    was_asked: AtomicBool,
+    /// The context size that it reports only after `learn_context` was called.
+    learnable_context: Option<u64>,
+    has_learned: AtomicBool,
 }
 
 type Improvise = dyn Fn(&ModelRequest) -> Script + Send + Sync;
@@ -77,8 +77,8 @@ impl ScriptedModel {
             otherwise: None,
             calls: Mutex::default(),
             gauge: Gauge::default(),
-            asked_context: None,
-            was_asked: AtomicBool::new(false),
+            learnable_context: None,
+            has_learned: AtomicBool::new(false),
         }
     }
 
@@ -119,10 +119,10 @@ impl ScriptedModel {
         self
     }
 
-    /// Sets the model's context size, in tokens, which it reports only once it is asked.
+    /// Sets the model's context size, in tokens, which it reports only after [`LlmClient::learn_context`] was called.
     #[must_use]
     pub const fn with_context_when_asked(mut self, tokens: u64) -> Self {
-        self.asked_context = Some(tokens);
+        self.learnable_context = Some(tokens);
         self
     }
 
@@ -246,13 +246,13 @@ impl LlmClient for ScriptedModel {
 
     fn info(&self) -> ModelInfo {
         let mut info = self.info.clone();
-        let was_asked = self.was_asked.load(Ordering::Relaxed);
-        let asked = self.asked_context.filter(|_| was_asked);
-        info.context_tokens = info.context_tokens.or(asked);
+        let has_learned = self.has_learned.load(Ordering::Relaxed);
+        let learned = self.learnable_context.filter(|_| has_learned);
+        info.context_tokens = info.context_tokens.or(learned);
         info
     }
 
     async fn learn_context(&self) {
-        self.was_asked.store(true, Ordering::Relaxed);
+        self.has_learned.store(true, Ordering::Relaxed);
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::FreePort;
 
 /// How long the server may take to start; it takes less than a second.
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The pause between two checks whether it is ready.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -128,9 +128,9 @@ impl Restate {
             .stderr(Stdio::null());
         self.process = Some(command.spawn().expect("restate-server can be started"));
         let began = Instant::now();
-        while !is_well(&self.admin, "/health") || !is_well(&self.ingress, "/restate/health") {
+        while !is_healthy(&self.admin, "/health") || !is_healthy(&self.ingress, "/restate/health") {
             let log = || std::fs::read_to_string(self.folder.join("log"));
-            assert!(began.elapsed() < PATIENCE, "{:?}", log());
+            assert!(began.elapsed() < START_TIMEOUT, "{:?}", log());
             thread::sleep(PAUSE);
         }
     }
@@ -144,13 +144,13 @@ impl Drop for Restate {
 }
 
 /// Returns `true` if a server answers successfully at a path.
-fn is_well(port: &FreePort, path: &str) -> bool {
+fn is_healthy(port: &FreePort, path: &str) -> bool {
     let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port.number())) else {
         return false;
     };
     let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
-    let asked = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     let mut answer = [0; 12];
-    let asked = stream.write_all(asked.as_bytes());
-    asked.and_then(|()| stream.read_exact(&mut answer)).is_ok() && answer.ends_with(b" 200")
+    let sent = stream.write_all(request.as_bytes());
+    sent.and_then(|()| stream.read_exact(&mut answer)).is_ok() && answer.ends_with(b" 200")
 }

@@ -32,7 +32,8 @@ pub struct RunLog {
     session: SessionId,
     next: Seq,
     at: Timestamp,
-    asked: Vec<Arc<Message>>,
+    /// The messages of the next model call.
+    messages: Vec<Arc<Message>>,
 }
 
 impl RunLog {
@@ -44,7 +45,7 @@ impl RunLog {
             session,
             next: Seq(1),
             at: START,
-            asked: Vec::new(),
+            messages: Vec::new(),
         }
     }
 
@@ -66,7 +67,7 @@ impl RunLog {
         let agent = AgentSpec::new(Profile::main_thread(), Role::REASONING);
         let mut spec = RunSpec::new(self.run, [Message::user(message)], agent);
         spec.session_id = Some(self.session.clone());
-        self.asked.clone_from(&spec.messages);
+        self.messages.clone_from(&spec.messages);
         self.record(RecordBody::RunStarted(Box::new(RunStarted {
             loop_version: LOOP_VERSION,
             session_id: Some(self.session.clone()),
@@ -78,7 +79,7 @@ impl RunLog {
 
     /// Returns the record that the model replied.
     pub fn replied(&mut self, reply: Reply) -> Arc<Record> {
-        let messages = std::mem::take(&mut self.asked);
+        let messages = std::mem::take(&mut self.messages);
         self.record(RecordBody::LlmCall(Box::new(LlmCall {
             effect_id: EffectId {
                 run: self.run,

@@ -33,7 +33,9 @@ struct State {
     calls: Vec<StoreOperation>,
 }
 
-/// An operation of a store.
+/// An operation of a store. A few stand for related methods of the port as well: `Sessions` for `idle` and
+/// `shared_time`, `History` for `history_before`, `DeleteSession` for `delete_session_at`, `Release` for `expire`, and
+/// `Unfinished` for `unfinished_of`, `due` and `mailed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is named after a method of the port")]
 pub enum StoreOperation {

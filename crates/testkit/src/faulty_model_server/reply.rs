@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{FaultyModelServer, ModelFault, ReceivedRequest};
 
 /// Returns a faulty server's answer to a request.
-pub(super) fn broken(fault: ModelFault, asked: &ReceivedRequest) -> String {
+pub(super) fn broken(fault: ModelFault, request: &ReceivedRequest) -> String {
     let words = FaultyModelServer::WORDS;
     match fault {
         ModelFault::Unreachable | ModelFault::Reset => String::new(),
@@ -30,16 +30,16 @@ pub(super) fn broken(fault: ModelFault, asked: &ReceivedRequest) -> String {
             let elsewhere = FaultyModelServer::ELSEWHERE;
             response(&format!("302 Found\r\nlocation: http://{elsewhere}/v1"), "")
         }
-        ModelFault::CutOff | ModelFault::Stalling => half(asked),
+        ModelFault::CutOff | ModelFault::Stalling => half(request),
     }
 }
 
 /// Returns a repaired server's answer to a request.
-pub(super) fn whole(asked: &ReceivedRequest) -> String {
-    if !asked.line.contains("/chat/completions") {
+pub(super) fn whole(request: &ReceivedRequest) -> String {
+    if !request.line.contains("/chat/completions") {
         return response("404 Not Found", "");
     }
-    let messages = asked.body.get("messages").and_then(Value::as_array);
+    let messages = request.body.get("messages").and_then(Value::as_array);
     let last = messages.and_then(|messages| messages.last()?.get("role"));
     let (message, finish) = if last.is_some_and(|role| role == "tool") {
         let answer = FaultyModelServer::ANSWER;
@@ -51,7 +51,7 @@ pub(super) fn whole(asked: &ReceivedRequest) -> String {
         )
     };
     let usage = json!({"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8});
-    if is_streamed(asked) {
+    if is_streamed(request) {
         let mut text = STREAM.to_owned();
         text += &chunk(
             &json!([{"index": 0, "delta": message, "finish_reason": null}]),
@@ -75,9 +75,9 @@ const STREAM: &str =
 
 /// Returns the beginning of a reply. In a stream, it contains a complete call but not the whole reply. For a whole
 /// reply, the declared length shows that it is cut.
-fn half(asked: &ReceivedRequest) -> String {
+fn half(request: &ReceivedRequest) -> String {
     let half = FaultyModelServer::HALF;
-    if is_streamed(asked) {
+    if is_streamed(request) {
         let deltas = [
             json!({"role": "assistant", "content": half}),
             json!({"tool_calls": [call()]}),
@@ -96,8 +96,8 @@ fn half(asked: &ReceivedRequest) -> String {
     )
 }
 
-fn is_streamed(asked: &ReceivedRequest) -> bool {
-    asked
+fn is_streamed(request: &ReceivedRequest) -> bool {
+    request
         .body
         .get("stream")
         .and_then(Value::as_bool)
