@@ -68,8 +68,8 @@ impl Stop {
 ///
 /// # Cancel safety
 ///
-/// When the call is cancelled, this returns immediately; when its future is dropped, it returns nothing. In both cases
-/// the work is told to stop.
+/// When the call is cancelled, this returns an error immediately. In that case, and when the future is dropped, the
+/// work is told to stop; it continues until it next checks.
 pub(crate) async fn run<Value, Failure>(
     ctx: &ToolContext,
     work: impl FnOnce(&Stop) -> Result<Value, Failure> + Send + 'static,

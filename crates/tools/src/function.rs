@@ -22,10 +22,10 @@ use crate::blocking::{self, Stop};
 
 pub use arguments::NoArguments;
 
-type Outcome = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
-type Handler = dyn Fn(JsonText, ToolContext) -> Outcome + Send + Sync;
-type DryRun = dyn Fn(&JsonText) -> DryRunOutcome + Send + Sync;
-type DryRunOutcome = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send>>;
+type CallFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
+type Handler = dyn Fn(JsonText, ToolContext) -> CallFuture + Send + Sync;
+type DryRun = dyn Fn(&JsonText) -> DryRunFuture + Send + Sync;
+type DryRunFuture = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send>>;
 
 /// A tool that calls a function.
 ///
@@ -118,11 +118,11 @@ impl FunctionTool {
         let running = move |arguments: Arguments, ctx: ToolContext| {
             let function = Arc::clone(&function);
             async move {
-                let of_work = ctx.clone();
+                let work_ctx = ctx.clone();
                 let work = move |stop: &Stop| -> Result<Value, ToolError> {
                     // Threads for blocking work may be scarce: a call that was stopped while it waited does not start.
                     stop.check()?;
-                    function(arguments, of_work)
+                    function(arguments, work_ctx)
                 };
                 blocking::run(&ctx, work).await
             }
@@ -177,7 +177,7 @@ impl FunctionTool {
         Function: Fn(Arguments) -> Running + Send + Sync + 'static,
         Running: Future<Output = Result<(), ToolError>> + Send + 'static,
     {
-        let dry_run = move |text: &JsonText| -> DryRunOutcome {
+        let dry_run = move |text: &JsonText| -> DryRunFuture {
             match arguments::decode(text) {
                 Ok(arguments) => Box::pin(function(arguments)),
                 Err(error) => Box::pin(future::ready(Err(error))),
@@ -215,7 +215,7 @@ impl FunctionTool {
             }
         })?;
         let spec = ToolSpec::new(id, description).parameters(schema);
-        let handler = move |text: JsonText, ctx: ToolContext| -> Outcome {
+        let handler = move |text: JsonText, ctx: ToolContext| -> CallFuture {
             match arguments::decode(&text) {
                 Ok(arguments) => {
                     let running = function(arguments, ctx);

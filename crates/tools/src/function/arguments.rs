@@ -19,10 +19,10 @@ pub struct NoArguments {}
 /// Decodes arguments. The error names the argument that is wrong.
 pub(super) fn decode<Arguments: DeserializeOwned>(text: &JsonText) -> Result<Arguments, ToolError> {
     // Tracking the position costs more than decoding, and is only useful if something is wrong.
-    text.decode().or_else(|_| decode_telling_where(text))
+    text.decode().or_else(|_| decode_with_position(text))
 }
 
-fn decode_telling_where<Arguments: DeserializeOwned>(
+fn decode_with_position<Arguments: DeserializeOwned>(
     text: &JsonText,
 ) -> Result<Arguments, ToolError> {
     let mut json = serde_json::Deserializer::from_str(text.as_str());

@@ -72,7 +72,7 @@ const UNCONFINED: &str = "Runs a command line with `sh` in the project folder, s
     tools to read, search and write files.";
 
 /// Creates the tool, whose commands get these variables in addition to the usual ones. Returns `None` if no commands
-/// are run on this machine.
+/// may run on this machine.
 pub(super) fn tool(
     root: Arc<ProjectRoot>,
     commands: Commands,
@@ -177,7 +177,7 @@ impl From<UnconfinedArguments> for Arguments {
 /// Access that a command can request.
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(dead_code, reason = "it is there for its schema")]
+#[expect(dead_code, reason = "only its schema is used")]
 enum AccessSchema {
     /// Access to the network of this machine.
     Network,
@@ -243,12 +243,12 @@ async fn run(
         })
         .min(COMMAND_MAX_TIMEOUT);
     let (command, cwd) = (arguments.command.clone(), arguments.cwd);
-    let asked = arguments.access.unwrap_or_default();
-    let access = asked.clone();
+    let requested = arguments.access.unwrap_or_default();
+    let access = requested.clone();
     let trace = ctx.trace.clone();
     // If nothing confines commands, all of them have access to git.
-    let is_of_git = confinement == Confinement::Sandbox || command.contains("git");
-    let writes_git = is_of_git && asked.contains(&Access::Git);
+    let may_use_git = confinement == Confinement::Sandbox || command.contains("git");
+    let writes_git = may_use_git && requested.contains(&Access::Git);
     let started = Instant::now();
     let (running, outside, runs_no) = blocking::run(&ctx, move |_| {
         let folder = match root.locate(cwd.as_deref().unwrap_or_default())? {
@@ -286,13 +286,13 @@ async fn run(
     let is_an_answer = ran.exit_code == Some(1) && says_nothing;
     if ran.exit_code != Some(0) && !is_an_answer {
         let all = Access::ALL.into_iter();
-        ran.without_access = all.filter(|access| !asked.contains(access)).collect();
+        ran.without_access = all.filter(|access| !requested.contains(access)).collect();
         // Git removes a file before its filter writes the replacement.
-        let mut said = ran.stdout.lines().chain(ran.stderr.lines());
-        if said.any(|line| line.contains(": smudge filter ") && line.ends_with(" failed")) {
+        let mut lines = ran.stdout.lines().chain(ran.stderr.lines());
+        if lines.any(|line| line.contains(": smudge filter ") && line.ends_with(" failed")) {
             ran.summary.push_str(FILE_IS_GONE);
         }
-        let is_about_git = asked.contains(&Access::Git) || arguments.command.contains("git");
+        let is_about_git = requested.contains(&Access::Git) || arguments.command.contains("git");
         if let Some(repository) = outside.filter(|_| is_about_git) {
             // The user should not be asked for access that would not help.
             ran.without_access.retain(|access| *access != Access::Git);

@@ -111,8 +111,8 @@ impl ProjectRoot {
     }
 
     /// Finds a file or folder by the path that a model wrote. Symlinks are followed within the project.
-    pub(super) fn locate(&self, asked: &str) -> Result<Located, FileError> {
-        let wanted = self.relative(asked)?;
+    pub(super) fn locate(&self, requested: &str) -> Result<Located, FileError> {
+        let wanted = self.relative(requested)?;
         let failed = |error| self.explain(&wanted, error);
         let path = self.dir.canonicalize(&wanted).map_err(failed)?;
         let metadata = self.dir.symlink_metadata(&path).map_err(failed)?;
@@ -154,17 +154,17 @@ impl ProjectRoot {
     }
 
     /// Makes a path relative to the project root. An absolute path into the project is accepted as well.
-    pub(super) fn relative(&self, asked: &str) -> Result<PathBuf, FileError> {
+    pub(super) fn relative(&self, requested: &str) -> Result<PathBuf, FileError> {
         if self.is_gone() {
             return Err(FileError::RootGone);
         }
-        if asked.contains('\0') {
+        if requested.contains('\0') {
             return Err(FileError::InvalidPath {
-                path: asked.to_owned(),
+                path: requested.to_owned(),
                 why: "contains a NUL character",
             });
         }
-        let path = Path::new(asked);
+        let path = Path::new(requested);
         let inside = self
             .known_as
             .iter()
@@ -173,7 +173,7 @@ impl ProjectRoot {
         let absolute = |part| matches!(part, Component::RootDir | Component::Prefix(_));
         if inside.components().any(absolute) {
             return Err(FileError::OutsideRoot {
-                path: asked.to_owned(),
+                path: requested.to_owned(),
             });
         }
         Ok(if inside.as_os_str().is_empty() {
@@ -270,11 +270,11 @@ pub(super) fn open_regular(dir: &Dir, name: &OsStr, path: &Path) -> Result<(File
 #[cfg(target_os = "linux")]
 fn is_of_kernel(file: &File) -> bool {
     /// `/proc` and `/sys`.
-    const MADE_UP: [u64; 2] = [0x9fa0, 0x6265_6572];
+    const KERNEL_FILE_SYSTEMS: [u64; 2] = [0x9fa0, 0x6265_6572];
     let system = rustix::fs::fstatfs(file).map(|system| system.f_type);
     // A file on an unknown file system is not read either.
     system.map_or(true, |kind| {
-        u64::try_from(kind).is_ok_and(|kind| MADE_UP.contains(&kind))
+        u64::try_from(kind).is_ok_and(|kind| KERNEL_FILE_SYSTEMS.contains(&kind))
     })
 }
 

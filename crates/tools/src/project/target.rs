@@ -48,16 +48,16 @@ impl Target {
     /// Finds the target for a path that a model wrote, and checks that it may be written. Changes nothing.
     pub(super) fn find(
         root: &ProjectRoot,
-        asked: &str,
+        requested: &str,
         folders: Folders,
     ) -> Result<Self, FileError> {
-        check_name(asked)?;
-        match root.locate(asked) {
+        check_name(requested)?;
+        match root.locate(requested) {
             Ok(Located::File(file)) => Self::existing(root, file),
             Ok(Located::Folder(folder)) => Err(FileError::IsFolder {
                 path: shown(&folder.path),
             }),
-            Err(FileError::NotFound { .. }) => Self::new(root, asked, folders),
+            Err(FileError::NotFound { .. }) => Self::new(root, requested, folders),
             Err(error) => Err(error),
         }
     }
@@ -95,8 +95,8 @@ impl Target {
         .checked(root)
     }
 
-    fn new(root: &ProjectRoot, asked: &str, folders: Folders) -> Result<Self, FileError> {
-        let wanted = root.relative(asked)?;
+    fn new(root: &ProjectRoot, requested: &str, folders: Folders) -> Result<Self, FileError> {
+        let wanted = root.relative(requested)?;
         let invalid = |why| FileError::InvalidPath {
             path: shown(&wanted),
             why,
@@ -346,18 +346,18 @@ fn has_dots(path: &Path) -> bool {
 }
 
 /// Refuses names that would mislead a reader.
-fn check_name(asked: &str) -> Result<(), FileError> {
+fn check_name(requested: &str) -> Result<(), FileError> {
     let invalid = |why| FileError::InvalidPath {
-        path: asked.to_owned(),
+        path: requested.to_owned(),
         why,
     };
-    if asked.chars().any(char::is_control) {
+    if requested.chars().any(char::is_control) {
         return Err(invalid("contains control characters"));
     }
-    if asked.trim() != asked {
+    if requested.trim() != requested {
         return Err(invalid("begins or ends with whitespace"));
     }
-    if asked.ends_with('/') {
+    if requested.ends_with('/') {
         return Err(invalid("ends with `/`, like a folder; name a file"));
     }
     Ok(())

@@ -28,7 +28,7 @@ use crate::project::{NamedByGit, is_protected, named_by_git};
 const SET_ASIDE: &str = ".set-aside";
 
 /// The maximum total length in bytes of the names that are reported, since the answer that contains them is bounded.
-const MAX_TOLD_BYTES: usize = 4 << 10;
+const MAX_REPORTED_BYTES: usize = 4 << 10;
 
 /// The maximum number of files and folders that are compared below a path that a configuration names.
 const MAX_COMPARED: usize = 10_000;
@@ -283,7 +283,7 @@ fn reported_names(all: impl Iterator<Item = String>) -> Vec<String> {
     let (mut names, mut bytes, mut more) = (Vec::new(), 0, 0);
     for path in all {
         bytes += path.len();
-        if bytes <= MAX_TOLD_BYTES {
+        if bytes <= MAX_REPORTED_BYTES {
             names.push(path);
         } else {
             more += 1;
@@ -322,7 +322,7 @@ mod tests {
         let all = |number: usize| (0..number).map(|number| format!("{number:04}/.git"));
         assert_eq!(reported_names(all(2)), ["0000/.git", "0001/.git"]);
         let told = reported_names(all(5_000));
-        assert_eq!(told.len(), MAX_TOLD_BYTES / 9 + 1);
+        assert_eq!(told.len(), MAX_REPORTED_BYTES / 9 + 1);
         assert_eq!(told.last().unwrap(), "and 4545 more");
     }
 }

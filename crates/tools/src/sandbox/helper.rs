@@ -56,11 +56,11 @@ static HELPER: OnceLock<PathBuf> = OnceLock::new();
 /// }
 /// ```
 pub fn run_sandbox_helper() -> Option<ExitCode> {
-    let asked = env::args_os().nth(1);
-    if asked.as_deref() == Some(OsStr::new(SUPERVISOR)) {
+    let argument = env::args_os().nth(1);
+    if argument.as_deref() == Some(OsStr::new(SUPERVISOR)) {
         return Some(supervise::main());
     }
-    if asked.as_deref() == Some(OsStr::new(INSIDE)) {
+    if argument.as_deref() == Some(OsStr::new(INSIDE)) {
         return Some(inside::main());
     }
     let _named_before = HELPER.set(PathBuf::from(PROGRAM));
