@@ -162,7 +162,7 @@ impl Endpoint {
     pub async fn get(&self, route: &Route, within: Duration) -> Result<Bytes, LlmError> {
         let parts = RequestParts::new(Method::GET, route, Bytes::new());
         self.exchange(parts, within, &CancellationToken::new())
-            .instrument(self.asking())
+            .instrument(self.request_span())
             .await
     }
 
@@ -183,13 +183,13 @@ impl Endpoint {
     ) -> Result<Bytes, LlmError> {
         let parts = RequestParts::new(Method::POST, route, body);
         self.exchange(parts, within, &CancellationToken::new())
-            .instrument(self.asking())
+            .instrument(self.request_span())
             .await
     }
 
     /// Starts the span of a request that is not a model call, such as for the list of models. Returns no span if there
     /// is no current span or none is exported.
-    fn asking(&self) -> Span {
+    fn request_span(&self) -> Span {
         if Span::current().is_none() {
             return Span::none();
         }
@@ -209,7 +209,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// An [`LlmError`] that describes what went wrong: of kind [`Cancelled`](neuraxis_core::LlmErrorKind::Cancelled)
-    /// once the call's context is canceled, otherwise determined by the server's [`ErrorRule`](crate::ErrorRule)s.
+    /// once the call's context is cancelled, otherwise determined by the server's [`ErrorRule`](crate::ErrorRule)s.
     ///
     /// # Cancel safety
     ///
@@ -305,16 +305,16 @@ impl Endpoint {
         let Some(limit) = &self.max_concurrent else {
             return Ok(None);
         };
-        let asked = Instant::now();
+        let waiting_since = Instant::now();
         ctx.begin_wait();
         tokio::select! {
             biased;
             () = ctx.cancellation.cancelled() => return Err(cancelled_by_caller()),
             permit = limit.acquire() => {
-                ctx.end_wait(asked.elapsed());
+                ctx.end_wait(waiting_since.elapsed());
                 return Ok(permit.ok());
             }
-            () = tokio::time::sleep_until(after(asked, within)) => {}
+            () = tokio::time::sleep_until(after(waiting_since, within)) => {}
         }
         Err(self.errors.busy(within))
     }

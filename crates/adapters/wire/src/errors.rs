@@ -18,11 +18,11 @@ pub use self::rules::{ErrorRule, Meaning};
 use crate::endpoint::cause;
 
 /// The maximum number of characters of a server's message that an error repeats.
-const MAX_WORDS: usize = 400;
+const MAX_MESSAGE_CHARS: usize = 400;
 
 /// The HTTP client's errors for a proxy with an unsupported scheme, with TLS and without. Server addresses and a
 /// configured proxy's address have been checked before.
-const UNSPOKEN_PROXY: [&str; 2] = ["unsupported scheme", "scheme is not http"];
+const UNSUPPORTED_PROXY: [&str; 2] = ["unsupported scheme", "scheme is not http"];
 
 /// Converts what a server reports, or fails to report, to errors: by the server's own [`ErrorRule`]s, then by the
 /// common ones. Phrases about a conversation that does not fit the model come first, except with status 429.
@@ -87,12 +87,12 @@ impl ServerErrors {
     pub fn tidy(&self, text: &str) -> String {
         // Redact before truncating: half a key is a secret, too.
         match self.secrets.as_slice() {
-            [] => clean(text, MAX_WORDS),
+            [] => clean(text, MAX_MESSAGE_CHARS),
             [first, others @ ..] => {
                 let redacted = others
                     .iter()
                     .fold(first.redact(text), |text, secret| secret.redact(&text));
-                clean(&redacted, MAX_WORDS)
+                clean(&redacted, MAX_MESSAGE_CHARS)
             }
         }
     }
@@ -101,7 +101,7 @@ impl ServerErrors {
     pub(crate) fn unreachable(&self, error: &reqwest::Error) -> LlmError {
         let server = &self.server;
         let cause = self.tidy(&cause(error));
-        let said = if UNSPOKEN_PROXY.iter().any(|words| cause.contains(words)) {
+        let said = if UNSUPPORTED_PROXY.iter().any(|words| cause.contains(words)) {
             format!(
                 "cannot connect to {server}: {cause}, for the proxy that the environment names (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY); there or in proxy, set an address that begins with http: or https:"
             )

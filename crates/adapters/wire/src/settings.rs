@@ -1,4 +1,4 @@
-//! Settings that both of OpenAI's protocols have.
+//! Settings of requests that several adapters share.
 
 use serde::{Deserialize, Serialize};
 

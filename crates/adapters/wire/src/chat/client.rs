@@ -221,8 +221,8 @@ impl ChatClient {
         let said = error.message.to_ascii_lowercase();
         let encoder = &self.encoder;
         // The refused request included the schema message.
-        let told = encoder.with_schema_message(request);
-        let request = told.as_ref().unwrap_or(request);
+        let with_schema = encoder.with_schema_message(request);
+        let request = with_schema.as_ref().unwrap_or(request);
         let is_refusal = matches!(
             error.kind,
             LlmErrorKind::BadRequest | LlmErrorKind::Server { .. }

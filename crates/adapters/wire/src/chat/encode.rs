@@ -110,8 +110,8 @@ impl Encoder {
         request: &ModelRequest,
         delivery: Delivery,
     ) -> Result<Bytes, LlmError> {
-        let told = self.with_schema_message(request);
-        let request = told.as_ref().unwrap_or(request);
+        let with_schema = self.with_schema_message(request);
+        let request = with_schema.as_ref().unwrap_or(request);
         let offer = self.offer(request)?;
         let effort = self.effort(&offer)?;
         let tools = match &offer {
@@ -159,9 +159,9 @@ impl Encoder {
         }
         let (name, schema) = schema_of(&request.reply_format)?;
         // Messages and tools are shared, not copied.
-        let mut told = request.clone();
-        push_schema_message(&mut told.messages, name, schema);
-        Some(told)
+        let mut request = request.clone();
+        push_schema_message(&mut request.messages, name, schema);
+        Some(request)
     }
 
     /// Returns what the server has refused so far.
@@ -254,10 +254,10 @@ impl Encoder {
     }
 
     pub(super) fn media(&self) -> MediaTypes {
-        let told = *self.media.lock().unwrap_or_else(PoisonError::into_inner);
+        let reported = *self.media.lock().unwrap_or_else(PoisonError::into_inner);
         match self.refused().media {
             true => MediaTypes::NONE,
-            false => told.unwrap_or(self.dialect.media),
+            false => reported.unwrap_or(self.dialect.media),
         }
     }
 

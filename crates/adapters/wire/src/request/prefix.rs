@@ -193,7 +193,7 @@ impl<R: MessageEncoder> Prefix<R> {
 /// most 32 MiB.
 #[derive(Debug)]
 pub struct PrefixCache<R> {
-    kept: Mutex<Entries<R>>,
+    entries: Mutex<Entries<R>>,
     max_bytes: usize,
 }
 
@@ -207,8 +207,8 @@ impl<R: MessageEncoder> Default for PrefixCache<R> {
 struct Entries<R> {
     /// By the address of their last message.
     prefixes: HashMap<usize, Box<Prefix<R>>>,
-    /// The keys of the most recently kept ones, by the address of an early message: thousands are kept, and a new run
-    /// looks at only its own.
+    /// The keys of the most recently stored ones, by the address of an early message: of the many that are stored, a
+    /// new run looks only at its own.
     by_early: HashMap<usize, usize>,
     bytes: usize,
     clock: u64,
@@ -217,7 +217,7 @@ struct Entries<R> {
 
 impl<R: MessageEncoder> PrefixCache<R> {
     pub(crate) fn with_max_bytes(max_bytes: usize) -> Self {
-        let kept = Entries {
+        let entries = Entries {
             prefixes: HashMap::new(),
             by_early: HashMap::new(),
             bytes: 0,
@@ -225,7 +225,7 @@ impl<R: MessageEncoder> PrefixCache<R> {
             sweep_at: FIRST_SWEEP,
         };
         Self {
-            kept: Mutex::new(kept),
+            entries: Mutex::new(entries),
             max_bytes,
         }
     }
@@ -261,35 +261,35 @@ impl<R: MessageEncoder> PrefixCache<R> {
         if prefix.bytes.len() > self.max_bytes {
             return;
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.clock += 1;
-        prefix.used = kept.clock;
-        kept.bytes += prefix.bytes.len();
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.clock += 1;
+        prefix.used = entries.clock;
+        entries.bytes += prefix.bytes.len();
         if let Some(early) = prefix.early_key() {
-            kept.by_early.insert(early, key);
+            entries.by_early.insert(early, key);
         }
-        if let Some(old) = kept.prefixes.insert(key, prefix) {
-            kept.bytes -= old.bytes.len();
+        if let Some(old) = entries.prefixes.insert(key, prefix) {
+            entries.bytes -= old.bytes.len();
         }
-        kept.evict(self.max_bytes);
+        entries.evict(self.max_bytes);
     }
 
     fn take(&self, messages: &[Arc<Message>]) -> Option<Box<Prefix<R>>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let key = messages.iter().rev().find_map(|message| {
             let key = Arc::as_ptr(message).addr();
-            let prefix = kept.prefixes.get(&key)?;
+            let prefix = entries.prefixes.get(&key)?;
             prefix.is_of(messages).then_some(key)
         })?;
-        kept.take(key)
+        entries.take(key)
     }
 
-    /// Takes out the most recently kept conversation of an earlier run of the same session.
+    /// Takes out the most recently stored conversation of an earlier run of the same session.
     fn take_of_earlier_run(&self, messages: &[Arc<Message>]) -> Option<Box<Prefix<R>>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let early = Arc::as_ptr(messages.get(EARLY)?).addr();
-        let key = *kept.by_early.get(&early)?;
-        kept.take(key)
+        let key = *entries.by_early.get(&early)?;
+        entries.take(key)
     }
 }
 
@@ -305,9 +305,9 @@ impl<R: MessageEncoder> Entries<R> {
         Some(prefix)
     }
 
-    /// Removes the conversations for which `goes` returns `true`.
-    fn remove_if(&mut self, goes: impl Fn(&Prefix<R>) -> bool) {
-        let prefixes = self.prefixes.extract_if(|_, prefix| goes(prefix));
+    /// Removes the conversations for which `should_go` returns `true`.
+    fn remove_if(&mut self, should_go: impl Fn(&Prefix<R>) -> bool) {
+        let prefixes = self.prefixes.extract_if(|_, prefix| should_go(prefix));
         self.bytes -= prefixes
             .map(|(_, prefix)| prefix.bytes.len())
             .sum::<usize>();

@@ -31,7 +31,7 @@ pub(super) struct ToolSchema<'a> {
     /// The part that is sent as a schema.
     pub(super) sent: Cow<'a, str>,
     /// The text added to the tool's description about what services refuse.
-    pub(super) told: Option<String>,
+    pub(super) note: Option<String>,
 }
 
 /// Returns the schema of a tool in a form that services accept: that of an object, as the arguments of a call always
@@ -46,7 +46,7 @@ pub(super) fn tool_schema(schema: &str, names: PropertyNames) -> ToolSchema<'_> 
     let Some(whole) = whole.filter(|whole| !is_accepted(whole, is_name)) else {
         return ToolSchema {
             sent: schema.into(),
-            told: None,
+            note: None,
         };
     };
     let root = whole.as_object();
@@ -58,21 +58,21 @@ pub(super) fn tool_schema(schema: &str, names: PropertyNames) -> ToolSchema<'_> 
     let mut sent = Map::new();
     sent.insert("type".to_owned(), "object".into());
     sent.insert("properties".to_owned(), Value::Object(taken));
-    let mut told = Map::new();
+    let mut unsent = Map::new();
     for (keyword, value) in root {
         match keyword.as_str() {
             "type" | "properties" => {}
             // The description in words names further properties.
             closing if CLOSING.contains(&closing) && !refused.is_empty() => {}
             keyword if REFUSED.contains(&keyword) => {
-                told.insert(keyword.to_owned(), value);
+                unsent.insert(keyword.to_owned(), value);
             }
             "required" => {
                 let Value::Array(names) = value else { continue };
                 let is_sent = |name: &Value| name.as_str().is_some_and(is_name);
                 let (names, others): (Vec<_>, Vec<_>) = names.into_iter().partition(is_sent);
                 if !others.is_empty() {
-                    told.insert(keyword.clone(), Value::Array(others));
+                    unsent.insert(keyword.clone(), Value::Array(others));
                 }
                 sent.insert(keyword, Value::Array(names));
             }
@@ -82,17 +82,17 @@ pub(super) fn tool_schema(schema: &str, names: PropertyNames) -> ToolSchema<'_> 
         }
     }
     if !refused.is_empty() {
-        told.insert("properties".to_owned(), Value::Object(refused));
+        unsent.insert("properties".to_owned(), Value::Object(refused));
     }
-    let told = (!told.is_empty()).then(|| {
-        let told = Value::Object(told);
+    let note = (!unsent.is_empty()).then(|| {
+        let unsent = Value::Object(unsent);
         format!(
-            "The arguments must also fit this JSON Schema, with names as they are in it: {told}"
+            "The arguments must also fit this JSON Schema, with names as they are in it: {unsent}"
         )
     });
     ToolSchema {
         sent: Value::Object(sent).to_string().into(),
-        told,
+        note,
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
     fn sent_with(schema: &Value, names: PropertyNames) -> (Value, Option<String>) {
         let schema = schema.to_string();
         let schema = tool_schema(&schema, names);
-        (serde_json::from_str(&schema.sent).unwrap(), schema.told)
+        (serde_json::from_str(&schema.sent).unwrap(), schema.note)
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
             ("nonsense", "nonsense"),
         ] {
             let schema = tool_schema(schema, PropertyNames::Any);
-            assert_eq!((&*schema.sent, schema.told), (expected, None));
+            assert_eq!((&*schema.sent, schema.note), (expected, None));
         }
     }
 
@@ -232,7 +232,7 @@ mod tests {
     fn a_schema_that_the_service_takes_stays_as_it_is() {
         let schema = r#"{ "type":"object", "properties":{"a.b-c_1":{"anyOf":[{"properties":{"$top":{}}}]}} }"#;
         let taken = tool_schema(schema, PropertyNames::Plain);
-        assert_eq!((&*taken.sent, taken.told), (schema, None));
+        assert_eq!((&*taken.sent, taken.note), (schema, None));
     }
 
     #[test]

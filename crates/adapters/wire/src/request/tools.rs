@@ -12,7 +12,7 @@ use super::tool_schema::{ToolSchema, tool_schema};
 use crate::settings::{PropertyNames, StrictTools};
 
 /// The maximum number of cached tool lists; each agent of a run has one.
-const MOST: usize = 64;
+const MAX_LISTS: usize = 64;
 
 /// A tool as it is described to a server.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ pub struct ToolsCache {
     strict: StrictTools,
     names: PropertyNames,
     write: WriteTool,
-    kept: Mutex<Vec<(Weak<[ToolSpec]>, Bytes)>>,
+    lists: Mutex<Vec<(Weak<[ToolSpec]>, Bytes)>>,
 }
 
 impl ToolsCache {
@@ -60,7 +60,7 @@ impl ToolsCache {
             strict,
             names,
             write,
-            kept: Mutex::default(),
+            lists: Mutex::default(),
         }
     }
 
@@ -74,14 +74,14 @@ impl ToolsCache {
             return Ok(bytes);
         }
         let bytes = self.encode(tools)?;
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MOST {
-            kept.retain(|(tools, _)| tools.strong_count() > 0);
+        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        if lists.len() >= MAX_LISTS {
+            lists.retain(|(tools, _)| tools.strong_count() > 0);
         }
-        if kept.len() >= MOST {
-            kept.remove(0);
+        if lists.len() >= MAX_LISTS {
+            lists.remove(0);
         }
-        kept.push((Arc::downgrade(tools), bytes.clone()));
+        lists.push((Arc::downgrade(tools), bytes.clone()));
         Ok(bytes)
     }
 
@@ -115,12 +115,12 @@ impl ToolsCache {
         let schema = match strict.flatten() {
             Some(schema) => ToolSchema {
                 sent: schema.into(),
-                told: None,
+                note: None,
             },
             None => tool_schema(tool.parameters.as_str(), self.names),
         };
-        let description: Cow<'_, str> = match schema.told {
-            Some(told) => format!("{}\n\n{told}", tool.description).into(),
+        let description: Cow<'_, str> = match schema.note {
+            Some(note) => format!("{}\n\n{note}", tool.description).into(),
             None => (&*tool.description).into(),
         };
         let definition = ToolDefinition {
@@ -134,9 +134,10 @@ impl ToolsCache {
     }
 
     fn find(&self, tools: &Arc<[ToolSpec]>) -> Option<Bytes> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         let address = Arc::as_ptr(tools);
-        kept.iter()
+        lists
+            .iter()
             .find(|(known, _)| std::ptr::addr_eq(known.as_ptr(), address))
             .map(|(_, bytes)| bytes.clone())
     }

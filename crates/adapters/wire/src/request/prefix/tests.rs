@@ -23,7 +23,7 @@ fn rules(messages: &[Arc<Message>]) -> Rules {
 /// Encodes and keeps; returns the bytes and how many messages were reused.
 fn ask(cache: &PrefixCache, messages: &[Arc<Message>]) -> (Vec<u8>, usize) {
     let known = {
-        let kept = cache.kept.lock().unwrap();
+        let kept = cache.entries.lock().unwrap();
         let mut keys = messages.iter().map(|message| Arc::as_ptr(message).addr());
         let prefixes = keys.by_ref().filter_map(|key| kept.prefixes.get(&key));
         let fitting = prefixes.filter(|prefix| prefix.is_of(messages));
@@ -39,7 +39,7 @@ fn ask(cache: &PrefixCache, messages: &[Arc<Message>]) -> (Vec<u8>, usize) {
 }
 
 fn count(cache: &PrefixCache) -> usize {
-    cache.kept.lock().unwrap().prefixes.len()
+    cache.entries.lock().unwrap().prefixes.len()
 }
 
 #[test]
@@ -106,19 +106,19 @@ fn the_cache_stays_within_its_room_and_keeps_what_was_used_last() {
     let conversations: Vec<_> = (0..20).map(|_| conversation(3)).collect();
     for conversation in &conversations {
         ask(&cache, conversation);
-        assert!(cache.kept.lock().unwrap().bytes <= 500);
+        assert!(cache.entries.lock().unwrap().bytes <= 500);
     }
     assert!((1..5).contains(&count(&cache)), "{}", count(&cache));
     assert_eq!(ask(&cache, &conversations[19]).1, 3);
     assert_eq!(ask(&cache, &conversations[0]).1, 0);
     let sum: usize = {
-        let kept = cache.kept.lock().unwrap();
+        let kept = cache.entries.lock().unwrap();
         kept.prefixes
             .values()
             .map(|prefix| prefix.bytes.len())
             .sum()
     };
-    assert_eq!(cache.kept.lock().unwrap().bytes, sum);
+    assert_eq!(cache.entries.lock().unwrap().bytes, sum);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_later_run_of_a_session_encodes_little_more_than_what_is_new() {
         *first > 10_000 && later.iter().all(|cost| *cost < 1_000),
         "{cost:?}"
     );
-    assert_eq!(cache.kept.lock().unwrap().prefixes.len(), 1);
+    assert_eq!(cache.entries.lock().unwrap().prefixes.len(), 1);
 }
 
 #[test]
