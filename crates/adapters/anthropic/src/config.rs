@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::ModelTraits;
 
 /// The minimum number of tokens in a thinking budget.
-pub(crate) const LEAST_BUDGET: u32 = 1_024;
+pub(crate) const MIN_THINKING_BUDGET: u32 = 1_024;
 
 /// The default limit on the tokens of a reply: as many as all but the oldest models can generate, including thinking.
 const DEFAULT_OUTPUT_TOKENS: NonZeroU32 = match NonZeroU32::new(32_000) {
@@ -198,7 +198,7 @@ pub enum AnthropicError {
     #[error("no model is named: set model, such as claude-opus-5-5")]
     NoModel,
     /// A thinking budget too small for any model.
-    #[error("thinking_budget is {0} tokens, but models accept no less than {LEAST_BUDGET}")]
+    #[error("thinking_budget is {0} tokens, but models accept no less than {MIN_THINKING_BUDGET}")]
     SmallBudget(u32),
     /// A thinking budget combined with another way to think.
     #[error("thinking_budget already says how long the model thinks: omit thinking")]
@@ -263,7 +263,9 @@ impl AnthropicConfig {
         }
         let asks = self.thinking != Thinking::ModelDefault;
         match self.thinking_budget {
-            Some(budget) if budget < LEAST_BUDGET => Err(AnthropicError::SmallBudget(budget)),
+            Some(budget) if budget < MIN_THINKING_BUDGET => {
+                Err(AnthropicError::SmallBudget(budget))
+            }
             Some(_) if asks => Err(AnthropicError::BudgetAndThinking),
             None if self.show_thinking.is_some() && self.thinking != Thinking::Adaptive => {
                 Err(AnthropicError::NothingToShow)

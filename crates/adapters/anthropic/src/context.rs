@@ -8,7 +8,7 @@ use neuraxis_wire::Endpoint;
 use serde::Deserialize;
 
 /// How long to wait for the server: a user is waiting for an answer.
-const TOLD_WITHIN: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The context size of a model, once it is known.
 #[derive(Debug, Default)]
@@ -50,9 +50,9 @@ impl Context {
             return;
         }
         let route = endpoint.route(&format!("v1/models/{segment}"));
-        let told = endpoint.get(&route, TOLD_WITHIN).await;
-        let told = told.map(|body| serde_json::from_slice::<Model>(&body));
-        match told {
+        let answer = endpoint.get(&route, ANSWER_TIMEOUT).await;
+        let answer = answer.map(|body| serde_json::from_slice::<Model>(&body));
+        match answer {
             Ok(Ok(Model {
                 max_input_tokens: Some(tokens),
             })) => self.tokens.store(tokens, Ordering::Relaxed),

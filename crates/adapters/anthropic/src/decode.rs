@@ -47,11 +47,11 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Starts a reply of `asked`; the server may still name another model.
-    pub(crate) fn new(asked: ModelRef, thinking: NewThinking) -> Self {
+    /// Starts a reply of `requested`; the server may still name another model.
+    pub(crate) fn new(requested: ModelRef, thinking: NewThinking) -> Self {
         Self {
-            back_to: (thinking == NewThinking::GoesBack).then(|| asked.clone()),
-            model: asked,
+            back_to: (thinking == NewThinking::GoesBack).then(|| requested.clone()),
+            model: requested,
             blocks: Vec::new(),
             bytes: 0,
             usage: None,
@@ -229,17 +229,17 @@ impl Decoder {
 
     /// Ends a reply that the server reports as complete.
     fn end(&mut self, out: &mut VecDeque<ReplyDelta>) -> Result<(), LlmError> {
-        let Some(said) = self.finish else {
-            let said = "the reply ended without a reason to stop";
-            return Err(LlmError::new(LlmErrorKind::Incomplete, said));
+        let Some(reported) = self.finish else {
+            let error = "the reply ended without a reason to stop";
+            return Err(LlmError::new(LlmErrorKind::Incomplete, error));
         };
         let has_calls = self.calls().next().is_some();
-        let finish = match said {
+        let finish = match reported {
             ReplyFinish::Stop if has_calls => ReplyFinish::ToolCalls,
             ReplyFinish::ToolCalls if !has_calls => {
                 return Err(invalid("the reply stopped for tool calls but has none"));
             }
-            said => said,
+            reported => reported,
         };
         if finish == ReplyFinish::ToolCalls && self.calls().any(|call| !call.is_done) {
             return Err(invalid(
@@ -254,21 +254,21 @@ impl Decoder {
         Ok(())
     }
 
-    fn name_model(&mut self, said: Option<Text<'_>>) {
-        if let Some(name) = Text::of(said) {
+    fn name_model(&mut self, name: Option<Text<'_>>) {
+        if let Some(name) = Text::of(name) {
             set_model_name(&mut self.model, &name);
         }
     }
 
     /// Adds usage that includes the reply.
-    fn count(&mut self, said: Option<UsageField>) {
-        self.is_counted |= said.is_some_and(|said| said.has_completion());
-        self.update_usage(said);
+    fn count(&mut self, reported: Option<UsageField>) {
+        self.is_counted |= reported.is_some_and(|usage| usage.has_completion());
+        self.update_usage(reported);
     }
 
-    fn update_usage(&mut self, said: Option<UsageField>) {
-        if let Some(said) = said {
-            self.usage.get_or_insert_default().update(said);
+    fn update_usage(&mut self, reported: Option<UsageField>) {
+        if let Some(reported) = reported {
+            self.usage.get_or_insert_default().update(reported);
         }
     }
 
@@ -278,8 +278,8 @@ impl Decoder {
         };
         let mut counts = field.counts();
         if !self.is_counted {
-            let came = self.shares.tokens();
-            counts.completion = counts.completion.map(|least| least.max(came));
+            let received = self.shares.tokens();
+            counts.completion = counts.completion.map(|least| least.max(received));
         }
         let mut usage = counts.usage(self.shares);
         let is_hidden = |block: &Block| {

@@ -148,14 +148,14 @@ impl Stop<'_> {
         let details = self.stop_details.as_ref();
         let category = text_or_empty(details.and_then(|details| details.category.as_ref()));
         let explanation = text_or_empty(details.and_then(|details| details.explanation.as_ref()));
-        let mut told = "the model refused to answer".to_owned();
+        let mut message = "the model refused to answer".to_owned();
         if !category.is_empty() {
-            told = format!("{told} (category {})", clean(category, 60));
+            message = format!("{message} (category {})", clean(category, 60));
         }
         if !explanation.is_empty() {
-            told = format!("{told}: {}", errors.tidy(explanation));
+            message = format!("{message}: {}", errors.tidy(explanation));
         }
-        LlmError::new(LlmErrorKind::ContentFiltered, told)
+        LlmError::new(LlmErrorKind::ContentFiltered, message)
     }
 }
 

@@ -11,7 +11,7 @@ use neuraxis_wire::request::{JsonWriter, schema_instruction, schema_of};
 use self::thinking::ThinkingMode;
 use super::message::Rules;
 use super::schema::{RefusedSchemas, native_schema};
-use crate::config::{AnthropicConfig, Effort, LEAST_BUDGET, ShownThinking};
+use crate::config::{AnthropicConfig, Effort, MIN_THINKING_BUDGET, ShownThinking};
 use crate::model::ModelTraits;
 
 /// The settings for one model. A setting that it does not accept is omitted or expressed in words, with a single
@@ -28,7 +28,7 @@ pub(super) struct Settings {
     shown: Option<ShownThinking>,
     effort: Option<Effort>,
     /// Warnings about settings that the model does not accept.
-    left_out: [Option<&'static str>; 2],
+    omissions: [Option<&'static str>; 2],
     /// The maximum number of tokens of a reply, including thinking, if a request has no number.
     usual_tokens: u32,
     /// The maximum number of tokens that the model can generate, including thinking.
@@ -69,9 +69,9 @@ enum Choice<'a> {
 impl Settings {
     pub(super) fn new(config: &AnthropicConfig) -> Self {
         let traits = ModelTraits::of(&config.model);
-        let asked = ThinkingMode::of(config);
-        let not_thinking = asked.refused_by(traits);
-        let thinking = not_thinking.map_or(asked, |_| ThinkingMode::Unspecified);
+        let requested = ThinkingMode::of(config);
+        let not_thinking = requested.refused_by(traits);
+        let thinking = not_thinking.map_or(requested, |_| ThinkingMode::Unspecified);
         let no_effort = "this model does not accept effort: it is omitted";
         let no_effort = (config.effort.is_some() && !traits.takes_effort).then_some(no_effort);
         Self {
@@ -86,12 +86,14 @@ impl Settings {
             binds_thinking: traits.binds_thinking,
             shown: config.show_thinking,
             effort: config.effort.filter(|_| traits.takes_effort),
-            left_out: [not_thinking, no_effort],
+            omissions: [not_thinking, no_effort],
             usual_tokens: config.max_output_tokens.get(),
             most_tokens: traits.max_output_tokens.unwrap_or(u32::MAX),
             takes_temperature: config
                 .temperature
-                .map_or(traits.takes_temperature, |said| said == Temperature::Sent),
+                .map_or(traits.takes_temperature, |configured| {
+                    configured == Temperature::Sent
+                }),
             is_temperature_off: config.temperature == Some(Temperature::LeftOut),
             can_be_forced: config.forced_tool_choice.unwrap_or(traits.can_be_forced),
             one_call_at_a_time: config.parallel_tool_calls == Some(false),
@@ -110,8 +112,8 @@ impl Settings {
         rules: &Rules,
     ) -> Result<RequestSettings<'a>, LlmError> {
         if !self.warned_about_omissions.swap(true, Ordering::Relaxed) {
-            for left_out in self.left_out.iter().flatten() {
-                tracing::warn!("{left_out}");
+            for omission in self.omissions.iter().flatten() {
+                tracing::warn!("{omission}");
             }
         }
         let mut notes = Vec::new();
@@ -139,8 +141,8 @@ impl Settings {
 
     /// Returns the maximum number of tokens of a reply without a thinking budget.
     fn room(&self, request: &ModelRequest) -> u32 {
-        let asked = request.max_output_tokens.unwrap_or(self.usual_tokens);
-        asked.clamp(1, self.most_tokens)
+        let requested = request.max_output_tokens.unwrap_or(self.usual_tokens);
+        requested.clamp(1, self.most_tokens)
     }
 
     /// Returns the thinking budget, and the maximum number of tokens of the reply, including thinking.
@@ -149,7 +151,7 @@ impl Settings {
     /// is for the answer. If the model cannot generate that many, the budget is reduced. A request for a short answer,
     /// such as the choice of a role, is answered without thinking: it asks for fewer tokens than the minimum budget.
     fn with_budget(&self, budget: u32, request: &ModelRequest) -> (ThinkingMode, u32) {
-        let asks_for_little = |asked| asked < LEAST_BUDGET;
+        let asks_for_little = |requested| requested < MIN_THINKING_BUDGET;
         if request.max_output_tokens.is_some_and(asks_for_little) {
             return (ThinkingMode::Off, self.room(request));
         }
@@ -157,7 +159,7 @@ impl Settings {
         let usual = usual.saturating_sub(budget).max(usual.div_ceil(2));
         let answer = request.max_output_tokens.unwrap_or(usual).max(1);
         let left = budget.min(self.most_tokens.saturating_sub(answer));
-        if left >= LEAST_BUDGET {
+        if left >= MIN_THINKING_BUDGET {
             return (ThinkingMode::Budget(left), answer + left);
         }
         if !self.warned_about_budget.swap(true, Ordering::Relaxed) {
@@ -177,11 +179,11 @@ impl Settings {
     fn as_it_sees_fit(&self, mode: ThinkingMode, request: &ModelRequest) -> (ThinkingMode, u32) {
         let room = self.room(request);
         match request.max_output_tokens {
-            Some(asked) if asked < LEAST_BUDGET && self.can_stop_thinking => {
+            Some(requested) if requested < MIN_THINKING_BUDGET && self.can_stop_thinking => {
                 (ThinkingMode::Off, room)
             }
-            Some(asked) if asked <= LEAST_BUDGET => {
-                let room = room.saturating_add(LEAST_BUDGET);
+            Some(requested) if requested <= MIN_THINKING_BUDGET => {
+                let room = room.saturating_add(MIN_THINKING_BUDGET);
                 (mode, room.min(self.most_tokens))
             }
             _ => (mode, room),
@@ -213,10 +215,10 @@ impl Settings {
     }
 
     fn temperature(&self, request: &ModelRequest, thinking: ThinkingMode) -> Option<f32> {
-        let asked = request.temperature.filter(|number| number.is_finite())?;
+        let requested = request.temperature.filter(|number| number.is_finite())?;
         let thinks = matches!(thinking, ThinkingMode::Adaptive | ThinkingMode::Budget(_));
         let Some(reason) = self.no_temperature(thinks) else {
-            return Some(asked.clamp(0.0, 1.0));
+            return Some(requested.clamp(0.0, 1.0));
         };
         if !self.warned_about_temperature.swap(true, Ordering::Relaxed) {
             tracing::warn!("{reason}: it is omitted");

@@ -54,7 +54,7 @@ fn a_way_to_think_that_the_model_does_not_take_is_left_out_with_advice() {
             config.thinking_budget = budget;
         });
         assert_eq!(settings.thinking, ThinkingMode::Unspecified, "{model}");
-        let said = settings.left_out[0].unwrap();
+        let said = settings.omissions[0].unwrap();
         assert!(said.contains(advice), "{model}: {said}");
     }
 }
@@ -89,7 +89,7 @@ fn what_the_model_takes_or_may_take_stays() {
         });
         assert_eq!(settings.thinking, expected, "{model}");
         assert_eq!(settings.effort, Some(Effort::Low), "{model}");
-        assert_eq!(settings.left_out, [None, None], "{model}");
+        assert_eq!(settings.omissions, [None, None], "{model}");
     }
 }
 
@@ -99,8 +99,8 @@ fn an_effort_is_left_out_where_the_model_takes_none() {
         config.effort = Some(Effort::High);
     });
     assert_eq!(old.effort, None);
-    assert!(old.left_out[1].unwrap().contains("does not accept effort"));
-    assert_eq!(settings("claude-haiku-4-5", |_| {}).left_out, [None, None]);
+    assert!(old.omissions[1].unwrap().contains("does not accept effort"));
+    assert_eq!(settings("claude-haiku-4-5", |_| {}).omissions, [None, None]);
 }
 
 #[test]
