@@ -17,10 +17,10 @@ use crate::questions::{ListedModel, Modalities, Questions};
 use crate::server::Server;
 
 /// How long a server may take to answer: a caller is waiting.
-const TOLD_WITHIN: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long to wait before asking a server again that did not answer the question.
-const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(60);
+const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// The context of a model, once known.
 #[derive(Debug, Default)]
@@ -28,11 +28,11 @@ pub(crate) struct Context {
     /// In tokens; 0 until it is known.
     tokens: AtomicU64,
     /// Whether the server reports its context size when asked.
-    is_told: AtomicBool,
+    reports_context: AtomicBool,
     /// When the server was last asked without success.
-    asked: Mutex<Option<Instant>>,
+    last_failure: Mutex<Option<Instant>>,
     /// When the server was last asked without success which media the model accepts.
-    asked_media: Mutex<Option<Instant>>,
+    last_media_failure: Mutex<Option<Instant>>,
 }
 
 /// The media types that a llama-server accepts with a projector for images, with one for audio, and with one for both
@@ -63,7 +63,7 @@ impl Context {
             ..
         } = error.kind
         {
-            let known = match self.is_told.load(Ordering::Relaxed) {
+            let known = match self.reports_context.load(Ordering::Relaxed) {
                 true => 0,
                 false => limit,
             };
@@ -75,48 +75,48 @@ impl Context {
     /// llama-server reports this.
     pub(crate) async fn learn_media(&self, endpoint: &Endpoint, server: Server, chat: &ChatClient) {
         let known = chat.media();
-        let mut asked = self.asked_media.lock().await;
-        let in_vain = asked.is_some_and(|at| at.elapsed() < ASKED_AGAIN_AFTER);
+        let mut last_failure = self.last_media_failure.lock().await;
+        let failed_recently = last_failure.is_some_and(|at| at.elapsed() < RETRY_AFTER);
         // Another run may have asked in the meantime.
-        if in_vain || chat.media() != known || server != Server::LlamaServer {
+        if failed_recently || chat.media() != known || server != Server::LlamaServer {
             return;
         }
-        let told = of_slot(&Questions::new(endpoint, TOLD_WITHIN), chat).await;
-        let is_away = told.as_ref().is_err_and(|error| {
+        let answer = of_slot(&Questions::new(endpoint, ANSWER_TIMEOUT), chat).await;
+        let is_away = answer.as_ref().is_err_and(|error| {
             matches!(error.kind, LlmErrorKind::Loading | LlmErrorKind::Connection)
         });
-        let is_untold = told.is_err() || chat.media() == MediaTypes::Unknown;
-        if is_untold && !is_away {
-            *asked = Some(Instant::now());
+        let has_no_answer = answer.is_err() || chat.media() == MediaTypes::Unknown;
+        if has_no_answer && !is_away {
+            *last_failure = Some(Instant::now());
         }
     }
 
     /// Asks the server, unless it was recently asked without success.
     pub(crate) async fn learn(&self, endpoint: &Endpoint, server: Server, chat: &ChatClient) {
         let known = self.known();
-        let mut asked = self.asked.lock().await;
-        let in_vain = asked.is_some_and(|at| at.elapsed() < ASKED_AGAIN_AFTER);
+        let mut last_failure = self.last_failure.lock().await;
+        let failed_recently = last_failure.is_some_and(|at| at.elapsed() < RETRY_AFTER);
         // Another run may have asked in the meantime.
-        if in_vain || self.known() != known {
+        if failed_recently || self.known() != known {
             return;
         }
-        let questions = Questions::new(endpoint, TOLD_WITHIN);
+        let questions = Questions::new(endpoint, ANSWER_TIMEOUT);
         match ask(&questions, server, chat).await {
             Ok(Some(tokens)) => {
                 self.tokens.store(tokens, Ordering::Relaxed);
-                self.is_told.store(true, Ordering::Relaxed);
+                self.reports_context.store(true, Ordering::Relaxed);
             }
             // It can answer once it is up.
             Err(error)
                 if matches!(error.kind, LlmErrorKind::Loading | LlmErrorKind::Connection) => {}
-            untold => {
+            no_answer => {
                 let model = &*chat.model().model;
                 tracing::debug!(
                     model,
-                    ?untold,
+                    ?no_answer,
                     "the server does not report the context size"
                 );
-                *asked = Some(Instant::now());
+                *last_failure = Some(Instant::now());
             }
         }
     }
