@@ -21,7 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::{McpServerConfig, Transport};
 use crate::definition::UnusedTool;
-use crate::error::{ConnectError, MAX_SAID};
+use crate::error::{ConnectError, MAX_MESSAGE_CHARS};
 use crate::handler::{self, Handler};
 use crate::http;
 use crate::pauses::{Pauses, STABLE_AFTER};
@@ -330,7 +330,7 @@ fn undefined_tool(tool: &Value, error: &serde_json::Error) -> UnusedTool {
         tool: one_line(name.unwrap_or("(without a name)"), 64),
         why: format!(
             "its definition is invalid ({})",
-            one_line(&error.to_string(), MAX_SAID)
+            one_line(&error.to_string(), MAX_MESSAGE_CHARS)
         ),
     }
 }

@@ -15,13 +15,13 @@ use crate::config::ConfigFault;
 use crate::text::{Secrets, one_line};
 
 /// The maximum number of characters of a server's message that are repeated.
-pub(crate) const MAX_SAID: usize = 300;
+pub(crate) const MAX_MESSAGE_CHARS: usize = 300;
 
 /// Marks errors that this client creates for unreadable answers. Without it, they would be treated as the server's own.
-const UNREAD: &str = "neuraxis/unreadAnswer";
+const UNREAD_MARK: &str = "neuraxis/unreadAnswer";
 
 /// The protocol versions that this client speaks.
-const SPOKEN: &str = "2024-11-05 to 2026-07-28";
+const SUPPORTED_VERSIONS: &str = "2024-11-05 to 2026-07-28";
 
 /// Why a server is not connected.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +64,9 @@ pub enum ConnectError {
     #[error("{0}")]
     Away(String),
     /// It speaks only protocol versions that this client does not.
-    #[error("it supports none of the protocol versions supported here ({SPOKEN}), only: {theirs}")]
+    #[error(
+        "it supports none of the protocol versions supported here ({SUPPORTED_VERSIONS}), only: {theirs}"
+    )]
     Version {
         /// Its versions.
         theirs: String,
@@ -113,7 +115,7 @@ impl ConnectError {
                 let theirs = server_supported.iter().take(8).map(ToString::to_string);
                 let theirs = theirs.collect::<Vec<_>>().join(", ");
                 Self::Version {
-                    theirs: one_line(&theirs, MAX_SAID),
+                    theirs: one_line(&theirs, MAX_MESSAGE_CHARS),
                 }
             }
             ClientInitializeError::JsonRpcError(error) => Self::Protocol(refused(error, secrets)),
@@ -125,7 +127,7 @@ impl ConnectError {
             }
             other => Self::Protocol(format!(
                 "its answer is invalid: {}",
-                one_line(&secrets.text(&other.to_string()), MAX_SAID)
+                one_line(&secrets.text(&other.to_string()), MAX_MESSAGE_CHARS)
             )),
         }
     }
@@ -180,7 +182,7 @@ pub(crate) fn of_service(error: &ServiceError, secrets: &Secrets) -> String {
         ServiceError::TransportSend(error) => TransportFault::of(error, secrets).description(),
         ServiceError::TransportClosed => "it ended".to_owned(),
         ServiceError::UnexpectedResponse => "its answer does not fit the request".to_owned(),
-        other => one_line(&secrets.text(&other.to_string()), MAX_SAID),
+        other => one_line(&secrets.text(&other.to_string()), MAX_MESSAGE_CHARS),
     }
 }
 
@@ -216,11 +218,15 @@ pub(crate) fn is_unread(error: &ServiceError) -> bool {
 
 /// Creates the error that the caller gets for an unreadable answer.
 pub(crate) fn unread(fault: String) -> ErrorData {
-    ErrorData::new(ErrorCode::INTERNAL_ERROR, fault, Some(Value::from(UNREAD)))
+    ErrorData::new(
+        ErrorCode::INTERNAL_ERROR,
+        fault,
+        Some(Value::from(UNREAD_MARK)),
+    )
 }
 
 fn is_marked(error: &ErrorData) -> bool {
-    error.data.as_ref().and_then(Value::as_str) == Some(UNREAD)
+    error.data.as_ref().and_then(Value::as_str) == Some(UNREAD_MARK)
 }
 
 fn transport_fault(error: &ServiceError) -> Option<TransportFault> {
@@ -232,7 +238,7 @@ fn transport_fault(error: &ServiceError) -> Option<TransportFault> {
 
 fn refused(error: &ErrorData, secrets: &Secrets) -> String {
     // Redact before cutting: a secret that is cut in two is no longer found.
-    let message = one_line(&secrets.text(&error.message), MAX_SAID);
+    let message = one_line(&secrets.text(&error.message), MAX_MESSAGE_CHARS);
     match is_marked(error) {
         // The code is not the server's.
         true => message,

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::calls::Calls;
 use crate::elicit;
-use crate::error::MAX_SAID;
+use crate::error::MAX_MESSAGE_CHARS;
 use crate::notices::Notices;
 use crate::schema::MAX_BYTES;
 use crate::text::one_line;
@@ -245,8 +245,8 @@ impl ClientHandler for Handler {
             return;
         }
         let text = match self.notices.secrets.value(params.data) {
-            Value::String(text) => one_line(&text, MAX_SAID),
-            other => one_line(&other.to_string(), MAX_SAID),
+            Value::String(text) => one_line(&text, MAX_MESSAGE_CHARS),
+            other => one_line(&other.to_string(), MAX_MESSAGE_CHARS),
         };
         match params.level {
             LoggingLevel::Debug => tracing::debug!(%server, "{text}"),

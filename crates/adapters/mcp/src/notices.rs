@@ -157,7 +157,7 @@ fn named(names: &[String]) -> String {
 #[derive(Debug, Clone)]
 pub(crate) struct Notices {
     pub(crate) server: Arc<str>,
-    kept: Arc<Mutex<Vec<ServerNotice>>>,
+    stored: Arc<Mutex<Vec<ServerNotice>>>,
     pub(crate) secrets: Secrets,
 }
 
@@ -165,7 +165,7 @@ impl Notices {
     pub(crate) fn new(server: Arc<str>, secrets: Secrets) -> Self {
         Self {
             server,
-            kept: Arc::default(),
+            stored: Arc::default(),
             secrets,
         }
     }
@@ -180,7 +180,7 @@ impl Notices {
     pub(crate) fn add(&self, mut notice: ServerNotice) {
         notice.redact(&self.secrets);
         tracing::warn!("{notice}");
-        let mut notices = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notices = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
         if notices.len() < MAX_NOTICES && !notices.contains(&notice) {
             notices.push(notice);
         }
@@ -188,7 +188,7 @@ impl Notices {
 
     /// Returns the stored notices and removes them.
     pub(crate) fn take(&self) -> Vec<ServerNotice> {
-        std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.stored.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -7,7 +7,7 @@ use jsonschema::ValidationError;
 use neuraxis_core::{JsonText, bounded_schema};
 use serde_json::{Map, Value};
 
-use crate::error::MAX_SAID;
+use crate::error::MAX_MESSAGE_CHARS;
 use crate::text::one_line;
 
 /// The maximum size of a schema of a tool or a question, in bytes.
@@ -46,7 +46,7 @@ fn described(error: &ValidationError<'_>) -> String {
         true => what,
         false => format!("at {place}: {what}"),
     };
-    one_line(&told, MAX_SAID)
+    one_line(&told, MAX_MESSAGE_CHARS)
 }
 
 #[cfg(test)]

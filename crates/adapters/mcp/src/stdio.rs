@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 use tokio::process::{ChildStderr, Command};
 
 use crate::config::StdioConfig;
-use crate::error::{ConnectError, MAX_SAID};
+use crate::error::{ConnectError, MAX_MESSAGE_CHARS};
 use crate::notices::Notices;
 use crate::text::one_line;
 pub(crate) use discovery::DiscoveryLate;
@@ -166,7 +166,7 @@ async fn log(notices: Notices, stderr: ChildStderr, stderr_tail: StderrTail) {
     while let Some(line) = next_line(&mut stderr).await {
         // Redact before cutting: a secret that is cut in two is no longer found.
         let line = secrets.text(&String::from_utf8_lossy(&line));
-        let line = one_line(&line, MAX_SAID);
+        let line = one_line(&line, MAX_MESSAGE_CHARS);
         if line.trim().is_empty() {
             continue;
         }

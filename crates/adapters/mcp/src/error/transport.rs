@@ -6,7 +6,7 @@ use std::io;
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
-use super::MAX_SAID;
+use super::MAX_MESSAGE_CHARS;
 use crate::text::{Secrets, one_line};
 
 /// A failure on the way to a server.
@@ -42,7 +42,7 @@ impl TransportFault {
 
     fn of_http(error: &StreamableHttpError<reqwest::Error>, secrets: &Secrets) -> Self {
         // Redact before cutting: a secret that is cut in two is no longer found.
-        let cut = |what: String| one_line(&secrets.text(&what), MAX_SAID);
+        let cut = |what: String| one_line(&secrets.text(&what), MAX_MESSAGE_CHARS);
         let answers = |what: String| Self::Answers(cut(what));
         let unread = |what: String| Self::Unread(cut(what));
         match error {
@@ -199,7 +199,7 @@ pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
     while let Some(next) = cause.source() {
         cause = next;
     }
-    one_line(&without_addresses(&cause.to_string()), MAX_SAID)
+    one_line(&without_addresses(&cause.to_string()), MAX_MESSAGE_CHARS)
 }
 
 fn without_addresses(text: &str) -> String {

@@ -28,7 +28,7 @@ impl DiscoveryLate {
 pub(super) struct Discovery {
     limit: Duration,
     /// The request, and the deadline for its answer.
-    asked: Option<(RequestId, Instant)>,
+    pending: Option<(RequestId, Instant)>,
     /// The request that was refused on the server's behalf.
     refused: Option<RequestId>,
     late: DiscoveryLate,
@@ -39,7 +39,7 @@ impl Discovery {
         let late = DiscoveryLate::default();
         let discovery = Self {
             limit,
-            asked: None,
+            pending: None,
             refused: None,
             late: late.clone(),
         };
@@ -48,25 +48,25 @@ impl Discovery {
 
     /// Records that a message is sent, in case it is this request.
     pub(super) fn send(&mut self, message: &TxJsonRpcMessage<RoleClient>) {
-        let JsonRpcMessage::Request(asked) = message else {
+        let JsonRpcMessage::Request(request) = message else {
             return;
         };
-        if matches!(asked.request, ClientRequest::DiscoverRequest(_)) {
-            self.asked = Some((asked.id.clone(), Instant::now() + self.limit));
+        if matches!(request.request, ClientRequest::DiscoverRequest(_)) {
+            self.pending = Some((request.id.clone(), Instant::now() + self.limit));
         }
     }
 
     /// Returns the deadline for the answer, if one is awaited.
     pub(super) fn until(&self) -> Option<Instant> {
-        self.asked.as_ref().map(|(_, until)| *until)
+        self.pending.as_ref().map(|(_, until)| *until)
     }
 
     /// Refuses the request on the server's behalf.
     pub(super) fn refuse(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let (id, _) = self.asked.take()?;
+        let (id, _) = self.pending.take()?;
         self.refused = Some(id.clone());
-        let said = "it does not say which versions it supports";
-        let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, said, None);
+        let why = "it does not say which versions it supports";
+        let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None);
         Some(JsonRpcMessage::error(error, Some(id)))
     }
 
@@ -86,7 +86,7 @@ impl Discovery {
             return false;
         }
         // No other request is sent before this one is answered.
-        self.asked = None;
+        self.pending = None;
         true
     }
 }
