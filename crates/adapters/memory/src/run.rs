@@ -43,7 +43,7 @@ struct LeaseEnd {
     /// On the monotonic clock.
     at: Instant,
     /// The time that other processes are given.
-    told: Timestamp,
+    reported: Timestamp,
 }
 
 impl LeaseEnd {
@@ -52,7 +52,7 @@ impl LeaseEnd {
         let now = Timestamp::UNIX_EPOCH.checked_add(UNIX_EPOCH.elapsed().ok()?);
         Some(Self {
             at: Instant::now().checked_add(lease)?,
-            told: now.ok()?.checked_add(lease).ok()?,
+            reported: now.ok()?.checked_add(lease).ok()?,
         })
     }
 
@@ -200,7 +200,7 @@ impl Run {
             Some(last) if last.ends_the_run() => Ending::Ends,
             _ => Ending::Continues,
         };
-        if self.has_just_kept(records) {
+        if self.has_just_appended(records) {
             return Ok(ending);
         }
         if self.has_ended() || self.lease.is_none() || !self.is_followed_by(records) {
@@ -233,7 +233,7 @@ impl Run {
     }
 
     /// Returns whether exactly these records were appended last: the commit is repeated because its answer was lost.
-    fn has_just_kept(&self, records: &[Arc<Record>]) -> bool {
+    fn has_just_appended(&self, records: &[Arc<Record>]) -> bool {
         !records.is_empty() && self.records.ends_with(records)
     }
 
@@ -296,15 +296,15 @@ impl Run {
             return;
         }
         if ending == Ending::Ends {
-            let left = self.inbox.iter_mut();
-            left.for_each(|posted| posted.entry = None);
+            let waiting = self.inbox.iter_mut();
+            waiting.for_each(|posted| posted.entry = None);
             return;
         }
-        let taken: Vec<_> = records
+        let handled: Vec<_> = records
             .iter()
             .filter_map(|record| record.inbox_id())
             .collect();
-        self.settle(&taken);
+        self.settle(&handled);
     }
 
     /// Stores the long output of a call if there is room for it.
@@ -357,7 +357,7 @@ impl Run {
             .filter(|lease| !lease.is_over() && !self.has_ended());
         summary.released = self.lease.is_none() && summary.ended_at.is_none();
         summary.imported = self.imported;
-        summary.leased_until = held.map(|lease| lease.told);
+        summary.leased_until = held.map(|lease| lease.reported);
         summary.has_mail = self.has_mail();
         summary
     }

@@ -103,11 +103,11 @@ impl Metrics {
         })
     }
 
-    pub(crate) fn run_begins(&self) {
+    pub(crate) fn run_began(&self) {
         self.active.add(1, &[]);
     }
 
-    pub(crate) fn run_is_over(&self) {
+    pub(crate) fn run_ended(&self) {
         self.active.add(-1, &[]);
     }
 

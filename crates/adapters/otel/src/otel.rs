@@ -187,13 +187,11 @@ impl Shared {
     /// Returns the state of a run, which is empty if the run was not announced.
     fn followed(&self, run: RunId) -> Arc<Mutex<FollowedRun>> {
         let mut runs = self.runs();
-        let followed = runs
-            .entry(run)
-            .or_insert_with(|| self.nothing_of(run, None));
+        let followed = runs.entry(run).or_insert_with(|| self.new_state(run, None));
         Arc::clone(followed)
     }
 
-    fn nothing_of(&self, run: RunId, history: Option<&Transcript>) -> Arc<Mutex<FollowedRun>> {
+    fn new_state(&self, run: RunId, history: Option<&Transcript>) -> Arc<Mutex<FollowedRun>> {
         let history = self.content.then(|| history.cloned().unwrap_or_default());
         let own = TraceContext::of_run(run);
         Arc::new(Mutex::new(FollowedRun {
@@ -203,7 +201,7 @@ impl Shared {
     }
 
     fn follow(&self, run: RunId, history: &Transcript, records: &[Arc<Record>]) {
-        let followed = self.nothing_of(run, Some(history));
+        let followed = self.new_state(run, Some(history));
         {
             let mut followed = lock(&followed);
             for record in records {
@@ -214,7 +212,7 @@ impl Shared {
         }
         let before = self.runs().insert(run, followed);
         if let Some(metrics) = self.metrics.as_ref().filter(|_| before.is_none()) {
-            metrics.run_begins();
+            metrics.run_began();
         }
     }
 
@@ -259,7 +257,7 @@ impl TraceSink for Shared {
     fn end(&self, run: RunId) {
         let before = self.runs().remove(&run);
         if let Some(metrics) = self.metrics.as_ref().filter(|_| before.is_some()) {
-            metrics.run_is_over();
+            metrics.run_ended();
         }
     }
 
@@ -345,11 +343,11 @@ fn omitted_attributes(by_variables: &Resource, config: &OtlpConfig) -> Vec<KeyVa
     let is_named = named.is_some_and(|name| !name.as_str().starts_with("unknown_service"));
     let usual_name = (!is_named).then(|| SERVICE.to_owned());
     let name = config.service_name.clone().or(usual_name);
-    let is_unsaid = |key: &'static str| by_variables.get(&key.into()).is_none();
+    let is_omitted = |key: &'static str| by_variables.get(&key.into()).is_none();
     let version = config.service_version.as_deref();
     let version = version.unwrap_or(env!("CARGO_PKG_VERSION")).to_owned();
-    let version = is_unsaid(VERSION).then_some(version);
-    let instance = config.instance.clone().filter(|_| is_unsaid(INSTANCE));
+    let version = is_omitted(VERSION).then_some(version);
+    let instance = config.instance.clone().filter(|_| is_omitted(INSTANCE));
     [(NAME, name), (VERSION, version), (INSTANCE, instance)]
         .into_iter()
         .filter_map(|(key, value)| Some(KeyValue::new(key, value?)))

@@ -68,18 +68,18 @@ enum Pools {
 impl Database {
     /// Connects and upgrades the schema.
     pub(crate) async fn open(config: &SqlConfig) -> Result<Self, OpenError> {
-        Self::connect(config)?.current(config).await
+        Self::connect(config)?.with_current_schema(config).await
     }
 
     /// Uses the database of a pool, and the pool's connections.
     #[cfg(feature = "postgres")]
     pub(crate) async fn open_in_pool(pool: &PgPool, config: &SqlConfig) -> Result<Self, OpenError> {
         let database = postgres::in_pool(pool, config);
-        database.current(config).await
+        database.with_current_schema(config).await
     }
 
     /// Upgrades the schema, unless the configuration refuses an older one.
-    async fn current(self, config: &SqlConfig) -> Result<Self, OpenError> {
+    async fn with_current_schema(self, config: &SqlConfig) -> Result<Self, OpenError> {
         let database = self;
         // Another program's file must not be opened by SQLite at all.
         if let Some(header) = config.file().as_deref().and_then(file::header_of) {

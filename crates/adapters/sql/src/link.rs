@@ -380,7 +380,7 @@ impl Link {
         let wire = self.wire()?;
         #[cfg(feature = "sqlite")]
         let wire = match wire {
-            // A statement that changes rows is not combined with it: the number of changed rows would be wrong.
+            // `BEGIN` is not combined with a statement that changes rows: the number of changed rows would be wrong.
             WireMut::Sqlite(wire) if begins => {
                 sqlx::query(Dialect::Sqlite.begin())
                     .execute(&mut *wire)

@@ -18,7 +18,7 @@ use url::{Host, Url};
 const MAX_ANSWER: usize = 4 << 20;
 
 /// The maximum number of characters of a service's error message that are kept.
-const MAX_SAID: usize = 200;
+const MAX_MESSAGE_CHARS: usize = 200;
 
 /// The maximum length of a title and of a snippet, in characters.
 const MAX_TITLE: usize = 300;
@@ -133,7 +133,7 @@ impl Exchange {
             Some(key) => key.redact(&text),
             None => text.into_owned(),
         };
-        let line = one_line(&text, MAX_SAID);
+        let line = one_line(&text, MAX_MESSAGE_CHARS);
         if line.is_empty() {
             line
         } else {
