@@ -123,7 +123,7 @@ pub enum OlderSchema {
     /// Upgrade it. Programs of older versions may refuse it from then on.
     #[default]
     Upgrade,
-    /// Refuse it and leave it unchanged: for callers that only look.
+    /// Refuse it and leave it unchanged: for callers that only read.
     Refuse,
 }
 

@@ -94,7 +94,7 @@ impl PostgresLiveFeed {
             place: database.place.clone(),
             options: database.postgres()?,
             patience: database.patience(),
-            own: channel_of(&address)?,
+            own_channel: channel_of(&address)?,
             to_send,
             inboxes: inboxes.clone(),
         };
@@ -152,7 +152,7 @@ impl LiveFeed for PostgresLiveFeed {
 }
 
 /// Turns off `synchronous_commit`: notifications are lost with the server anyway.
-async fn wait_for_no_disk(connection: &mut PgConnection) -> Result<(), Error> {
+async fn turn_off_synchronous_commit(connection: &mut PgConnection) -> Result<(), Error> {
     let set = sqlx::raw_sql("SET synchronous_commit = off");
     set.execute(connection).await.map(drop)
 }
@@ -182,7 +182,8 @@ struct Task {
     place: String,
     options: PgConnectOptions,
     patience: Duration,
-    own: String,
+    /// The channel for messages to this process.
+    own_channel: String,
     to_send: mpsc::Receiver<Outgoing>,
     inboxes: broadcast::Sender<LiveNews>,
 }
@@ -191,13 +192,13 @@ impl Task {
     async fn work(mut self) {
         let mut pause = FIRST_PAUSE;
         while !self.to_send.is_closed() {
-            match self.connected().await {
+            match self.connect().await {
                 Ok(listener) => {
                     pause = FIRST_PAUSE;
                     // Drop what was not sent in time: it is requested again.
                     while self.to_send.try_recv().is_ok() {}
                     self.deliver(LiveNews::Missed);
-                    match self.converse(listener).await {
+                    match self.serve(listener).await {
                         Ok(()) => return,
                         Err(error) => self.note(&error),
                     }
@@ -209,25 +210,27 @@ impl Task {
         }
     }
 
-    async fn connected(&self) -> Result<PgListener, Error> {
+    async fn connect(&self) -> Result<PgListener, Error> {
         let pool = PgPoolOptions::new()
             .max_connections(1)
             .max_lifetime(None)
             .idle_timeout(None)
             .acquire_timeout(self.patience)
-            .after_connect(|connection, _| Box::pin(wait_for_no_disk(connection)))
+            .after_connect(|connection, _| Box::pin(turn_off_synchronous_commit(connection)))
             .connect_lazy_with(self.options.clone());
         let connecting = async {
             let mut listener = PgListener::connect_with(&pool).await?;
             listener.eager_reconnect(false);
-            listener.listen_all([EVERYONE, self.own.as_str()]).await?;
+            listener
+                .listen_all([EVERYONE, self.own_channel.as_str()])
+                .await?;
             Ok(listener)
         };
         self.in_time(connecting).await
     }
 
     /// Sends and listens over one connection until it is lost; returns `Ok` once every sender is gone.
-    async fn converse(&mut self, mut listener: PgListener) -> Result<(), Error> {
+    async fn serve(&mut self, mut listener: PgListener) -> Result<(), Error> {
         let mut batch = Vec::with_capacity(QUEUE);
         loop {
             tokio::select! {
@@ -237,13 +240,13 @@ impl Task {
                     }
                     self.send(&mut listener, &mut batch).await?;
                 }
-                heard = listener.try_recv() => match heard? {
-                    Some(heard) => self.deliver_notification(&heard),
+                received = listener.try_recv() => match received? {
+                    Some(notification) => self.deliver_notification(&notification),
                     None => return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into()),
                 },
                 () = sleep(QUIET) => {
-                    let asked = sqlx::query("SELECT 1").execute(&mut listener);
-                    self.in_time(asked).await?;
+                    let test = sqlx::query("SELECT 1").execute(&mut listener);
+                    self.in_time(test).await?;
                 }
             }
         }
@@ -263,8 +266,8 @@ impl Task {
         self.in_time(sent).await.map(drop)
     }
 
-    async fn in_time<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let answered = timeout(self.patience, asked).await;
+    async fn in_time<T>(&self, query: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let answered = timeout(self.patience, query).await;
         answered.map_err(|_| Error::PoolTimedOut)?
     }
 
@@ -279,6 +282,6 @@ impl Task {
 
     fn note(&self, error: &Error) {
         let place = &self.place;
-        tracing::debug!(%error, "live text from {place} is unavailable for now");
+        tracing::debug!(%error, "live events from {place} are unavailable for now");
     }
 }

@@ -90,7 +90,7 @@ impl SqlStore {
         if let Some(file) = config.file() {
             database::tighten(&file);
         }
-        Self::over(database, config)
+        Self::with_database(database, config)
     }
 
     /// Opens a store in the Postgres database of a pool that the rest of the program also uses. The tables are in a
@@ -116,10 +116,10 @@ impl SqlStore {
     #[cfg(feature = "postgres")]
     pub async fn open_in_pool(pool: &crate::PgPool, config: &SqlConfig) -> Result<Self, OpenError> {
         let database = Database::open_in_pool(pool, config).await?;
-        Self::over(database, config)
+        Self::with_database(database, config)
     }
 
-    fn over(database: Database, config: &SqlConfig) -> Result<Self, OpenError> {
+    fn with_database(database: Database, config: &SqlConfig) -> Result<Self, OpenError> {
         let database = Arc::new(database);
         let settings = Settings {
             holder: Uuid::new_v4().to_string(),
@@ -415,7 +415,7 @@ impl SessionIndex for SqlStore {
     }
 
     async fn continuation(&self, id: &SessionId) -> Result<Continuation, StoreError> {
-        let mut link = self.link("standing").await?;
+        let mut link = self.link("continuation").await?;
         let found = read::history::continuation(&mut link, &self.0.histories, id).await;
         found.map_err(|failure| self.store_error(failure))
     }

@@ -51,7 +51,7 @@ const ATTEMPTS: usize = 3;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How long to retry when another transaction has the session locked.
-const HELD: Duration = Duration::from_secs(5);
+const SESSION_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A handle to the writer.
 #[derive(Debug, Clone)]
@@ -93,11 +93,13 @@ impl Writer {
     /// Begins a run. If another transaction has its session locked, retries for a while.
     pub(crate) async fn begin(&self, beginning: Beginning) -> Result<RunLease, StoreError> {
         let beginning = Arc::new(beginning);
-        let asked = Instant::now();
+        let started = Instant::now();
         loop {
             match self.send(Work::Begin(Arc::clone(&beginning))).await? {
                 Done::Leased(lease) => return Ok(lease),
-                Done::Held if asked.elapsed() < HELD => tokio::time::sleep(PAUSE).await,
+                Done::Held if started.elapsed() < SESSION_LOCK_TIMEOUT => {
+                    tokio::time::sleep(PAUSE).await
+                }
                 // Not `Unavailable`, which the caller would retry: it has been retried for long enough.
                 Done::Held => {
                     let session = beginning.start.session.clone();
@@ -211,17 +213,17 @@ impl Task {
             let (works, replies): (Vec<_>, Vec<_>) =
                 batch.drain(..).map(|job| (job.work, job.reply)).unzip();
             let outcomes = self.write(&works).await;
-            let mut unheard = Vec::new();
+            let mut without_holder = Vec::new();
             for (reply, outcome) in replies.into_iter().zip(outcomes) {
                 if let Err(Ok(Done::Leased(lease))) = reply.send(outcome) {
                     // Removes the run if it has no records; otherwise the release lets another process resume it.
-                    unheard.push(Work::Operation(Operation::Abandon(lease.clone())));
-                    unheard.push(Work::Operation(Operation::Release(lease)));
+                    without_holder.push(Work::Operation(Operation::Abandon(lease.clone())));
+                    without_holder.push(Work::Operation(Operation::Release(lease)));
                 }
             }
-            if !unheard.is_empty() {
-                // These leases have no holder: their sessions must not stay reserved.
-                self.write(&unheard).await;
+            if !without_holder.is_empty() {
+                // The sessions of these leases must not stay reserved.
+                self.write(&without_holder).await;
             }
             while self.has_free_pages && jobs.is_empty() && !jobs.is_closed() {
                 self.continue_freeing().await;
@@ -245,7 +247,7 @@ impl Task {
             return works.iter().map(|_| Err(stopped.clone())).collect();
         }
         self.repeats = false;
-        let error = match self.write_at_once(works).await {
+        let error = match self.write_in_one_transaction(works).await {
             Ok(outcomes) => return outcomes,
             Err(error) => error,
         };
@@ -255,7 +257,9 @@ impl Task {
             Kind::Permanent | Kind::Refused if works.len() > 1 => {
                 let mut outcomes = Vec::with_capacity(works.len());
                 for work in works {
-                    let single = self.write_at_once(std::slice::from_ref(work)).await;
+                    let single = self
+                        .write_in_one_transaction(std::slice::from_ref(work))
+                        .await;
                     outcomes.push(match single {
                         Ok(mut outcome) => outcome.pop().unwrap_or(Ok(Done::Nothing)),
                         Err(error) => Err(self.database.store_error(error.into())),
@@ -276,7 +280,7 @@ impl Task {
 
     /// Writes jobs in one transaction, retrying with a new connection if that may help. Work that was committed
     /// although its answer was lost is recognized.
-    async fn write_at_once(&mut self, works: &[Work]) -> Result<Outcomes, Error> {
+    async fn write_in_one_transaction(&mut self, works: &[Work]) -> Result<Outcomes, Error> {
         let mut attempt = 1;
         loop {
             let error = match self.transaction(works).await {

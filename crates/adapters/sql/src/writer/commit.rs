@@ -118,7 +118,7 @@ impl Task {
         if state.has_ended() || first != before.records + 1 {
             let key = state.key;
             let is_last = last == before.records;
-            let repeats = is_last && transaction.is_kept(key, step).await?;
+            let repeats = is_last && transaction.is_stored(key, step).await?;
             return if repeats {
                 Ok(None)
             } else {
@@ -163,12 +163,12 @@ impl Task {
         for row in rows {
             changed.insert(row.int(0)?, row.int(1)? != 0);
         }
-        let is_kept = |next: &&NextStep<'_>| changed.contains_key(&next.change.key);
-        let (kept, refused): (Vec<_>, Vec<_>) = steps.iter().partition(is_kept);
+        let is_changed = |next: &&NextStep<'_>| changed.contains_key(&next.change.key);
+        let (accepted, refused): (Vec<_>, Vec<_>) = steps.iter().partition(is_changed);
         // A server checks the inbox before it waits for the row of a run, so it may have missed new entries.
         let may_have_missed = self.database.dialect == Dialect::Postgres;
         let mut ended = Vec::new();
-        for next in kept {
+        for next in accepted {
             self.insert_step(transaction, next).await?;
             let key = next.change.key;
             // Most records that could take an inbox entry do not.

@@ -99,11 +99,11 @@ impl Task {
         if stored.session != session_key {
             return stale();
         }
-        let began_so = match &beginning.first {
-            Some(first) => transaction.is_kept(stored.key, first).await?,
+        let is_same_beginning = match &beginning.first {
+            Some(first) => transaction.is_stored(stored.key, first).await?,
             None => !stored.has_ended,
         };
-        if !began_so {
+        if !is_same_beginning {
             return stale();
         }
         if stored.has_ended {
@@ -177,7 +177,7 @@ impl Task {
     }
 
     pub(super) async fn renew(&mut self, link: &mut Link, lease: &RunLease) -> Result<(), Failure> {
-        let renewed = self.prolong(link, lease).await;
+        let renewed = self.extend_lease(link, lease).await;
         if matches!(renewed, Err(Failure::Refused(StoreError::Stale(_)))) {
             // This process does no more with it, so its records need not stay.
             self.runs.remove(&lease.run);
@@ -186,7 +186,11 @@ impl Task {
     }
 
     /// Extends a lease from now on, and returns the key of its run.
-    pub(super) async fn prolong(&self, link: &mut Link, lease: &RunLease) -> Result<i64, Failure> {
+    pub(super) async fn extend_lease(
+        &self,
+        link: &mut Link,
+        lease: &RunLease,
+    ) -> Result<i64, Failure> {
         let key = self.leased(link, lease).await?;
         let sql = format!(
             "UPDATE runs SET leased_until = {} + $1 \

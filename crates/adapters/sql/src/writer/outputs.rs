@@ -14,7 +14,7 @@ impl Task {
         output: &LongOutput,
     ) -> Result<(), Failure> {
         // A run that has ended or was released accepts no output.
-        let key = self.prolong(link, lease).await?;
+        let key = self.extend_lease(link, lease).await?;
         let head = output.head();
         let call = head.call.as_str();
         self.check_room(link, key, lease, output).await?;

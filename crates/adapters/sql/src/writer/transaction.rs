@@ -59,7 +59,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Returns whether exactly this step is stored.
-    pub(super) async fn is_kept(&mut self, run: i64, step: &Step) -> Result<bool, Error> {
+    pub(super) async fn is_stored(&mut self, run: i64, step: &Step) -> Result<bool, Error> {
         let Some((first, last)) = step.range() else {
             return Ok(true);
         };
