@@ -24,13 +24,13 @@ pub(crate) struct Calls(Mutex<Vec<Call>>);
 struct Call {
     token: ProgressToken,
     progress: Progress,
-    person: QuestionSender,
+    questions: QuestionSender,
     /// The session that made the call.
     session: Option<SessionId>,
     owner: Option<String>,
     reported: Option<Instant>,
     /// The number of open questions that are asked in the name of this call.
-    asked: usize,
+    open_questions: usize,
 }
 
 /// A call that is in progress until this value is dropped.
@@ -46,11 +46,11 @@ impl Calls {
         self.lock().push(Call {
             token: token.clone(),
             progress: ctx.progress.clone(),
-            person: ctx.questions.clone(),
+            questions: ctx.questions.clone(),
             session: ctx.turn.session_id.clone(),
             owner: ctx.owner().map(str::to_owned),
             reported: None,
-            asked: 0,
+            open_questions: 0,
         });
         Open {
             calls: Arc::clone(self),
@@ -93,12 +93,12 @@ impl Calls {
     ///
     /// Same as [`QuestionSender::ask`].
     pub(crate) async fn ask(&self, question: &Question) -> Option<QuestionReply> {
-        let mut asking = self.attribute_question()?;
+        let mut attributed = self.attribute_question()?;
         loop {
-            let reply = asking.person.ask(question).await;
+            let reply = attributed.questions.ask(question).await;
             let ended_with_its_call =
-                reply == QuestionReply::Cancelled && !self.holds(&asking.token);
-            asking = match ended_with_its_call
+                reply == QuestionReply::Cancelled && !self.holds(&attributed.token);
+            attributed = match ended_with_its_call
                 .then(|| self.attribute_question())
                 .flatten()
             {
@@ -119,12 +119,12 @@ impl Calls {
         if !calls.iter().all(is_same) {
             return None;
         }
-        let least = calls.iter_mut().min_by_key(|call| call.asked)?;
-        least.asked += 1;
+        let least = calls.iter_mut().min_by_key(|call| call.open_questions)?;
+        least.open_questions += 1;
         Some(AttributedQuestion {
             calls: self,
             token: least.token.clone(),
-            person: least.person.clone(),
+            questions: least.questions.clone(),
         })
     }
 
@@ -148,7 +148,7 @@ impl Drop for Open {
 struct AttributedQuestion<'a> {
     calls: &'a Calls,
     token: ProgressToken,
-    person: QuestionSender,
+    questions: QuestionSender,
 }
 
 impl Drop for AttributedQuestion<'_> {
@@ -156,7 +156,7 @@ impl Drop for AttributedQuestion<'_> {
         let mut calls = self.calls.lock();
         // The call may have ended.
         if let Some(call) = calls.iter_mut().find(|call| call.token == self.token) {
-            call.asked = call.asked.saturating_sub(1);
+            call.open_questions = call.open_questions.saturating_sub(1);
         }
     }
 }

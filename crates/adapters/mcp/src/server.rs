@@ -75,7 +75,7 @@ struct Published {
     hashes: BTreeMap<Arc<str>, ContentHash>,
 }
 
-/// What the server last reported, and what came of it.
+/// What the server last listed, and which of that is offered.
 #[derive(Default)]
 struct LastListing {
     version: String,
@@ -233,13 +233,13 @@ impl Shared {
             },
             _ => Err(ToolError::temporary(format!(
                 "MCP server {server} is unavailable: {}; {known}. Try again later or continue without it",
-                self.why_away()
+                self.why_disconnected()
             ))),
         }
     }
 
     /// Returns why the server is not connected. The last lines of a program's standard error are only for users.
-    fn why_away(&self) -> String {
+    fn why_disconnected(&self) -> String {
         match (&*self.state.borrow(), &self.config.transport) {
             (State::Down(why), Transport::Http(_)) => self.redacted(why),
             _ => "it is being restarted".to_owned(),

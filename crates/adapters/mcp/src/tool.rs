@@ -135,8 +135,8 @@ impl McpTool {
                 return Err(self.error("asks for something that it was not offered"));
             }
             let notices = &self.shared.notices;
-            let asked = handler::QuestionRecipient::User(&ctx.questions);
-            let answer = handler::ask(notices, asked, &request.params).await;
+            let recipient = handler::QuestionRecipient::User(&ctx.questions);
+            let answer = handler::ask(notices, recipient, &request.params).await;
             responses.insert(id, serde_json::to_value(answer)?);
         }
         let mut params = params.with_input_responses(responses);
@@ -238,7 +238,9 @@ impl Tool for McpTool {
                 Answer::Done(result) => {
                     return result::output(result, &self.shared.notices.secrets);
                 }
-                Answer::InputRequired(asks) => params = self.answered(params, asks, &ctx).await?,
+                Answer::InputRequired(required) => {
+                    params = self.answered(params, required, &ctx).await?
+                }
             }
         }
         Err(self.error("keeps asking questions"))

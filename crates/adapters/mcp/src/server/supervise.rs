@@ -29,10 +29,10 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// How often to check whether definitions that are not offered have been accepted in the meantime.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const PINS_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The number of tools that a notice names.
-const NAMED: usize = 5;
+/// The maximum number of unused tools that a notice names.
+const MAX_NAMED: usize = 5;
 
 /// Whether the tools were compared with the accepted definitions, which may be unreadable.
 enum PinsReadable {
@@ -59,7 +59,7 @@ impl Failures {
 pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
     let mut era = Era::Unknown;
     let mut failures = Failures::none();
-    let mut has_stood = false;
+    let mut was_connected = false;
     loop {
         let opened = tokio::select! {
             opened = open(&shared, &mut era) => opened,
@@ -71,9 +71,9 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
                     tracing::info!(server = %shared.config.name, "it is connected now");
                 }
                 era = connection.era;
-                has_stood = true;
+                was_connected = true;
                 let since = Instant::now();
-                let Some(why) = attend(&shared, connection, &stop).await else {
+                let Some(why) = serve(&shared, connection, &stop).await else {
                     break;
                 };
                 // Only connected time counts, not the time spent connecting.
@@ -85,7 +85,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
             Err(error) => {
                 let why = shared.redacted(&error.to_string());
                 // What worked before may work again: a proxy that is being redeployed rejects every token.
-                if !has_stood && cannot_be_helped(&error) {
+                if !was_connected && is_permanent(&error) {
                     shared.publish(&[]);
                     shared.notify_not_connected(&why);
                     shared.state.send_replace(State::Off(why.into()));
@@ -113,8 +113,8 @@ pub(super) async fn supervise(shared: Arc<Shared>, stop: CancellationToken) {
     shared.retire();
 }
 
-/// Returns whether another attempt cannot help.
-const fn cannot_be_helped(error: &ConnectError) -> bool {
+/// Returns whether the error is permanent: another attempt cannot help.
+const fn is_permanent(error: &ConnectError) -> bool {
     matches!(
         error,
         ConnectError::Config(_)
@@ -156,7 +156,7 @@ async fn connect(shared: &Arc<Shared>, era: &mut Era) -> Result<Connection, Conn
     let opening = async {
         let connection = Connection::open(config, handler, era, &mut stderr_tail).await?;
         if let PinsReadable::No = refresh(shared, &connection).await? {
-            // To try again.
+            // Requests another try.
             shared.changed.notify_one();
         }
         Ok::<_, ConnectError>(connection)
@@ -173,7 +173,7 @@ async fn connect(shared: &Arc<Shared>, era: &mut Era) -> Result<Connection, Conn
 }
 
 /// Serves a connection until it ends, and returns the reason. Returns `None` if it was stopped from here.
-async fn attend(
+async fn serve(
     shared: &Arc<Shared>,
     connection: Connection,
     stop: &CancellationToken,
@@ -209,7 +209,7 @@ async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
     loop {
         tokio::select! {
             () = shared.changed.notified() => sleep(SETTLE).await,
-            () = accepted_meanwhile(shared) => {}
+            () = wait_for_acceptance(shared) => {}
         }
         let why = match timeout(LIST_TIMEOUT, refresh(shared, connection)).await {
             Ok(Ok(PinsReadable::Yes)) => {
@@ -239,10 +239,10 @@ async fn follow(shared: &Arc<Shared>, connection: &Connection) -> String {
 
 /// Waits until another process has accepted a definition that is not offered here. For a service, which may be
 /// redeployed without notice, waits until any accepted definition has changed.
-async fn accepted_meanwhile(shared: &Shared) {
+async fn wait_for_acceptance(shared: &Shared) {
     let (name, identity) = (&shared.config.name, shared.config.identity());
     loop {
-        sleep(LOOK_EVERY).await;
+        sleep(PINS_CHECK_INTERVAL).await;
         let waiting: Vec<(Arc<str>, ContentHash)> = {
             let listing = lock(&shared.listing);
             let definitions = listing.definitions.iter();
@@ -346,8 +346,8 @@ fn compare_with_accepted(
     Ok((definitions, accepted, is_first_use))
 }
 
-/// Gives notices of tools that are not offered, and of unreadable accepted definitions, unless they were given for the
-/// previous list.
+/// Adds notices about tools that are not offered, and about unreadable accepted definitions, unless they were given for
+/// the previous list.
 fn notify_about_tools(shared: &Shared, listing: &mut LastListing, unknown: Option<String>) {
     let server = || Arc::clone(&shared.config.name);
     let mut notices = Vec::new();
@@ -358,7 +358,12 @@ fn notify_about_tools(shared: &Shared, listing: &mut LastListing, unknown: Optio
     if !listing.unused_tools.is_empty() {
         notices.push(ServerNotice::UnusedTools {
             server: server(),
-            tools: listing.unused_tools.iter().take(NAMED).cloned().collect(),
+            tools: listing
+                .unused_tools
+                .iter()
+                .take(MAX_NAMED)
+                .cloned()
+                .collect(),
             count: listing.unused_tools.len(),
         });
     }
