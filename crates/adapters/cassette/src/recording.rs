@@ -291,12 +291,12 @@ impl Recording {
 /// Returns whether a request contains a known secret in a part that must be the same in a replay.
 fn contains_secret(redactor: &Redactor, request: &ModelRequest) -> bool {
     let mut messages = request.messages.messages().iter();
-    let is_said = |message: &Message| match message {
+    let has_secret = |message: &Message| match message {
         Message::System { .. } | Message::User { .. } => redactor.has_known_value(&message.text()),
         _ => false,
     };
     let mut tools = request.tools.iter();
-    messages.any(|message| is_said(message))
+    messages.any(|message| has_secret(message))
         || tools.any(|tool| {
             redactor.has_known_value(&tool.description)
                 || redactor.has_known_value(tool.parameters.as_str())

@@ -101,7 +101,7 @@ impl Fetcher {
     }
 
     /// Returns how long a call may take, including the time it may wait for others.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn max_duration(&self) -> Duration {
         let fetching = self.config.timeout.saturating_add(self.waiting());
         // Converting may also have to wait for other documents.
         let converting = self.config.convert_timeout.saturating_mul(2);
@@ -134,13 +134,13 @@ impl Fetcher {
         if let Some(document) = self.documents.get(&key) {
             return Ok(document);
         }
-        let document = Arc::new(self.fetch_anew(url, run, &mut left).await?);
+        let document = Arc::new(self.fetch_uncached(url, run, &mut left).await?);
         let bytes = document.content.len();
         self.documents.put(key, bytes, Arc::clone(&document));
         Ok(document)
     }
 
-    async fn fetch_anew(
+    async fn fetch_uncached(
         &self,
         url: Url,
         run: RunId,
@@ -193,14 +193,14 @@ impl Fetcher {
         left: &mut RemainingTime,
     ) -> Result<(Url, Answer), FetchError> {
         for _ in 0..=self.config.max_redirects {
-            self.ask_robots(&url, run, left).await?;
+            self.check_robots(&url, run, left).await?;
             let answer = self.send(&url, self.config.max_bytes, left).await?;
             let Some(target) = self.next(&url, &answer)? else {
                 return Ok((url, answer));
             };
             url = target;
         }
-        Err(self.astray())
+        Err(self.too_many_redirects())
     }
 
     /// Returns the target of an answer that is a redirect within its site.
@@ -208,7 +208,7 @@ impl Fetcher {
         let Some(target) = redirect(answer) else {
             return Ok(None);
         };
-        let mut target = at.join(&target).map_err(|_| self.astray())?;
+        let mut target = at.join(&target).map_err(|_| self.too_many_redirects())?;
         target.set_fragment(None);
         check_length(&target)?;
         // A forbidden address is reported as such, even if it is on another site.
@@ -221,14 +221,14 @@ impl Fetcher {
         }
     }
 
-    const fn astray(&self) -> FetchError {
+    const fn too_many_redirects(&self) -> FetchError {
         FetchError::TooManyRedirects {
             most: self.config.max_redirects,
         }
     }
 
     /// Refuses a URL that its site disallows.
-    async fn ask_robots(
+    async fn check_robots(
         &self,
         url: &Url,
         run: RunId,
@@ -242,9 +242,9 @@ impl Fetcher {
             return Ok(());
         }
         // Blocking, since matching a site's extensive rules could delay other tasks.
-        let asked = url.clone();
-        let looked = tokio::task::spawn_blocking(move || rules.allows(&asked));
-        match looked.await.unwrap_or_default() {
+        let requested = url.clone();
+        let allowed = tokio::task::spawn_blocking(move || rules.allows(&requested));
+        match allowed.await.unwrap_or_default() {
             true => Ok(()),
             false => Err(FetchError::Robots {
                 host: url.host_str().unwrap_or_default().to_owned(),
@@ -266,7 +266,7 @@ impl Fetcher {
         let mut place = key.1.clone();
         let mut answer = self.send(&place, robots::MAX_BYTES, left).await?;
         for _ in 0..self.config.max_redirects {
-            // At another address, another site would speak.
+            // A redirect to another site would lead to that site's rules.
             let Ok(Some(target)) = self.next(&place, &answer) else {
                 break;
             };

@@ -43,7 +43,7 @@ pub fn web_fetch_with(
         .parameters(JsonText::from_text(SCHEMA))
         .class(ToolClass::ReadOnly)
         .annotations(ToolAnnotations::default().open_world())
-        .timeout(fetcher.patience());
+        .timeout(fetcher.max_duration());
     Ok(Arc::new(WebFetch { spec, fetcher }))
 }
 

@@ -26,7 +26,7 @@ pub(super) fn exchanges(
     history: Transcript,
     records: &[Arc<Record>],
 ) -> Result<(Header, Vec<Exchange>), CassetteError> {
-    let mut asked = RunRequests {
+    let mut requests = RunRequests {
         open: BTreeMap::new(),
         began: records
             .first()
@@ -36,18 +36,18 @@ pub(super) fn exchanges(
         exchanges: Vec::new(),
     };
     let followed = RunTree::restore_seeing(history, records, |run, record, effects| {
-        asked.answered(record);
-        asked.note(run, effects);
+        requests.note_answer(record);
+        requests.note_calls(run, effects);
     });
     followed.map_err(|source| CassetteError::Run { source })?;
     let header = Header {
-        recorded_at: asked.began,
+        recorded_at: requests.began,
         recorded_by: records.first().map_or_else(String::new, |record| {
             format!("the records of run {}", record.run_id)
         }),
         not_captured: NOT_CAPTURED.map(str::to_owned).into(),
     };
-    Ok((header, asked.exchanges))
+    Ok((header, requests.exchanges))
 }
 
 /// Returns the model that answered for each role, if one did.
@@ -74,8 +74,8 @@ fn contexts(records: &[Arc<Record>]) -> BTreeMap<Role, u64> {
     let larger = decision.and_then(|decision| decision.escalation.as_ref());
     let routed = routed.into_iter().flat_map(|routing| &routing.choices);
     let larger = larger.and_then(|escalation| escalation.role.as_ref());
-    let besides = routed.chain(larger);
-    let mut known: Vec<(&Role, Option<u64>)> = besides
+    let others = routed.chain(larger);
+    let mut known: Vec<(&Role, Option<u64>)> = others
         .map(|role| (role, spec.root.context_tokens))
         .collect();
     for agent in spec.all_agents() {
@@ -106,7 +106,7 @@ struct RunRequests {
 
 impl RunRequests {
     /// Records the calls as a player of the recording makes them: with replies limited to what the context leaves.
-    fn note(&mut self, run: &RunTree, effects: &[Effect]) {
+    fn note_calls(&mut self, run: &RunTree, effects: &[Effect]) {
         for effect in effects {
             if let Effect::CallModel(call) = effect {
                 let mut call = CallModel::clone(call);
@@ -120,7 +120,7 @@ impl RunRequests {
         }
     }
 
-    fn answered(&mut self, record: &Record) {
+    fn note_answer(&mut self, record: &Record) {
         let cause = record.cause();
         let (effect, role, took, event) = match &cause {
             Some(Input::ModelReplied(replied)) => (
