@@ -1,7 +1,7 @@
 //! Finds what may have been meant by a name that does not exist.
 
 /// How similar two names must be, from 0 to 1, to be taken for each other.
-const ALIKE: f64 = 0.6;
+const MIN_SIMILARITY: f64 = 0.6;
 
 /// Returns the candidate most similar to the given name, if any is similar enough. Case and surrounding spaces are
 /// ignored; of equally good candidates, the first is returned.
@@ -14,7 +14,11 @@ pub(crate) fn nearest(
     for candidate in candidates {
         let score =
             strsim::normalized_damerau_levenshtein(&wanted, &candidate.trim().to_lowercase());
-        if score >= ALIKE && best.as_ref().is_none_or(|(most, _)| score > *most) {
+        if score >= MIN_SIMILARITY
+            && best
+                .as_ref()
+                .is_none_or(|(best_score, _)| score > *best_score)
+        {
             best = Some((score, candidate));
         }
     }

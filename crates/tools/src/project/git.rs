@@ -32,7 +32,7 @@ const MAX_NAMES: usize = 1_000;
 const MAX_DEPTH: usize = 2;
 
 /// A folder that package managers empty and fill as a whole. Every test of the project runs its contents anyway.
-const OF_PACKAGES: &str = "node_modules";
+const PACKAGES_FOLDER: &str = "node_modules";
 
 /// What git reads or runs in a project because a configuration names it, as paths relative to the project root.
 #[derive(Debug, Default)]
@@ -60,13 +60,13 @@ pub(crate) fn named_by_git(top: &Path, work_tree: &Path) -> NamedByGit {
             inside.is_ok_and(|inside| {
                 inside
                     .components()
-                    .any(|part| part.as_os_str() == OF_PACKAGES)
+                    .any(|part| part.as_os_str() == PACKAGES_FOLDER)
             })
         };
         if places.iter().any(|(place, _)| is_of_packages(place)) {
             return;
         }
-        for (place, kind) in places {
+        for (place, purpose) in places {
             // If the whole working tree or repository were protected, no work would be possible.
             let holds_all = work_tree.starts_with(&place) || repository.starts_with(&place);
             let is_name = |part| matches!(part, Component::Normal(_));
@@ -74,7 +74,7 @@ pub(crate) fn named_by_git(top: &Path, work_tree: &Path) -> NamedByGit {
                 let mut parts = inside.components();
                 !holds_all && parts.clone().next().is_some() && parts.all(is_name)
             });
-            let known = match kind {
+            let known = match purpose {
                 FilePurpose::LinkToSecret => &mut named.links,
                 _ => &mut named.paths,
             };
@@ -131,7 +131,7 @@ pub(super) fn folders_below(top: &Path) -> Vec<PathBuf> {
             left -= 1;
             let name = entry.file_name();
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if !is_folder || name == ".git" || name == OF_PACKAGES {
+            if !is_folder || name == ".git" || name == PACKAGES_FOLDER {
                 continue;
             }
             let path = folder.join(name);

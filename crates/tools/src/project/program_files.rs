@@ -33,7 +33,7 @@ pub struct ProgramFiles(Arc<Mutex<Vec<ProgramFile>>>);
 struct ProgramFile {
     /// The absolute path as it was given.
     path: PathBuf,
-    kind: FilePurpose,
+    purpose: FilePurpose,
     /// Where the file is and, as long as something is still there, where it was: a key that was replaced is still a
     /// secret. Absolute, and free of symlinks except for the last part.
     places: Vec<(PathBuf, FilePurpose)>,
@@ -82,12 +82,19 @@ impl ProgramFiles {
         self.with(path.as_ref(), FilePurpose::Recording)
     }
 
-    fn with(self, path: &Path, kind: FilePurpose) -> Self {
+    fn with(self, path: &Path, purpose: FilePurpose) -> Self {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let mut files = self.locked();
-        if !files.iter().any(|own| own.path == path && own.kind == kind) {
-            let places = places(&path, kind);
-            files.push(ProgramFile { path, kind, places });
+        if !files
+            .iter()
+            .any(|own| own.path == path && own.purpose == purpose)
+        {
+            let places = places(&path, purpose);
+            files.push(ProgramFile {
+                path,
+                purpose,
+                places,
+            });
         }
         drop(files);
         self
@@ -97,13 +104,13 @@ impl ProgramFiles {
     /// known.
     pub(super) fn in_project(&self, known_as: &[PathBuf]) -> ProgramFilesInProject {
         let all = self.found();
-        let inside = all.iter().filter_map(|(place, kind)| {
+        let inside = all.iter().filter_map(|(place, purpose)| {
             let mut folders = known_as.iter();
             let path = folders.find_map(|folder| place.strip_prefix(folder).ok())?;
             // A project that is entirely one of these files would be useless: what is not named itself belongs to the
             // project.
             let is_project = path.as_os_str().is_empty();
-            (!is_project).then(|| (path.to_owned(), *kind))
+            (!is_project).then(|| (path.to_owned(), *purpose))
         });
         ProgramFilesInProject {
             inside: inside.collect(),
@@ -116,7 +123,7 @@ impl ProgramFiles {
     fn found(&self) -> Vec<(PathBuf, FilePurpose)> {
         let mut found = Vec::new();
         for own in self.locked().iter_mut() {
-            let now = places(&own.path, own.kind);
+            let now = places(&own.path, own.purpose);
             let is_left = |place: &Path| place.symlink_metadata().is_ok();
             own.places
                 .retain(|place| !now.contains(place) && is_left(&place.0));
@@ -133,20 +140,20 @@ impl ProgramFiles {
 
 /// Returns where a file is: the path by which it is named and, if that is a symlink, the path it leads to. For a
 /// secret, also the symlinks along the path: redirecting one of them would choose which keys are used.
-pub(super) fn places(path: &Path, kind: FilePurpose) -> Vec<(PathBuf, FilePurpose)> {
+pub(super) fn places(path: &Path, purpose: FilePurpose) -> Vec<(PathBuf, FilePurpose)> {
     let named = match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) => resolved(folder).join(name),
         _ => path.to_owned(),
     };
-    let mut places = vec![(named, kind)];
-    let links = match kind {
+    let mut places = vec![(named, purpose)];
+    let links = match purpose {
         FilePurpose::Secret => symlinks(path),
         _ => Vec::new(),
     };
     let links = links
         .into_iter()
         .map(|link| (link, FilePurpose::LinkToSecret));
-    for place in links.chain([(resolved(path), kind)]) {
+    for place in links.chain([(resolved(path), purpose)]) {
         if !places.contains(&place) {
             places.push(place);
         }
@@ -234,8 +241,11 @@ impl ProgramFilesInProject {
     #[cfg(all(feature = "commands", target_os = "linux"))]
     pub(super) fn unreadable(&self) -> Vec<PathBuf> {
         let all = self.all.iter();
-        let kept = all.filter(|(_, kind)| {
-            !matches!(kind, FilePurpose::Configuration | FilePurpose::LinkToSecret)
+        let kept = all.filter(|(_, purpose)| {
+            !matches!(
+                purpose,
+                FilePurpose::Configuration | FilePurpose::LinkToSecret
+            )
         });
         kept.map(|(place, _)| place.clone()).collect()
     }
@@ -244,8 +254,8 @@ impl ProgramFilesInProject {
     #[cfg(feature = "commands")]
     pub(super) fn unreachable(&self) -> impl Iterator<Item = &Path> {
         let inside = self.inside.iter();
-        let kept =
-            inside.filter(|(_, kind)| matches!(kind, FilePurpose::Secret | FilePurpose::Store));
+        let kept = inside
+            .filter(|(_, purpose)| matches!(purpose, FilePurpose::Secret | FilePurpose::Store));
         kept.map(|(path, _)| path.as_path())
     }
 
@@ -254,8 +264,8 @@ impl ProgramFilesInProject {
     #[cfg(all(feature = "commands", target_os = "linux"))]
     pub(super) fn read_only(&self) -> impl Iterator<Item = &Path> {
         let inside = self.inside.iter();
-        let read_only = inside.filter(|(_, kind)| {
-            matches!(kind, FilePurpose::Configuration | FilePurpose::Recording)
+        let read_only = inside.filter(|(_, purpose)| {
+            matches!(purpose, FilePurpose::Configuration | FilePurpose::Recording)
         });
         read_only.map(|(path, _)| path.as_path())
     }
@@ -286,8 +296,8 @@ fn is_spelled_to(path: &Path, file: &Path) -> bool {
 /// Returns the strictest of several purposes of a file: a file that must not be written may also be one that must not
 /// be read.
 fn strictest<'a, T: 'a>(found: impl Iterator<Item = &'a (T, FilePurpose)>) -> Option<FilePurpose> {
-    let kinds = found.map(|(_, kind)| *kind);
-    kinds.min_by_key(|kind| match kind {
+    let purposes = found.map(|(_, purpose)| *purpose);
+    purposes.min_by_key(|purpose| match purpose {
         FilePurpose::Secret | FilePurpose::Store => 0,
         FilePurpose::Recording | FilePurpose::LinkToSecret => 1,
         FilePurpose::Configuration => 2,
@@ -342,14 +352,14 @@ mod tests {
             own.by_path(Path::new("real/key")),
             Some(FilePurpose::Secret)
         );
-        for (path, kind) in [
+        for (path, purpose) in [
             ("key", Some(FilePurpose::Secret)),
             ("logs/a/b", Some(FilePurpose::Store)),
             ("own.toml", Some(FilePurpose::Configuration)),
             ("logs.txt", None),
             ("real/other", None),
         ] {
-            assert_eq!(own.by_path(Path::new(path)), kind, "{path}");
+            assert_eq!(own.by_path(Path::new(path)), purpose, "{path}");
         }
     }
 

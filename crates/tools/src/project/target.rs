@@ -25,7 +25,7 @@ const RUN_BY_GIT: [&str; 3] = ["config", "config.worktree", "hooks"];
 /// Whether missing folders are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Folders {
-    Make,
+    Create,
     MustExist,
 }
 
@@ -114,7 +114,7 @@ impl Target {
                 path: shown(&wanted),
             });
         }
-        let (there, missing) = split(root, parent)?;
+        let (existing, missing) = split(root, parent)?;
         if let Some(first) = missing.components().next() {
             if folders == Folders::MustExist {
                 return Err(FileError::NoFolder {
@@ -125,10 +125,11 @@ impl Target {
                 return Err(invalid("uses `..` below a folder that does not exist"));
             }
         }
-        let dir = open(root, &there).map_err(|error| match FileError::from_io(&there, error) {
-            FileError::NotFound { path, .. } => FileError::NotFolder { path },
-            other => other,
-        })?;
+        let dir =
+            open(root, &existing).map_err(|error| match FileError::from_io(&existing, error) {
+                FileError::NotFound { path, .. } => FileError::NotFolder { path },
+                other => other,
+            })?;
         let next = missing
             .components()
             .next()
@@ -137,7 +138,7 @@ impl Target {
             return Err(invalid("leads through a broken symlink"));
         }
         Self {
-            path: there.join(missing).join(name),
+            path: existing.join(missing).join(name),
             existing: None,
         }
         .checked(root)

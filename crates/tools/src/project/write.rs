@@ -96,7 +96,7 @@ fn target(root: &ProjectRoot, arguments: &Arguments) -> Result<(Target, Vec<u8>)
         });
     }
     let folders = match arguments.create_folders {
-        Some(true) => Folders::Make,
+        Some(true) => Folders::Create,
         Some(false) | None => Folders::MustExist,
     };
     let target = Target::find(root, &arguments.path, folders)?;

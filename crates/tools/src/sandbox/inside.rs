@@ -115,9 +115,9 @@ impl Confinement {
             );
         }
         if let Some(run) = run {
-            go_to(project, run)?;
+            enter_folder(project, run)?;
         }
-        let landlock = files::confine(&reach(project, temporary, devices, closed, run));
+        let landlock = files::confine(&accessible_files(project, temporary, devices, closed, run));
         let landlock = landlock.map_err(|error| error.to_string())?;
         self.check_landlock(landlock)?;
         privileges::drop_all().map_err(|error| format!("cannot drop privileges: {error}"))?;
@@ -168,8 +168,8 @@ impl Confinement {
 }
 
 /// Changes to the command's folder, by the paths as they resolve from here on, if those lead to the intended folders.
-fn go_to(project: &Path, run: &Run) -> Result<(), String> {
-    for (path, meant) in [
+fn enter_folder(project: &Path, run: &Run) -> Result<(), String> {
+    for (path, intended) in [
         (project, run.project),
         (Path::new(&run.folder), run.folder_identity),
     ] {
@@ -180,7 +180,7 @@ fn go_to(project: &Path, run: &Run) -> Result<(), String> {
         };
         let entered = env::set_current_dir(path).and_then(|()| fs::metadata("."));
         match entered {
-            Ok(found) if Identity::from(&found) == meant => {}
+            Ok(found) if Identity::from(&found) == intended => {}
             Ok(_) => {
                 return Err(format!(
                     "the folder {} was replaced in the meantime",
@@ -198,7 +198,7 @@ fn go_to(project: &Path, run: &Run) -> Result<(), String> {
     Ok(())
 }
 
-fn reach<'a>(
+fn accessible_files<'a>(
     project: &'a Path,
     temporary: &'a Path,
     devices: Vec<&'static str>,

@@ -16,8 +16,8 @@ use super::features::SandboxFeature;
 pub(super) struct Order {
     /// The parts that must be in force, or that are tried if nothing is run.
     pub(super) features: BTreeSet<SandboxFeature>,
-    /// The folder in which to create the temporary folder; in the supervisor's order, the temporary folder itself.
-    /// Absolute.
+    /// The folder in which the supervisor creates the temporary folder; in the order that the supervisor passes on, the
+    /// temporary folder itself. Absolute.
     pub(super) temporary: OsString,
     /// The command to run. `None` to determine the available features.
     pub(super) run: Option<Run>,

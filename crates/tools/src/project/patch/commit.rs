@@ -91,7 +91,7 @@ fn restore(root: &ProjectRoot, target: &Target, before: &[u8]) -> Result<(), Fil
         .existing
         .as_ref()
         .map(|existing| existing.permissions.clone());
-    let place = Target::find(root, &shown(&target.path), Folders::Make)?;
+    let place = Target::find(root, &shown(&target.path), Folders::Create)?;
     let folder = place.folder(root)?;
     place.prepare(&folder, before, permissions)?.commit()
 }

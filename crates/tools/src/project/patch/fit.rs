@@ -105,21 +105,22 @@ fn in_place<'a>(file: &[&'a str], patch: &'a Patch<'_, str>) -> Result<Patched, 
     let mut lines: Vec<Cow<'a, str>> = Vec::with_capacity(file.len());
     let (mut moved, mut headers) = (Vec::new(), Vec::new());
     // The first line after the previous hunk, where that hunk is, and where it claims to be.
-    let (mut next, mut before, mut before_said) = (0, 0, 0);
+    let (mut next, mut before, mut before_claimed) = (0, 0, 0);
     let mut stays_open = false;
     for (number, hunk) in (1..).zip(patch.hunks()) {
         let wanted: Vec<&str> = old(hunk).collect();
-        let said = claimed_start(hunk);
+        let claimed = claimed_start(hunk);
         // Whatever displaced the previous hunk displaces this one as well.
-        let expected = said.map(|said| said.saturating_add(before).saturating_sub(before_said));
+        let expected =
+            claimed.map(|line| line.saturating_add(before).saturating_sub(before_claimed));
         let start = find(file, &wanted, next, expected).map_err(|why| {
-            let range = said.map(|_| format!(" -{}", hunk.old_range()));
+            let range = claimed.map(|_| format!(" -{}", hunk.old_range()));
             let range = range.unwrap_or_default();
             format!("hunk {number} of {all} (@@{range} @@) {why}")
         })?;
-        let kept = file.get(next..start).unwrap_or_default();
-        lines.extend(kept.iter().copied().map(Cow::Borrowed));
-        if said.is_some_and(|said| said != start) {
+        let unchanged = file.get(next..start).unwrap_or_default();
+        lines.extend(unchanged.iter().copied().map(Cow::Borrowed));
+        if claimed.is_some_and(|line| line != start) {
             let line = lines.len() + 1;
             moved.push(MovedHunk { hunk: number, line });
         }
@@ -130,10 +131,10 @@ fn in_place<'a>(file: &[&'a str], patch: &'a Patch<'_, str>) -> Result<Patched, 
         lines.extend(new);
         next = start + wanted.len();
         stays_open = next == file.len() && replaces_open_line(hunk, file);
-        (before, before_said) = (start, said.unwrap_or(start));
+        (before, before_claimed) = (start, claimed.unwrap_or(start));
     }
-    let kept = file.get(next..).unwrap_or_default();
-    lines.extend(kept.iter().copied().map(Cow::Borrowed));
+    let unchanged = file.get(next..).unwrap_or_default();
+    lines.extend(unchanged.iter().copied().map(Cow::Borrowed));
     if let Some(last) = lines.last_mut().filter(|_| stays_open) {
         *last = Cow::Owned(without_end(last).to_owned());
     }

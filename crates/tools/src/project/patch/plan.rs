@@ -204,7 +204,7 @@ fn new_file(target: Target, content: Vec<u8>, permissions: Option<Permissions>) 
 
 /// Finds a path at which nothing exists yet.
 fn fresh(root: &ProjectRoot, path: &str) -> Result<Target, FileError> {
-    let target = Target::find(root, path, Folders::Make)?;
+    let target = Target::find(root, path, Folders::Create)?;
     if target.existing.is_some() {
         return Err(FileError::InvalidPatch {
             why: format!("it creates {path:?}, which already exists; read it and change it"),
@@ -228,7 +228,7 @@ fn check_adds(hunks: &Patch<'_, str>, path: &str) -> Result<(), FileError> {
 
 /// Finds an existing file and reads it.
 pub(super) fn present(root: &ProjectRoot, path: &str) -> Result<(Target, Vec<u8>), FileError> {
-    let target = Target::find(root, path, Folders::Make)?;
+    let target = Target::find(root, path, Folders::Create)?;
     check_symlinks(root, path, &target)?;
     let content = match &target.existing {
         Some(existing) => content_of(root, existing)?,

@@ -397,11 +397,11 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
         _ => false,
     };
     let fits = |start: &usize| matches_at(file, &old, *start);
-    let said = hunk.claimed_start(&old);
+    let claimed = hunk.claimed_start(&old);
     let section = hunk.below_section(file);
     let first_from = |from: usize| {
-        let said = said.filter(|said| *said >= from && fits(said));
-        said.or_else(|| (from..=file.len()).find(fits))
+        let claimed = claimed.filter(|line| *line >= from && fits(line));
+        claimed.or_else(|| (from..=file.len()).find(fits))
     };
     let at_end = file.len().checked_sub(old.len());
     let start = match at_end {
@@ -420,8 +420,8 @@ fn start(file: &[&str], hunk: &Hunk<'_>, next: &mut usize) -> Result<Option<usiz
         (start, _) => {
             *next = start.map_or(*next, |start| start + old.len());
             let is_sure = |start: &usize| {
-                let is_said = is_below(*start) || said == Some(*start);
-                hunk.is_last || is_said || file.is_empty() || (!old.is_empty() && is_only())
+                let is_stated = is_below(*start) || claimed == Some(*start);
+                hunk.is_last || is_stated || file.is_empty() || (!old.is_empty() && is_only())
             };
             Ok(start.filter(is_sure))
         }
@@ -464,17 +464,18 @@ fn check_sure(file: &[&str], hunk: &Hunk<'_>) -> Result<(), String> {
     ))
 }
 
-/// Returns a hunk as text; without a line number, it goes to the only place where it fits.
-fn hunk(line: Option<usize>, said: &[impl AsRef<str>]) -> String {
-    if said.is_empty() {
+/// Returns a hunk as text, given its lines with their signs. Without a line number, it goes to the only place where it
+/// fits.
+fn hunk(line: Option<usize>, signed: &[impl AsRef<str>]) -> String {
+    if signed.is_empty() {
         return String::new();
     }
-    let lines = || said.iter().map(AsRef::as_ref);
+    let lines = || signed.iter().map(AsRef::as_ref);
     let count = |other: char| lines().filter(|line| !line.starts_with(other)).count();
     let (old, new) = (count('+'), count('-'));
     let line = line.unwrap_or(NO_LINE);
     let mut written = format!("@@ -{line},{old} +0,{new} @@\n");
-    push(&mut written, said);
+    push(&mut written, signed);
     written
 }
 
