@@ -21,7 +21,7 @@ use crate::run::Run;
 #[derive(Debug)]
 pub(crate) struct State {
     // Boxed, because a map moves its values when it grows.
-    sessions: HashMap<SessionId, Box<Conversation>>,
+    sessions: HashMap<SessionId, Box<SessionState>>,
     runs: HashMap<RunId, Box<Run>>,
     /// The number of leases ever given, over all sessions. A token is therefore never reused, even if a session is
     /// deleted and created again.
@@ -31,7 +31,7 @@ pub(crate) struct State {
 }
 
 #[derive(Debug)]
-struct Conversation {
+struct SessionState {
     session: Session,
     runs: Vec<RunId>,
     /// The run that is in progress.
@@ -62,7 +62,7 @@ impl State {
         if self.sessions.contains_key(&session.id) {
             return Err(StoreError::SessionExists(session.id.clone()));
         }
-        let conversation = Conversation {
+        let state = SessionState {
             session: session.clone(),
             runs: Vec::with_capacity(1),
             holder: None,
@@ -71,21 +71,16 @@ impl State {
             carried: Carried::default(),
             revoked: BTreeSet::new(),
         };
-        self.sessions
-            .insert(session.id.clone(), Box::new(conversation));
+        self.sessions.insert(session.id.clone(), Box::new(state));
         Ok(())
     }
 
     pub(crate) fn session(&self, id: &SessionId) -> Result<Session, StoreError> {
-        self.conversation(id)
-            .map(|conversation| conversation.session.clone())
+        self.state(id).map(|state| state.session.clone())
     }
 
     pub(crate) fn sessions(&self, filter: &SessionFilter) -> Vec<Session> {
-        let sessions = self
-            .sessions
-            .values()
-            .map(|conversation| &conversation.session);
+        let sessions = self.sessions.values().map(|state| &state.session);
         let mut shown: Vec<_> = sessions.filter(|session| filter.shows(session)).collect();
         shown.sort_by_cached_key(|session| Reverse(SessionCursor::of(session)));
         shown.truncate(filter.limit.min(SessionFilter::MAX_LIMIT));
@@ -99,11 +94,11 @@ impl State {
 
     /// Removes a session and returns its runs, for the caller to free.
     pub(crate) fn delete_session(&mut self, id: &SessionId) -> Result<Vec<Run>, StoreError> {
-        self.conversation(id)?.free_for(None)?;
+        self.state(id)?.check_free_for(None)?;
         let runs = self
             .sessions
             .remove(id)
-            .map(|conversation| conversation.runs)
+            .map(|state| state.runs)
             .unwrap_or_default();
         Ok(runs
             .iter()
@@ -117,7 +112,7 @@ impl State {
         id: &SessionId,
         head: ChainHead,
     ) -> Result<Vec<Run>, StoreError> {
-        self.conversation(id)?.free_for(None)?;
+        self.state(id)?.check_free_for(None)?;
         match self.chain(id)? == head {
             true => self.delete_session(id),
             false => Err(StoreError::SessionChanged(id.clone())),
@@ -135,10 +130,10 @@ impl State {
 
     /// Returns the sessions in which nothing has happened since the given time, oldest first.
     pub(crate) fn idle(&self, before: Timestamp, most: usize) -> Vec<SessionId> {
-        let is_old = |conversation: &Conversation| {
-            let mut runs = self.runs_of(conversation);
-            conversation.session.created_at < before
-                && conversation.holder.is_none()
+        let is_old = |state: &SessionState| {
+            let mut runs = self.runs_of(state);
+            state.session.created_at < before
+                && state.holder.is_none()
                 && runs.all(|run| run.ended_before(before))
         };
         let old = self.sessions.values().filter(|it| is_old(it));
@@ -153,22 +148,22 @@ impl State {
     /// Returns the history, after reading the runs that ended since the last call. It is not read earlier because most
     /// sessions have one run and are never asked for their history again.
     pub(crate) fn history(&mut self, id: &SessionId) -> Result<Transcript, StoreError> {
-        let Some(conversation) = self.sessions.get_mut(id) else {
+        let Some(state) = self.sessions.get_mut(id) else {
             return Err(StoreError::NoSuchSession(id.clone()));
         };
-        let unread = conversation.runs.iter().skip(conversation.read);
-        let ended = unread.take_while(|run| Some(**run) != conversation.holder);
+        let unread = state.runs.iter().skip(state.read);
+        let ended = unread.take_while(|run| Some(**run) != state.holder);
         for run in ended.filter_map(|run| self.runs.get(run)) {
-            conversation.history = continued_history(&conversation.history, run.records());
-            conversation.read += 1;
+            state.history = continued_history(&state.history, run.records());
+            state.read += 1;
         }
-        Ok(conversation.history.clone())
+        Ok(state.history.clone())
     }
 
     /// Returns what the next run of a session continues from.
     pub(crate) fn continuation(&mut self, id: &SessionId) -> Result<Continuation, StoreError> {
         let history = self.history(id)?;
-        let last_run = self.conversation(id)?.last_ended();
+        let last_run = self.state(id)?.last_ended();
         Ok(Continuation::new(last_run, history, self.carried(id)?))
     }
 
@@ -176,10 +171,10 @@ impl State {
     /// cached.
     pub(crate) fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
         let known = self.runs.get(&run).ok_or(StoreError::NoSuchRun(run))?;
-        let conversation = self.conversation(known.session())?;
-        let earlier = conversation.runs.iter().take_while(|other| **other != run);
+        let state = self.state(known.session())?;
+        let earlier = state.runs.iter().take_while(|other| **other != run);
         let earlier = earlier.filter_map(|earlier| self.runs.get(earlier));
-        let seed = conversation.session.seed.clone();
+        let seed = state.session.seed.clone();
         Ok(earlier.fold(seed, |history, run| {
             continued_history(&history, run.records())
         }))
@@ -202,17 +197,17 @@ impl State {
             self.create_session(new)?;
         }
         self.check_key(start)?;
-        let conversation = self.conversation_for(start)?;
-        if start.after.is_some() && start.after != conversation.last_ended() {
+        let state = self.state_for(start)?;
+        if start.after.is_some() && start.after != state.last_ended() {
             return Err(StoreError::SessionChanged(start.session.clone()));
         }
-        run.owned_by(conversation.session.owner.clone());
-        conversation.holder = Some(start.run);
-        conversation.runs.push(start.run);
+        run.owned_by(state.session.owner.clone());
+        state.holder = Some(start.run);
+        state.runs.push(start.run);
         self.runs.insert(start.run, Box::new(run));
         self.leases_given = token;
         let lease = RunLease::new(start.session.clone(), start.run, token, self.lease);
-        self.took(&lease, &start.records, ending);
+        self.apply_records(&lease, &start.records, ending);
         Ok(lease)
     }
 
@@ -220,7 +215,7 @@ impl State {
     /// learned that it began.
     fn begin_again(&mut self, start: &RunStart) -> Result<RunLease, StoreError> {
         self.check_key(start)?;
-        let is_held = self.conversation_for(start)?.holder == Some(start.run);
+        let is_held = self.state_for(start)?.holder == Some(start.run);
         let next = self.leases_given + 1;
         let known = self.runs.get_mut(&start.run).map(Box::as_mut);
         let known = known.filter(|run| {
@@ -241,12 +236,12 @@ impl State {
     }
 
     /// Returns the session of a run that is about to begin, if no other run is in progress in it.
-    fn conversation_for(&mut self, start: &RunStart) -> Result<&mut Conversation, StoreError> {
-        let Some(conversation) = self.sessions.get_mut(&start.session) else {
+    fn state_for(&mut self, start: &RunStart) -> Result<&mut SessionState, StoreError> {
+        let Some(state) = self.sessions.get_mut(&start.session) else {
             return Err(StoreError::NoSuchSession(start.session.clone()));
         };
-        conversation.free_for(Some(start.run))?;
-        Ok(conversation)
+        state.check_free_for(Some(start.run))?;
+        Ok(state)
     }
 
     /// Checks that no other run of the session was begun under the same request key.
@@ -270,9 +265,9 @@ impl State {
             return Err(StoreError::Stale(lease.run));
         }
         self.runs.remove(&lease.run);
-        if let Some(conversation) = self.sessions.get_mut(&lease.session) {
-            conversation.holder = None;
-            conversation.runs.retain(|run| *run != lease.run);
+        if let Some(state) = self.sessions.get_mut(&lease.session) {
+            state.holder = None;
+            state.runs.retain(|run| *run != lease.run);
         }
         Ok(())
     }
@@ -300,27 +295,27 @@ impl State {
     ) -> Result<(), StoreError> {
         let time = self.lease;
         let ending = self.leased(lease)?.commit(records, bounds, time)?;
-        self.took(lease, records, ending);
+        self.apply_records(lease, records, ending);
         Ok(())
     }
 
     /// Updates what the session carries from the new records of a run; most records don't affect it. Grants from an
     /// imported log are revoked. A run that has ended frees its session, unless another run holds it by now.
-    fn took(&mut self, lease: &RunLease, records: &[Arc<Record>], ending: Ending) {
+    fn apply_records(&mut self, lease: &RunLease, records: &[Arc<Record>], ending: Ending) {
         let run = self.runs.get(&lease.run);
         let is_imported = run.is_some_and(|run| run.is_imported());
-        let Some(conversation) = self.sessions.get_mut(&lease.session) else {
+        let Some(state) = self.sessions.get_mut(&lease.session) else {
             return;
         };
         for record in records {
-            conversation.carried.apply(record);
+            state.carried.apply(record);
             if is_imported {
                 let granted = Carried::granted(record).iter();
-                conversation.revoked.extend(granted.map(|grant| grant.id));
+                state.revoked.extend(granted.map(|grant| grant.id));
             }
         }
-        if ending == Ending::Ends && conversation.holder == Some(lease.run) {
-            conversation.holder = None;
+        if ending == Ending::Ends && state.holder == Some(lease.run) {
+            state.holder = None;
         }
     }
 
@@ -335,9 +330,9 @@ impl State {
     }
 
     pub(crate) fn carried(&self, id: &SessionId) -> Result<Carried, StoreError> {
-        let conversation = self.conversation(id)?;
-        let mut carried = conversation.carried.clone();
-        let revoked = &conversation.revoked;
+        let state = self.state(id)?;
+        let mut carried = state.carried.clone();
+        let revoked = &state.revoked;
         carried
             .remembered
             .retain(|grant| !revoked.contains(&grant.id));
@@ -345,14 +340,14 @@ impl State {
     }
 
     pub(crate) fn revoke(&mut self, id: &SessionId, grant: u32) -> Result<bool, StoreError> {
-        let conversation = self.sessions.get_mut(id);
-        let conversation = conversation.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
-        let mut grants = conversation.carried.remembered.grants().iter();
-        Ok(grants.any(|known| known.id == grant) && conversation.revoked.insert(grant))
+        let state = self.sessions.get_mut(id);
+        let state = state.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
+        let mut grants = state.carried.remembered.grants().iter();
+        Ok(grants.any(|known| known.id == grant) && state.revoked.insert(grant))
     }
 
     pub(crate) fn unfinished(&self) -> Vec<RunSummary> {
-        let mut unfinished: Vec<_> = self.held().filter(|run| run.is_undriven()).collect();
+        let mut unfinished: Vec<_> = self.in_progress().filter(|run| run.is_undriven()).collect();
         unfinished.sort_by_key(|run| run.id());
         unfinished.into_iter().map(Run::summary).collect()
     }
@@ -374,12 +369,12 @@ impl State {
 
     /// Returns runs that have not ended and have entries in their inboxes.
     pub(crate) fn mailed(&self) -> Vec<RunId> {
-        let mailed = self.held().filter(|run| run.has_mail()).map(Run::id);
+        let mailed = self.in_progress().filter(|run| run.has_mail()).map(Run::id);
         mailed.take(RunFilter::MAX_LIMIT).collect()
     }
 
     /// Returns the runs in progress.
-    fn held(&self) -> impl Iterator<Item = &Run> {
+    fn in_progress(&self) -> impl Iterator<Item = &Run> {
         let held = self.sessions.values().filter_map(|it| it.holder);
         held.filter_map(|run| self.runs.get(&run).map(Box::as_ref))
     }
@@ -391,7 +386,7 @@ impl State {
         };
         let theirs = sessions.into_iter();
         let theirs = theirs.filter(|it| filter.owner.is_none() || it.session.owner == filter.owner);
-        let runs = theirs.flat_map(|conversation| self.runs_of(conversation));
+        let runs = theirs.flat_map(|state| self.runs_of(state));
         let mut shown: Vec<_> = runs.filter(|run| run.matches_filter(filter)).collect();
         shown.sort_by_key(|run| Reverse(run.id()));
         shown.truncate(filter.limit.min(RunFilter::MAX_LIMIT));
@@ -404,7 +399,7 @@ impl State {
         &self,
         id: &SessionId,
     ) -> Result<impl DoubleEndedIterator<Item = &Run>, StoreError> {
-        Ok(self.runs_of(self.conversation(id)?))
+        Ok(self.runs_of(self.state(id)?))
     }
 
     pub(crate) fn usage_since(
@@ -421,7 +416,7 @@ impl State {
             UsageOf::Owner(owner) => {
                 let theirs = self.sessions.values();
                 let theirs = theirs.filter(|it| it.session.owner == *owner);
-                let runs = theirs.flat_map(|conversation| self.runs_of(conversation));
+                let runs = theirs.flat_map(|state| self.runs_of(state));
                 runs.for_each(|run| run.add_usage(&mut used, since));
             }
         }
@@ -436,7 +431,7 @@ impl State {
             Some(owner) => it.session.owner.as_ref() == Some(owner),
             None => true,
         });
-        for run in theirs.flat_map(|conversation| self.runs_of(conversation)) {
+        for run in theirs.flat_map(|state| self.runs_of(state)) {
             let began = run.records().first().map(|record| record.at);
             if filter.counts(began) {
                 stats.add(&LogSummary::of(run.records()));
@@ -446,11 +441,9 @@ impl State {
     }
 
     pub(crate) fn chain(&self, id: &SessionId) -> Result<ChainHead, StoreError> {
-        let conversation = self.conversation(id)?;
-        let records = self
-            .runs_of(conversation)
-            .flat_map(|run| run.records().iter());
-        Ok(ChainHead::start(&conversation.session).with_records(records.map(AsRef::as_ref)))
+        let state = self.state(id)?;
+        let records = self.runs_of(state).flat_map(|run| run.records().iter());
+        Ok(ChainHead::start(&state.session).with_records(records.map(AsRef::as_ref)))
     }
 
     /// Recomputes the chain, and checks that it contains the head that was noted elsewhere, if one is given.
@@ -459,10 +452,10 @@ impl State {
         id: &SessionId,
         expect: Option<ContentHash>,
     ) -> Result<ChainHead, StoreError> {
-        let conversation = self.conversation(id)?;
-        let mut head = ChainHead::start(&conversation.session);
+        let state = self.state(id)?;
+        let mut head = ChainHead::start(&state.session);
         let mut expected = ExpectedHead::new(expect, head);
-        for run in self.runs_of(conversation) {
+        for run in self.runs_of(state) {
             for record in run.records() {
                 head = head.with_records([record.as_ref()]);
                 expected.pass(head);
@@ -471,12 +464,12 @@ impl State {
         expected.met(head)
     }
 
-    fn runs_of(&self, conversation: &Conversation) -> impl DoubleEndedIterator<Item = &Run> {
-        let runs = conversation.runs.iter();
+    fn runs_of(&self, state: &SessionState) -> impl DoubleEndedIterator<Item = &Run> {
+        let runs = state.runs.iter();
         runs.filter_map(|run| self.runs.get(run).map(Box::as_ref))
     }
 
-    fn conversation(&self, id: &SessionId) -> Result<&Conversation, StoreError> {
+    fn state(&self, id: &SessionId) -> Result<&SessionState, StoreError> {
         self.sessions
             .get(id)
             .map(Box::as_ref)
@@ -484,14 +477,14 @@ impl State {
     }
 }
 
-impl Conversation {
+impl SessionState {
     /// Returns the last run, unless a run is in progress.
     fn last_ended(&self) -> Option<RunId> {
         self.runs.last().copied().filter(|_| self.holder.is_none())
     }
 
     /// Checks that no run except the given one is in progress.
-    fn free_for(&self, run: Option<RunId>) -> Result<(), StoreError> {
+    fn check_free_for(&self, run: Option<RunId>) -> Result<(), StoreError> {
         match self.holder {
             Some(holder) if run != Some(holder) => Err(StoreError::SessionBusy {
                 session: self.session.id.clone(),
