@@ -13,7 +13,7 @@ use crate::{help, named, report};
 const MAX_CALLS: usize = 8;
 
 /// The maximum number of earlier messages that are searched for the question that a follow-up refers to.
-const MAX_LOOKED_BACK: usize = 16;
+const MAX_MESSAGES_BACK: usize = 16;
 
 /// The reply that accepts the draft of an answer (`SelfCheck::read` in `neuraxis-core`): rules have no objection to it.
 const ACCEPT: &str = "ACCEPT";
@@ -118,7 +118,7 @@ fn chosen(question: &Question, request: &ModelRequest) -> Vec<Call> {
         .filter_map(|tool| named::call(question, tool))
         .collect();
     if calls.is_empty() {
-        let rules = asked_for(question, request);
+        let rules = matching_rules(question, request);
         let offered = rules.iter().filter_map(|rule| {
             let tool = tools.iter().find(|tool| tool.name.as_str() == rule.tool)?;
             Some(call(question, tool, Some(rule)))
@@ -131,14 +131,14 @@ fn chosen(question: &Question, request: &ModelRequest) -> Vec<Call> {
 
 /// Returns the rules that a question matches. A follow-up such as "And in New York?" that matches none uses those of
 /// the question it refers to.
-fn asked_for(question: &Question, request: &ModelRequest) -> Vec<&'static Rule> {
+fn matching_rules(question: &Question, request: &ModelRequest) -> Vec<&'static Rule> {
     let fitting = rules::fitting(question);
     if !fitting.is_empty() || !question.is_follow_up() {
         return fitting;
     }
     let messages = request.messages.messages().iter().rev();
-    let of_person = messages.filter(|message| matches!(***message, Message::User { .. }));
-    let earlier = of_person.skip(1).take(MAX_LOOKED_BACK);
+    let user_messages = messages.filter(|message| matches!(***message, Message::User { .. }));
+    let earlier = user_messages.skip(1).take(MAX_MESSAGES_BACK);
     let mut rules = earlier.map(|message| rules::fitting(&Question::new(user_text(message))));
     rules.find(|rules| !rules.is_empty()).unwrap_or_default()
 }

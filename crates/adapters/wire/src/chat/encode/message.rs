@@ -18,14 +18,15 @@ use crate::request::{
 const LONGEST_NAME: usize = 64;
 
 /// The prefix of a system message that is sent as a user message.
-const FROM_THE_SYSTEM: &str = "[System message] ";
+const SYSTEM_PREFIX: &str = "[System message] ";
 
 /// The message between two user messages where roles must alternate: the earlier request got no answer.
 pub(super) const NO_ANSWER: &str = "(no answer)";
 
 /// The placeholder for a signature that a call never got, because the program or another model created the call. With
 /// it Gemini does not check the signature.
-const STAND_IN: &str = r#"{"google":{"thought_signature":"skip_thought_signature_validator"}}"#;
+const SIGNATURE_PLACEHOLDER: &str =
+    r#"{"google":{"thought_signature":"skip_thought_signature_validator"}}"#;
 
 /// Everything that determines how a message is written, apart from the message and those before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,7 +198,7 @@ fn encode_message(
     match message {
         Message::System { text } if rules.late_system_as_user && !before.is_empty() => {
             json.role("user");
-            json.joined([FROM_THE_SYSTEM, text]);
+            json.joined([SYSTEM_PREFIX, text]);
         }
         Message::System { text } => {
             json.role_and_text(rules.dialect.system_role.as_str(), text);
@@ -245,13 +246,13 @@ fn encode_assistant(
         })
     };
     if rules.echoes_reasoning(index) {
-        let is_there =
+        let has_reasoning =
             is_from(rules.dialect.provider, message) && thoughts().any(|text| !text.is_empty());
-        if is_there || rules.dialect.missing_reasoning == MissingReasoning::Empty {
+        if has_reasoning || rules.dialect.missing_reasoning == MissingReasoning::Empty {
             json.raw(",");
             json.string(rules.dialect.reasoning_field);
             json.raw(":");
-            json.joined(thoughts().filter(|_| is_there));
+            json.joined(thoughts().filter(|_| has_reasoning));
         }
     }
     encode_calls(message, rules, json);
@@ -272,7 +273,7 @@ fn encode_calls(message: &AssistantMessage, rules: &Rules, json: &mut JsonWriter
         json.string(&arguments(&call.arguments, rules.dialect.arguments));
         json.raw("}");
         let extra = match rules.extra_content(message, call) {
-            None if is_first && rules.signed_calls => Some(STAND_IN),
+            None if is_first && rules.signed_calls => Some(SIGNATURE_PLACEHOLDER),
             extra => extra.map(RawValue::get),
         };
         if let Some(extra) = extra {
