@@ -7,7 +7,7 @@ use neuraxis_ports::{Approver, ApproverReply, Question, QuestionReply, TurnConte
 
 use crate::scripted::{Answers, lock};
 
-/// Gives answers in order and records the questions. When no answers are left, it replies that nobody can answer.
+/// Gives answers in order and records the questions. When no answers are left, it replies [`ApproverReply::Nobody`].
 ///
 /// ```
 /// use neuraxis_testkit::ScriptedApprover;

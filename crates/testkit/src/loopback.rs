@@ -78,8 +78,8 @@ pub enum Act {
 }
 
 impl Answer {
-    /// A whole body with a status. `headers` is one or more lines without the last line break; the content length is
-    /// added.
+    /// Creates an answer with a status and a whole body. `headers` is one or more lines without the last line break;
+    /// the content length is added.
     pub fn whole(status: u16, headers: &str, body: &str) -> Self {
         let length = body.len();
         let text =
@@ -87,23 +87,23 @@ impl Answer {
         Self(vec![Act::Send(text.into_bytes())])
     }
 
-    /// No acts yet.
+    /// Creates an answer without acts.
     #[must_use]
     pub fn nothing() -> Self {
         Self(Vec::new())
     }
 
-    /// A whole JSON document.
+    /// Creates an answer with a whole JSON document.
     pub fn json(body: &str) -> Self {
         Self::whole(200, "content-type: application/json", body)
     }
 
-    /// A stream of events in pieces, which ends properly.
+    /// Creates an answer with a stream of events in pieces, which ends properly.
     pub fn events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         Self::open_events(pieces).then(Act::Send(b"0\r\n\r\n".to_vec()))
     }
 
-    /// The beginning of a stream of events.
+    /// Creates an answer with the beginning of a stream of events.
     pub fn open_events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
         let pieces = pieces.into_iter().map(|piece| {

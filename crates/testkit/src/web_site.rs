@@ -78,24 +78,24 @@ pub struct WebAnswer {
 }
 
 impl WebAnswer {
-    /// A document of the given content type.
+    /// Creates an answer with a document of the given content type.
     pub fn document(content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         let mut answer = Self::status(200).header("content-type", content_type);
         answer.body = body.into();
         answer
     }
 
-    /// A web page in UTF-8.
+    /// Creates an answer with a web page in UTF-8.
     pub fn page(html: impl Into<Vec<u8>>) -> Self {
         Self::document("text/html; charset=utf-8", html)
     }
 
-    /// A JSON document.
+    /// Creates an answer with a JSON document.
     pub fn json(json: impl fmt::Display) -> Self {
         Self::document("application/json", json.to_string())
     }
 
-    /// An answer with a status only.
+    /// Creates an answer with a status only.
     #[must_use]
     pub const fn status(status: u16) -> Self {
         Self {
@@ -106,12 +106,12 @@ impl WebAnswer {
         }
     }
 
-    /// A redirect.
+    /// Creates a redirect.
     pub fn redirect(to: impl Into<String>) -> Self {
         Self::status(302).header("location", to)
     }
 
-    /// The head of an answer, and then nothing until the client disconnects.
+    /// Creates an answer that sends its head, and then nothing until the client disconnects.
     #[must_use]
     pub const fn stalling() -> Self {
         let mut answer = Self::status(200);

@@ -95,7 +95,7 @@ impl RequestShape {
     }
 }
 
-/// The form that all of these servers understand: llama-server ignores a schema anywhere else.
+/// Returns the form that all of these servers understand: llama-server ignores a schema anywhere else.
 fn response_format(name: &str, schema: &JsonText) -> JsonText {
     let name = JsonText::string(name);
     JsonText::from_text(format!(

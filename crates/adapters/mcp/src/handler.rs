@@ -132,7 +132,7 @@ pub(crate) async fn ask(
         }
     };
     let reply = match recipient {
-        QuestionRecipient::User(person) => person.ask(&question).await,
+        QuestionRecipient::User(questions) => questions.ask(&question).await,
         QuestionRecipient::CallsInProgress(calls) => match calls.ask(&question).await {
             Some(reply) => reply,
             None => {

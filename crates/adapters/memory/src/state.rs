@@ -180,7 +180,7 @@ impl State {
         }))
     }
 
-    /// Begins a run. Checks everything before it changes anything.
+    /// Begins a run. Adds it only once every check has passed.
     pub(crate) fn begin(
         &mut self,
         start: &RunStart,

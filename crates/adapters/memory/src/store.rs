@@ -67,21 +67,21 @@ impl MemoryStore {
         self
     }
 
-    /// Calls `heard` with the records of each commit after it is made, in the order of the commits. Use it to copy the
-    /// log to a place that outlives this store. The store is locked until `heard` returns, so it must be quick. A
-    /// repeated commit is passed again.
+    /// Calls `listener` with the records of each commit after it is made, in the order of the commits. Use it to copy
+    /// the log to a place that outlives this store. The store is locked until `listener` returns, so it must be quick.
+    /// A repeated commit is passed again.
     #[must_use]
-    pub fn on_commit(mut self, heard: impl Fn(&[Arc<Record>]) + Send + Sync + 'static) -> Self {
-        self.on_commit = Some(OnCommit(Box::new(heard)));
+    pub fn on_commit(mut self, listener: impl Fn(&[Arc<Record>]) + Send + Sync + 'static) -> Self {
+        self.on_commit = Some(OnCommit(Box::new(listener)));
         self
     }
 
     /// Passes committed records to the listener.
     fn notify_listener(&self, records: &[Arc<Record>]) {
-        if let Some(OnCommit(heard)) = &self.on_commit
+        if let Some(OnCommit(listener)) = &self.on_commit
             && !records.is_empty()
         {
-            heard(records);
+            listener(records);
         }
     }
 

@@ -316,8 +316,8 @@ fn place(config: &OtlpConfig) -> String {
     config.shown_endpoint(|name| std::env::var(name).ok())
 }
 
-/// Runs `work` on a separate thread and waits for it at most that long. If the SDK has no time limit for it, it
-/// continues alone and ends with the process.
+/// Runs `work` on a separate thread and waits for it at most `within`. Work for which the SDK has no time limit may
+/// continue after that, and ends with the process.
 pub(crate) fn in_time(within: Duration, work: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel();
     let working = move || {

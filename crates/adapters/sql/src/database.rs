@@ -216,7 +216,7 @@ impl Database {
 }
 
 impl Dialect {
-    /// The statement that begins a transaction that writes.
+    /// Returns the statement that begins a transaction that writes.
     pub(crate) const fn begin(self) -> &'static str {
         match self {
             // Takes the write lock immediately, so the transaction cannot fail later because another one wrote in
@@ -226,7 +226,7 @@ impl Dialect {
         }
     }
 
-    /// The database's own time in milliseconds: one clock for all processes that share it.
+    /// Returns the expression for the database's own time in milliseconds: one clock for all processes that share it.
     pub(crate) const fn now(self) -> &'static str {
         match self {
             Self::Sqlite => "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
@@ -234,7 +234,7 @@ impl Dialect {
         }
     }
 
-    /// Locks the rows that a transaction reads. SQLite has one writer at a time anyway.
+    /// Returns the clause that locks the rows that a transaction reads. SQLite has one writer at a time anyway.
     pub(crate) const fn for_update(self) -> &'static str {
         match self {
             Self::Sqlite => "",
@@ -250,9 +250,9 @@ impl Dialect {
         }
     }
 
-    /// The condition that a run is not waiting, by its summary, in which the status follows the number of records. The
-    /// index `runs_due` uses the same text. If a later format of the summary puts the status elsewhere, waiting runs
-    /// are read as well.
+    /// Returns the condition that a run is not waiting, by its summary, in which the status follows the number of
+    /// records. The index `runs_due` uses the same text. If a later format of the summary puts the status elsewhere,
+    /// waiting runs are read as well.
     pub(crate) const fn not_waiting(self) -> &'static str {
         match self {
             Self::Sqlite => {
@@ -264,7 +264,8 @@ impl Dialect {
         }
     }
 
-    /// Reserves the numbers of `$1` new leases; returns each number, or only the last if they are consecutive.
+    /// Returns the statement that reserves the numbers of `$1` new leases. Its rows are all of the numbers, or only the
+    /// last one if they are consecutive.
     pub(crate) const fn next_leases(self) -> &'static str {
         match self {
             Self::Sqlite => "UPDATE leases SET last = last + $1 RETURNING last",

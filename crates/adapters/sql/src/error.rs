@@ -253,7 +253,7 @@ fn sqlite_kind(code: &str) -> Kind {
 /// Classifies by SQLSTATE classes (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 fn postgres_kind(code: &str) -> Kind {
     match code.get(..2).unwrap_or_default() {
-        // canceled after `patience_ms`, which is how long callers wait: the connection is still good
+        // cancelled after `patience_ms`, which is how long callers wait: the connection is still good
         "57" if code == "57014" => Kind::Transient,
         // connection exception; operator intervention such as a shutdown
         "08" | "57" => Kind::Broken,

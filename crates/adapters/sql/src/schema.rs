@@ -192,7 +192,7 @@ pub(crate) async fn migrate(
 async fn begin(dialect: Dialect, link: &mut Link) -> Result<(), Error> {
     link.run(dialect.begin(), &[]).await?;
     if dialect == Dialect::Postgres {
-        // The server's limits are meant for requests: building a long index would be canceled at each start. A
+        // The server's limits are meant for requests: building a long index would be cancelled at each start. A
         // statement that waits for a lock blocks all later ones, so it does not wait long.
         link.script(
             "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; \

@@ -468,7 +468,7 @@ impl Work {
         )
     }
 
-    /// The run whose state it may change; the nil id for none.
+    /// Returns the run whose state it may change; the nil id for none.
     fn run(&self) -> RunId {
         match self {
             Self::Commit(step) => step.lease.run,
@@ -478,7 +478,7 @@ impl Work {
     }
 }
 
-/// The refusal of a lease that is no longer valid.
+/// Returns the refusal of a lease that is no longer valid.
 fn stale(lease: &RunLease) -> Failure {
     Failure::Refused(StoreError::Stale(lease.run))
 }

@@ -266,7 +266,7 @@ impl Body {
     }
 }
 
-/// The error of a call that its caller canceled.
+/// Returns the error of a call that its caller cancelled.
 pub(crate) fn cancelled_by_caller() -> LlmError {
     LlmError::new(LlmErrorKind::Cancelled, "canceled by the caller")
 }

@@ -97,7 +97,7 @@ impl ServerErrors {
         }
     }
 
-    /// The error of an exchange without a response.
+    /// Returns the error of an exchange without a response.
     pub(crate) fn unreachable(&self, error: &reqwest::Error) -> LlmError {
         let server = &self.server;
         let cause = self.tidy(&cause(error));
@@ -118,13 +118,13 @@ impl ServerErrors {
         LlmError::new(LlmErrorKind::Connection, said)
     }
 
-    /// The error of a server that sent no response head in time.
+    /// Returns the error of a server that sent no response head in time.
     pub(crate) fn silent(&self, within: Duration) -> LlmError {
         let said = format!("{} sent nothing for {within:?}", self.server);
         LlmError::new(LlmErrorKind::Timeout, said)
     }
 
-    /// The error of a call that never got its turn: nothing was sent, and the model is not to blame.
+    /// Returns the error of a call that never got its turn: nothing was sent, and the model is not to blame.
     pub(crate) fn busy(&self, within: Duration) -> LlmError {
         let said = format!(
             "the maximum number of concurrent replies from {} (max_concurrent) was reached for {within:?}",

@@ -89,7 +89,7 @@ pub(crate) fn what_is_wrong(error: &serde_json::Error) -> String {
     format!("{wrong} at line {line}, column {column}")
 }
 
-/// The error of a reply that does not follow its protocol.
+/// Returns the error of a reply that does not follow its protocol.
 pub fn invalid(message: impl Into<String>) -> LlmError {
     LlmError::new(LlmErrorKind::InvalidResponse, message)
 }

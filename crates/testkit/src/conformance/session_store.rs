@@ -1,7 +1,7 @@
 //! The rules of the [`SessionStore`] port.
 
-pub mod answers;
 pub mod beginnings;
+pub mod carried;
 pub mod inbox;
 pub mod integrity;
 pub mod keys;
@@ -11,7 +11,7 @@ pub mod records;
 pub mod runs;
 pub mod sessions;
 pub mod stats;
-pub mod telling;
+pub mod summaries;
 
 use std::sync::Arc;
 
@@ -155,7 +155,7 @@ macro_rules! session_store_suite {
             more_runs_than_a_page_holds_add_up
             what_is_deleted_no_longer_counts
         ] }
-        $crate::mount_rules! { $mark session_store::telling, $store, [
+        $crate::mount_rules! { $mark session_store::summaries, $store, [
             a_run_is_told_in_a_few_words
             a_waiting_run_says_what_it_waits_for
             runs_are_listed_in_their_order
@@ -166,7 +166,7 @@ macro_rules! session_store_suite {
             usage_counts_from_a_time_on
             time_is_what_runs_were_active
         ] }
-        $crate::mount_rules! { $mark session_store::answers, $store, [
+        $crate::mount_rules! { $mark session_store::carried, $store, [
             untrusted_content_of_a_session_is_known
             untrusted_content_that_a_run_begins_with_is_known
             an_answer_is_remembered_listed_and_taken_back

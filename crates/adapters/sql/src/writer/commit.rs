@@ -215,7 +215,7 @@ impl Change {
         })
     }
 
-    /// The state after the first records of a run, in the order of the columns of `inserting_runs`.
+    /// Returns the state after the first records of a run, in the order of the columns of `inserting_runs`.
     pub(super) fn first_values(&self) -> [Value<'_>; 5] {
         [
             Value::from(self.after),

@@ -84,7 +84,7 @@ impl Operation {
         }
     }
 
-    /// The run that it concerns, if it is one.
+    /// Returns the run that it concerns, if it concerns exactly one.
     pub(super) const fn run(&self) -> Option<RunId> {
         match self {
             Self::Post { run, .. } => Some(*run),

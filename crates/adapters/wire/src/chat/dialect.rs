@@ -55,7 +55,7 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// The protocol as OpenAI documents it.
+    /// Returns the protocol as OpenAI documents it.
     #[must_use]
     pub const fn standard(provider: &'static str) -> Self {
         Self {

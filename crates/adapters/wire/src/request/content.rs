@@ -134,7 +134,7 @@ fn is_sent(part: &MediaPart, taken: MediaTypes) -> bool {
     matches!(part.source, MediaSource::Base64(_)) && !taken.refuses(&part.media_type)
 }
 
-/// The error of content that the protocol has no form for.
+/// Returns the error of content that the protocol has no form for.
 #[must_use]
 pub fn unsupported(what: &str) -> LlmError {
     let said = format!("{what} cannot be sent to this model");

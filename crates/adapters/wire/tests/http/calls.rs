@@ -1,4 +1,4 @@
-//! Successful and canceled calls.
+//! Successful and cancelled calls.
 
 use futures_util::{FutureExt, StreamExt};
 use neuraxis_core::{LlmErrorKind, TokenCount};
