@@ -39,7 +39,7 @@ const RULES: [ErrorRule; 13] = [
 
 /// The client of one Anthropic model.
 ///
-/// Makes one attempt per call. Canceling a call, or dropping it, closes its connection, or only its HTTP/2 stream.
+/// Makes one attempt per call. Cancelling or dropping a call closes its connection, or its stream over HTTP/2.
 ///
 /// The service may refuse the model's earlier thinking in a conversation, because it was produced for a different
 /// beginning. The client then immediately sends that conversation without it, and keeps doing so. If the service

@@ -19,7 +19,7 @@ const BUDGETS: std::ops::Range<Version> = (3, 7)..(4, 7);
 const FIRST_ADAPTIVE: Version = (4, 6);
 
 /// The first version that thinks by default.
-const FIRST_THINKING_UNASKED: Version = (5, 0);
+const FIRST_THINKING_BY_DEFAULT: Version = (5, 0);
 
 /// The first version in which all families accept an effort; Opus accepts one from the version before.
 const FIRST_WITH_EFFORT: Version = (4, 6);
@@ -47,7 +47,7 @@ pub(crate) struct ModelTraits {
     /// It can decide how much it thinks.
     pub(crate) is_adaptive: bool,
     /// It thinks by default, as much as it decides.
-    pub(crate) thinks_unasked: bool,
+    pub(crate) thinks_by_default: bool,
     /// Its thinking can be turned off.
     pub(crate) can_stop_thinking: bool,
     /// It accepts its thinking back only after the exact conversation that it was produced for.
@@ -67,7 +67,7 @@ impl ModelTraits {
         takes_temperature: false,
         takes_budget: true,
         is_adaptive: true,
-        thinks_unasked: false,
+        thinks_by_default: false,
         can_stop_thinking: true,
         binds_thinking: false,
         takes_effort: true,
@@ -94,7 +94,7 @@ impl ModelTraits {
             takes_temperature: version < FIRST_WITHOUT_TEMPERATURE,
             takes_budget: BUDGETS.contains(&version),
             is_adaptive: version >= FIRST_ADAPTIVE,
-            thinks_unasked: is_always_thinking || version >= FIRST_THINKING_UNASKED,
+            thinks_by_default: is_always_thinking || version >= FIRST_THINKING_BY_DEFAULT,
             can_stop_thinking: !is_always_thinking && !is_always_thinking_opus,
             binds_thinking: version >= FIRST_BOUND
                 || (is_always_thinking && version >= FIRST_BOUND_FABLE),
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn names_tell_which_models_think_unasked_and_whose_thinking_is_bound() {
-        for (name, unasked, bound) in [
+        for (name, by_default, bound) in [
             ("claude-fable-5-2", true, true),
             ("claude-mythos-5", true, false),
             ("claude-opus-5-5", true, true),
@@ -226,8 +226,8 @@ mod tests {
             ("my-gateway-model", false, false),
         ] {
             let traits = ModelTraits::of(name);
-            let is = (traits.thinks_unasked, traits.binds_thinking);
-            assert_eq!(is, (unasked, bound), "{name}");
+            let is = (traits.thinks_by_default, traits.binds_thinking);
+            assert_eq!(is, (by_default, bound), "{name}");
         }
     }
 

@@ -72,14 +72,14 @@ impl ModelSource for AnthropicClient {
         Ok(offer)
     }
 
-    /// The list has full names, with dates; `asked` may be a short one.
-    fn is_asked(&self, asked: &str, offered: &str) -> bool {
+    /// The list has full names, with dates; `requested` may be a short one.
+    fn is_asked(&self, requested: &str, offered: &str) -> bool {
         let is_date = |rest: &str| {
             let date = rest.strip_prefix('-').unwrap_or_default();
             date.len() == DATE_DIGITS && date.bytes().all(|digit| digit.is_ascii_digit())
         };
-        let asked = asked.strip_suffix("-latest").unwrap_or(asked);
-        let rest = offered.strip_prefix(asked);
+        let requested = requested.strip_suffix("-latest").unwrap_or(requested);
+        let rest = offered.strip_prefix(requested);
         rest.is_some_and(|rest| rest.is_empty() || is_date(rest))
     }
 

@@ -46,7 +46,7 @@ impl ModelSource for DeepSeekClient {
         Ok(offer)
     }
 
-    fn is_asked(&self, asked: &str, offered: &str) -> bool {
-        is_asked_model(asked, offered)
+    fn is_asked(&self, requested: &str, offered: &str) -> bool {
+        is_asked_model(requested, offered)
     }
 }

@@ -48,7 +48,7 @@ impl ModelSource for LlamaClient {
     }
 
     /// A llama-server that serves one model accepts any name for it.
-    fn is_asked(&self, asked: &str, offered: &str) -> bool {
-        asked == UNNAMED || is_asked_model(asked, offered)
+    fn is_asked(&self, requested: &str, offered: &str) -> bool {
+        requested == UNNAMED || is_asked_model(requested, offered)
     }
 }

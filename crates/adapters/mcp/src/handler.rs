@@ -1,4 +1,4 @@
-//! Handles what a server sends unasked: progress, log messages, change notifications, and questions.
+//! Handles what a server sends unsolicited: progress, log messages, change notifications, and questions.
 #![expect(
     deprecated,
     reason = "the newest revision has no log messages any more, and most servers are older"

@@ -74,8 +74,8 @@ impl ModelSource for OpenAiClient {
         Ok(offer)
     }
 
-    fn is_asked(&self, asked: &str, offered: &str) -> bool {
-        is_asked_model(asked, offered)
+    fn is_asked(&self, requested: &str, offered: &str) -> bool {
+        is_asked_model(requested, offered)
     }
 
     fn advice(&self, error: &LlmError, table: &str) -> Option<String> {

@@ -80,7 +80,7 @@
 //!         match message {
 //!             Message::System { text } => json.string(text),
 //!             Message::User { parts } => json.joined(parts.iter().filter_map(text_of)),
-//!             Message::Assistant(said) => json.joined(said.parts.iter().filter_map(text_of)),
+//!             Message::Assistant(reply) => json.joined(reply.parts.iter().filter_map(text_of)),
 //!             _ => return Err(unsupported("the result of a tool")),
 //!         }
 //!         Ok(())

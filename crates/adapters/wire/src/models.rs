@@ -86,10 +86,10 @@ fn no_list(why: &str) -> LlmError {
     LlmError::new(LlmErrorKind::InvalidResponse, said)
 }
 
-/// Returns whether a name in a server's list is the model `asked`: Ollama adds a tag to a name without one.
+/// Returns whether a name in a server's list is the model `requested`: Ollama adds a tag to a name without one.
 #[must_use]
-pub fn is_asked_model(asked: &str, offered: &str) -> bool {
-    offered == asked || offered.strip_suffix(":latest") == Some(asked)
+pub fn is_asked_model(requested: &str, offered: &str) -> bool {
+    offered == requested || offered.strip_suffix(":latest") == Some(requested)
 }
 
 /// Returns whether a string from a server is a short line that can be displayed and sent unchanged.

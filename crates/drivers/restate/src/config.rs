@@ -7,7 +7,7 @@ use reqwest::{Client, Url};
 use serde::{Deserialize, Serialize};
 
 /// The minimum, in milliseconds, for a time after which Restate gives something up.
-const LEAST_MS: u64 = 100;
+const MIN_MS: u64 = 100;
 
 /// `[driver.restate]`: the addresses of Restate and of workers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,8 +103,8 @@ impl RestateConfig {
             ("inactivity_ms", self.inactivity_ms),
             ("abort_ms", self.abort_ms),
         ] {
-            if value < LEAST_MS {
-                let least = LEAST_MS;
+            if value < MIN_MS {
+                let least = MIN_MS;
                 return Err(ConfigFault::TooShort { key, value, least });
             }
         }

@@ -8,7 +8,7 @@ use neuraxis_wire::request::{
 };
 
 /// Sent for a user message without any content that could be sent: an empty one is refused.
-const NOTHING_SAID: &str = "(nothing)";
+const EMPTY_CONTENT: &str = "(nothing)";
 
 /// The maximum length of a call's id in bytes.
 const LONGEST_CALL_ID: usize = 64;
@@ -37,7 +37,7 @@ pub(super) fn write_user(parts: &[Part], json: &mut JsonWriter<'_>) -> Result<()
         is_empty &= !is_written;
     }
     if is_empty {
-        write_text([NOTHING_SAID], json);
+        write_text([EMPTY_CONTENT], json);
     }
     Ok(())
 }

@@ -78,7 +78,7 @@ impl Settings {
             thinking,
             thinks_as_it_sees_fit: match thinking {
                 ThinkingMode::Adaptive => true,
-                ThinkingMode::Unspecified => traits.thinks_unasked,
+                ThinkingMode::Unspecified => traits.thinks_by_default,
                 ThinkingMode::Budget(_) | ThinkingMode::Off => false,
             },
             can_stop_thinking: traits.can_stop_thinking

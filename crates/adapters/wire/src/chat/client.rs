@@ -66,7 +66,7 @@ const NO_MEDIA: [&str; 9] = [
 ///
 /// Makes one attempt per call. If the server refuses a request that can be expressed in another form, the client
 /// immediately sends it in that form, once per form. The model was not called, so the refusal does not count as an
-/// attempt and says nothing about the model's health. Canceling a call, or dropping it, closes its connection.
+/// attempt and says nothing about the model's health. Cancelling or dropping a call closes its connection.
 #[derive(Debug)]
 pub struct ChatClient {
     endpoint: Arc<Endpoint>,
