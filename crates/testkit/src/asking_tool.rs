@@ -12,7 +12,7 @@ use crate::scripted::lock;
 pub struct AskingTool {
     spec: ToolSpec,
     question: Question,
-    heard: Mutex<Vec<QuestionReply>>,
+    replies: Mutex<Vec<QuestionReply>>,
 }
 
 impl AskingTool {
@@ -21,14 +21,14 @@ impl AskingTool {
         Self {
             spec: spec.into(),
             question,
-            heard: Mutex::default(),
+            replies: Mutex::default(),
         }
     }
 
     /// Returns the replies so far.
     #[must_use]
     pub fn replies(&self) -> Vec<QuestionReply> {
-        lock(&self.heard).clone()
+        lock(&self.replies).clone()
     }
 }
 
@@ -40,7 +40,7 @@ impl Tool for AskingTool {
 
     async fn call(&self, _: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
         let reply = ctx.questions.ask(&self.question).await;
-        lock(&self.heard).push(reply.clone());
+        lock(&self.replies).push(reply.clone());
         match reply {
             QuestionReply::Answered(answer) => Ok(ToolOutput::new(answer)),
             QuestionReply::Cancelled => Err(ToolError::permanent("nobody answered")),

@@ -145,8 +145,8 @@ pub fn run_all(
         |number: usize, what: &str| fs::read_to_string(place(number, what)).unwrap_or_default();
     let ran = commands.iter().enumerate().map(|(number, command)| {
         let code: i32 = read(number, "code").trim().parse().map_err(|_| {
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            io::Error::other(format!("the shell ended at {command}: {told}"))
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            io::Error::other(format!("the shell ended at {command}: {stderr}"))
         })?;
         Ok(CommandOutput {
             command: command.clone(),

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long the server may take to start; it takes less than a second.
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The pause between two checks whether it is ready.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -68,7 +68,7 @@ impl LlamaServer {
 
     fn ready(self) -> Option<Self> {
         let started = Instant::now();
-        while started.elapsed() < PATIENCE {
+        while started.elapsed() < START_TIMEOUT {
             if self.is_healthy().unwrap_or_default() {
                 return Some(self);
             }

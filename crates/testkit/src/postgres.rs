@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::FreePort;
 
 /// How long the server may take to start; it takes less than a second.
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The pause between two checks whether it is ready.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -121,7 +121,7 @@ impl Postgres {
 
     fn is_ready_in_time(&mut self) -> bool {
         let started = Instant::now();
-        while started.elapsed() < PATIENCE {
+        while started.elapsed() < START_TIMEOUT {
             if self.answers() {
                 return true;
             }

@@ -66,16 +66,16 @@ impl Comparison {
         if self.tool_results == ToolResults::Compare || !text.starts_with('{') {
             return None;
         }
-        let mut asked: Value = serde_json::from_str(text).ok()?;
-        asked.get("rubric")?;
-        for call in asked.get_mut("tool_calls")?.as_array_mut()? {
+        let mut request: Value = serde_json::from_str(text).ok()?;
+        request.get("rubric")?;
+        for call in request.get_mut("tool_calls")?.as_array_mut()? {
             let call = call.as_object_mut()?;
             let result = call.remove("result");
             if result.is_some_and(|result| result.as_str().is_some_and(is_denial)) {
                 call.insert("denied".to_owned(), Value::Bool(true));
             }
         }
-        Some(asked.to_string())
+        Some(request.to_string())
     }
 
     fn content_hash(&self, content: &str) -> ContentHash {

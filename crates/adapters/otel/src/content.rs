@@ -169,7 +169,7 @@ mod tests {
                 source,
             })
         };
-        let asked = Message::User {
+        let question = Message::User {
             parts: vec![
                 media("image/png", MediaSource::Base64("aGk=".into())),
                 media(
@@ -179,7 +179,7 @@ mod tests {
                 media("audio/wav", MediaSource::Url("https://h/a.wav".to_owned())),
             ],
         };
-        let (system, messages) = input(&[Arc::new(asked)]);
+        let (system, messages) = input(&[Arc::new(question)]);
         assert_eq!(system, None);
         let messages: Value = serde_json::from_str(&messages).unwrap();
         assert_eq!(

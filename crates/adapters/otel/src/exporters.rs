@@ -125,7 +125,7 @@ fn http_client(target: &Target, within: Duration) -> Result<reqwest::blocking::C
 pub async fn probe(config: OtlpConfig, within: Duration) -> Result<(), String> {
     let redact = config.redact.clone();
     let runtime = tokio::runtime::Handle::current();
-    let asked = tokio::task::spawn_blocking(move || {
+    let probe = tokio::task::spawn_blocking(move || {
         // An HTTP client blocks, so its answer is available immediately; a client that retries would wait for its
         // runtime.
         let answer = |signal, sent: BoxFuture<'_, OTelSdkResult>| {
@@ -150,7 +150,7 @@ pub async fn probe(config: OtlpConfig, within: Duration) -> Result<(), String> {
         }
         Ok(())
     });
-    let answer = match tokio::time::timeout(within, asked).await {
+    let answer = match tokio::time::timeout(within, probe).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) => Err("the request could not be sent".to_owned()),
         Err(_) => Err(format!("no answer within {} s", within.as_secs())),

@@ -152,8 +152,8 @@ impl Metrics {
     }
 
     fn model_failed(&self, failed: &LlmFailed, endpoints: &Endpoints) {
-        let asked = failed.model.as_deref();
-        let mut labels = of_model(&failed.served_by, None, asked, endpoints);
+        let requested = failed.model.as_deref();
+        let mut labels = of_model(&failed.served_by, None, requested, endpoints);
         if let Some(usage) = &failed.error.usage {
             self.used(usage, &mut labels);
         }

@@ -124,8 +124,8 @@ impl RunSpans {
                 let tool = self.tool_ended(record, result);
                 question.into_iter().chain([tool]).collect()
             }
-            RecordBody::ApprovalRequested(asked) => {
-                self.approval_requested(record, asked);
+            RecordBody::ApprovalRequested(requested) => {
+                self.approval_requested(record, requested);
                 Vec::new()
             }
             RecordBody::ApprovalDecided(decided) => {
@@ -231,22 +231,23 @@ impl RunSpans {
         attributes.push(finish_reasons(finish));
         if let Some(role) = &agent.role {
             attributes.push(KeyValue::new(names::ROLE, role.as_str().to_owned()));
-            let asked = self.endpoints.requested_model(role, None, None);
-            let asked = asked.map(|it| KeyValue::new(names::REQUEST_MODEL, it.model.to_string()));
-            attributes.extend(asked);
+            let requested = self.endpoints.requested_model(role, None, None);
+            let requested =
+                requested.map(|it| KeyValue::new(names::REQUEST_MODEL, it.model.to_string()));
+            attributes.extend(requested);
         }
         if self.view.is_some() {
             let spec = self
                 .spec
                 .as_deref()
                 .filter(|_| record.agent == AgentId::ROOT);
-            let said = match spec {
+            let input = match spec {
                 Some(spec) => Some(content::input(&spec.messages).1),
                 None => agent.input,
             };
-            attributes.extend(said.map(|said| KeyValue::new(names::INPUT_MESSAGES, said)));
-            let said = content::answer(&outcome.content, &outcome.finish_reason);
-            attributes.push(KeyValue::new(names::OUTPUT_MESSAGES, said));
+            attributes.extend(input.map(|input| KeyValue::new(names::INPUT_MESSAGES, input)));
+            let answer = content::answer(&outcome.content, &outcome.finish_reason);
+            attributes.push(KeyValue::new(names::OUTPUT_MESSAGES, answer));
         }
         let own = record.agent.span_id(self.run);
         let name = format!("invoke_agent {}", agent.name);

@@ -92,7 +92,7 @@ impl Tool for WebFetch {
     }
 }
 
-fn output(document: &Document, asked: &str, page: usize) -> Result<ToolOutput, ToolError> {
+fn output(document: &Document, requested: &str, page: usize) -> Result<ToolOutput, ToolError> {
     let content = document.page(page).map_err(FetchError::into_tool_error)?;
     let pages = document.pages();
     let mut summary = format!("Page {page} of {pages}.");
@@ -121,7 +121,7 @@ fn output(document: &Document, asked: &str, page: usize) -> Result<ToolOutput, T
     };
     let source = Source::new(document.url.as_str());
     // An answer may also cite the page by the requested address.
-    let moved = (!source.is_at(asked)).then(|| titled(Source::new(asked)));
+    let moved = (!source.is_at(requested)).then(|| titled(Source::new(requested)));
     let output = ToolOutput::new(value).with_source(titled(source));
     Ok(moved.into_iter().fold(output, ToolOutput::with_source))
 }

@@ -171,7 +171,7 @@ fn submodules(folder: &Path, variables: &[(String, String)]) -> Vec<PathBuf> {
 
 /// Returns git's output in a folder; empty if there is no git.
 fn ask(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Vec<u8> {
-    let told = Command::new("git")
+    let output = Command::new("git")
         .arg("-C")
         .arg(folder)
         .args(words)
@@ -179,7 +179,7 @@ fn ask(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Vec<u8>
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output();
-    told.map(|told| told.stdout).unwrap_or_default()
+    output.map(|output| output.stdout).unwrap_or_default()
 }
 
 /// Returns whether a setting makes git fail if a filter does not run.

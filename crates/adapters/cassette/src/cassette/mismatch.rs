@@ -100,18 +100,18 @@ fn likeness(ours: &[String], theirs: &[String]) -> usize {
 }
 
 /// Shows what differs between two requests: lines with `-` and `+`, and equal lines around them.
-fn compare(recorded: &[String], asked: &[String]) -> String {
-    let pairs = || recorded.iter().zip(asked);
+fn compare(recorded: &[String], requested: &[String]) -> String {
+    let pairs = || recorded.iter().zip(requested);
     let start = pairs().take_while(|(a, b)| a == b).count();
     let start = start.saturating_sub(CONTEXT);
     let recorded = recorded.get(start..).unwrap_or_default();
-    let asked = asked.get(start..).unwrap_or_default();
-    let pairs = recorded.iter().rev().zip(asked.iter().rev());
+    let requested = requested.get(start..).unwrap_or_default();
+    let pairs = recorded.iter().rev().zip(requested.iter().rev());
     let end = pairs.take_while(|(a, b)| a == b).count();
     let end = end.saturating_sub(CONTEXT);
-    let (recorded, asked) = (middle(recorded, end), middle(asked, end));
+    let (recorded, requested) = (middle(recorded, end), middle(requested, end));
 
-    let diff = TextDiff::from_slices(&recorded, &asked);
+    let diff = TextDiff::from_slices(&recorded, &requested);
     let mut shown = String::new();
     let mut lines = 0;
     for (number, group) in diff.grouped_ops(CONTEXT).iter().enumerate() {
@@ -130,7 +130,7 @@ fn compare(recorded: &[String], asked: &[String]) -> String {
                     ChangeTag::Insert => '+',
                     ChangeTag::Equal => ' ',
                 };
-                let other = opposite(op, &change, &recorded, &asked);
+                let other = opposite(op, &change, &recorded, &requested);
                 let line = cut(change.value(), other.unwrap_or_default());
                 // Writing to a string cannot fail.
                 let _ = writeln!(shown, "{sign} {line}");
@@ -152,18 +152,18 @@ fn opposite<'a>(
     op: &DiffOp,
     change: &Change<&str>,
     recorded: &[&'a str],
-    asked: &[&'a str],
+    requested: &[&'a str],
 ) -> Option<&'a str> {
-    let (of_recorded, of_asked) = (op.old_range(), op.new_range());
+    let (of_recorded, of_requested) = (op.old_range(), op.new_range());
     let (lines, number) = match change.tag() {
         ChangeTag::Equal => return None,
         ChangeTag::Delete => (
-            asked.get(of_asked)?,
+            requested.get(of_requested)?,
             change.old_index()?.checked_sub(of_recorded.start)?,
         ),
         ChangeTag::Insert => (
             recorded.get(of_recorded)?,
-            change.new_index()?.checked_sub(of_asked.start)?,
+            change.new_index()?.checked_sub(of_requested.start)?,
         ),
     };
     lines.get(number).copied()

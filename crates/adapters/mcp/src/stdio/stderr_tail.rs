@@ -18,7 +18,7 @@ const LAST_LINES: usize = 3;
 const MAX_LINES_AFTER: u64 = 60;
 
 /// How long to wait for the remaining output of a program that ended. A child process may keep its standard error open.
-const PATIENCE: Duration = Duration::from_millis(500);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The last output of a server to its standard error.
 #[derive(Debug, Clone, Default)]
@@ -70,7 +70,7 @@ impl StderrTail {
     pub(crate) async fn final_explanation(&self) -> String {
         if let Some(ended) = &self.ended {
             // After that, the output so far must do.
-            let _waited = timeout(PATIENCE, ended.cancelled()).await;
+            let _waited = timeout(DRAIN_TIMEOUT, ended.cancelled()).await;
         }
         self.explanation()
     }

@@ -69,9 +69,9 @@ impl Encoder {
             self.tools.encoded(&request.tools)?
         };
         let messages = request.messages.messages();
-        let taken = self.dialect.media;
+        let accepted = self.dialect.media;
         check_media(messages, |part| {
-            taken.refuses(&part.media_type) || has_form(part)
+            accepted.refuses(&part.media_type) || has_form(part)
         })?;
         let no_reasoning_until = self.refused.without_until(messages);
         let rules = self.rules.without_reasoning_until(no_reasoning_until);

@@ -41,7 +41,7 @@ const DONE: &str = "[DONE]";
 pub(super) struct Output {
     server: Arc<str>,
     /// The model that was requested.
-    asked: Arc<str>,
+    requested: Arc<str>,
     /// The model that answers.
     model: ModelRef,
     /// The maximum number of tokens of the reply, if the request sets one.
@@ -56,7 +56,7 @@ impl Output {
     pub(super) fn new(server: Arc<str>, model: ModelRef, most: Option<u32>) -> Self {
         Self {
             server,
-            asked: Arc::clone(&model.model),
+            requested: Arc::clone(&model.model),
             model,
             most,
             items: Vec::new(),
@@ -205,7 +205,7 @@ impl Output {
         self.count_bytes(raw.get().len())?;
         let origin = Origin {
             server: &self.server,
-            model: &self.asked,
+            model: &self.requested,
         };
         match self.items.get_mut(at) {
             Some(item) if !item.is_done => item.finish(raw, origin, &mut self.shares, out),

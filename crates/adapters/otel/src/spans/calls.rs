@@ -319,14 +319,15 @@ impl RunSpans {
         (!description.is_empty()).then(|| KeyValue::new(names::TOOL_DESCRIPTION, description))
     }
 
-    pub(super) fn approval_requested(&mut self, record: &Record, asked: &ApprovalRequested) {
+    pub(super) fn approval_requested(&mut self, record: &Record, requested: &ApprovalRequested) {
         let question = OpenQuestion {
-            span: asked.effect_id.span_id(),
+            span: requested.effect_id.span_id(),
             agent: record.agent,
-            name: asked.name.to_string(),
+            name: requested.name.to_string(),
             began: record.at,
         };
-        self.questions.insert(asked.tool_call_id.clone(), question);
+        self.questions
+            .insert(requested.tool_call_id.clone(), question);
     }
 
     pub(super) fn approval_decided(

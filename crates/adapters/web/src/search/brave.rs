@@ -50,8 +50,10 @@ impl WebSearch for Brave {
             });
         }
         let count = most.get().min(MAX_COUNT).to_string();
-        let asked = [("q", query), ("count", count.as_str())];
-        let mut request = self.0.request(Method::GET, "res/v1/web/search", &asked)?;
+        let parameters = [("q", query), ("count", count.as_str())];
+        let mut request = self
+            .0
+            .request(Method::GET, "res/v1/web/search", &parameters)?;
         if let Some(key) = self.0.key("") {
             request = request.header("x-subscription-token", key);
         }

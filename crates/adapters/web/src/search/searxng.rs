@@ -35,8 +35,8 @@ impl WebSearch for Searxng {
         query: &str,
         most: NonZeroU32,
     ) -> Result<Vec<SearchHit>, WebSearchError> {
-        let asked = [("q", query), ("format", "json")];
-        let mut request = self.0.request(Method::GET, "search", &asked)?;
+        let parameters = [("q", query), ("format", "json")];
+        let mut request = self.0.request(Method::GET, "search", &parameters)?;
         if let Some(key) = self.0.key("Bearer ") {
             request = request.header(header::AUTHORIZATION, key);
         }

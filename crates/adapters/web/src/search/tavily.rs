@@ -31,14 +31,14 @@ impl WebSearch for Tavily {
         query: &str,
         most: NonZeroU32,
     ) -> Result<Vec<SearchHit>, WebSearchError> {
-        let asked = json!({"query": query, "max_results": most.get().min(MAX_RESULTS)});
+        let body = json!({"query": query, "max_results": most.get().min(MAX_RESULTS)});
         let mut request = self.0.request(Method::POST, "search", &[])?;
         if let Some(key) = self.0.key("Bearer ") {
             request = request.header(header::AUTHORIZATION, key);
         }
         let request = request
             .header(header::CONTENT_TYPE, "application/json")
-            .body(asked.to_string());
+            .body(body.to_string());
         let answer: Answer = self.0.send(request).await?;
         Ok(hits(&answer.results, most))
     }

@@ -190,8 +190,8 @@ impl Blocks {
             self.process_delta(*message, out)?;
         }
         // State for the server may follow the finish: it is not model output.
-        let is_said = |delta: &ReplyDelta| !matches!(delta, ReplyDelta::State { .. });
-        let brought = if out.iter().skip(before).any(is_said) {
+        let is_output = |delta: &ReplyDelta| !matches!(delta, ReplyDelta::State { .. });
+        let outcome = if out.iter().skip(before).any(is_output) {
             if self.finish.is_some() {
                 return Err(invalid("the reply continued after it had finished"));
             }
@@ -205,7 +205,7 @@ impl Blocks {
                     return Err(error);
                 }
                 self.was_given_up = true;
-                return Ok(brought);
+                return Ok(outcome);
             }
             let finish = finish(&reason)?;
             if self.finish.is_some_and(|before| before != finish) {
@@ -213,7 +213,7 @@ impl Blocks {
             }
             self.finish = Some(finish);
         }
-        Ok(brought)
+        Ok(outcome)
     }
 
     fn process_delta(

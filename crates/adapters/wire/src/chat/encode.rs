@@ -324,19 +324,19 @@ impl Encoder {
 
     /// Returns the reasoning effort to send.
     fn effort(&self, offer: &SentTools<'_>) -> Result<Option<ReasoningEffort>, LlmError> {
-        let asked = self.dialect.reasoning_effort;
+        let configured = self.dialect.reasoning_effort;
         let is_free = matches!(offer, SentTools::Nothing)
             || self.dialect.tools_and_reasoning == ToolsAndReasoning::Together;
-        match asked {
-            _ if is_free => Ok(asked),
+        match configured {
+            _ if is_free => Ok(configured),
             None | Some(ReasoningEffort::None) => Ok(Some(ReasoningEffort::None)),
             Some(effort) => {
-                let said = format!(
+                let message = format!(
                     "this model accepts no function tools on Chat Completions while it reasons (effort {}): use the \
                      Responses API, or set the effort to none",
                     effort.as_str()
                 );
-                Err(LlmError::new(LlmErrorKind::BadRequest, said))
+                Err(LlmError::new(LlmErrorKind::BadRequest, message))
             }
         }
     }

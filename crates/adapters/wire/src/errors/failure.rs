@@ -212,14 +212,14 @@ impl Failure {
         let status = self.status.map(|status| status.to_string());
         let mut notes = Vec::new();
         // For a server failure, the kind itself shows the status.
-        let is_said = matches!(
+        let is_included = matches!(
             kind,
             LlmErrorKind::Server {
                 status: Some(_),
                 ..
             }
         );
-        if let Some(status) = status.as_ref().filter(|_| !is_said) {
+        if let Some(status) = status.as_ref().filter(|_| !is_included) {
             notes.push(format!("status {status}"));
         }
         if !self.kind.is_empty() {

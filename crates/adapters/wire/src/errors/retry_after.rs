@@ -62,7 +62,7 @@ pub(crate) fn wait_in_body(error: &Value, message: &str) -> Option<Duration> {
 /// Returns the duration that a message asks to wait, such as `1.5s`, `6m0s` or `17 seconds`.
 fn wait_in_words(message: &str) -> Option<Duration> {
     let message = message.to_ascii_lowercase();
-    let asked = |phrase: &&str| {
+    let wait_after = |phrase: &&str| {
         let (_, rest) = message.split_once(*phrase)?;
         let mut words = rest
             .split_whitespace()
@@ -72,7 +72,7 @@ fn wait_in_words(message: &str) -> Option<Duration> {
         let unit = words.next().filter(|_| is_number).unwrap_or_default();
         span(&[first, unit].concat())
     };
-    WAIT_FOLLOWS.iter().find_map(asked)
+    WAIT_FOLLOWS.iter().find_map(wait_after)
 }
 
 /// Parses a duration such as `6m0s`, `12ms` or `17seconds`; a bare number is in seconds.

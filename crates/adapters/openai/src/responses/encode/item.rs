@@ -100,9 +100,9 @@ impl MessageEncoder for Rules {
             Message::User { parts } => {
                 json.begin_item();
                 json.role("user");
-                let taken = self.dialect.media;
+                let accepted = self.dialect.media;
                 let media = |part: &MediaPart, json: &mut JsonWriter<'_>| {
-                    if taken.refuses(&part.media_type) || !has_form(part) {
+                    if accepted.refuses(&part.media_type) || !has_form(part) {
                         write_input_text(&omission_note(part), json);
                         return Ok(());
                     }
@@ -135,8 +135,8 @@ impl Rules {
         } else {
             json.raw("[");
             write_input_text(&result_text(result), json);
-            let taken = self.dialect.media;
-            write_result_media(&result.media, taken, write_media, write_input_text, json);
+            let accepted = self.dialect.media;
+            write_result_media(&result.media, accepted, write_media, write_input_text, json);
             json.raw("]");
         }
         json.raw("}");
