@@ -175,8 +175,8 @@ pub(crate) fn ask_for_messages(peer: &Peer<RoleClient>) {
     };
     let peer = peer.clone();
     tokio::spawn(async move {
-        let asked = peer.set_level(SetLevelRequestParams::new(level));
-        let answered = tokio::time::timeout(LEVEL_TIMEOUT, asked).await;
+        let request = peer.set_level(SetLevelRequestParams::new(level));
+        let answered = tokio::time::timeout(LEVEL_TIMEOUT, request).await;
         if !matches!(answered, Ok(Ok(_))) {
             tracing::debug!("it does not accept a log level");
         }

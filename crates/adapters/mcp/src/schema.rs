@@ -42,11 +42,11 @@ pub(crate) fn bounded(schema: &Map<String, Value>) -> Result<Value, String> {
 fn described(error: &ValidationError<'_>) -> String {
     let place = error.instance_path().to_string();
     let what = error.masked_with("it").to_string();
-    let told = match place.is_empty() {
+    let description = match place.is_empty() {
         true => what,
         false => format!("at {place}: {what}"),
     };
-    one_line(&told, MAX_MESSAGE_CHARS)
+    one_line(&description, MAX_MESSAGE_CHARS)
 }
 
 #[cfg(test)]

@@ -44,14 +44,14 @@ struct Arguments {
 }
 
 #[derive(Debug, Serialize)]
-struct Asked<'a> {
+struct AskedQuestion<'a> {
     question: &'a str,
     summary: String,
 }
 
 fn ask(arguments: &Arguments) -> Result<ToolOutput, ToolError> {
     let question = text_of(arguments)?;
-    let asked = Asked {
+    let asked = AskedQuestion {
         question: &question,
         summary: format!("Asked the user: {question}"),
     };

@@ -114,10 +114,10 @@ impl Section {
 }
 
 /// Returns each requested section once, in the order of the report; all sections if none is requested.
-fn requested_sections(asked: &[Section]) -> Vec<Section> {
+fn requested_sections(requested: &[Section]) -> Vec<Section> {
     Section::ALL
         .into_iter()
-        .filter(|section| asked.is_empty() || asked.contains(section))
+        .filter(|section| requested.is_empty() || requested.contains(section))
         .collect()
 }
 

@@ -70,7 +70,7 @@ impl StreamableHttpClient for Client {
         custom_headers: HashMap<HeaderName, HeaderValue>,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, StreamableHttpError<reqwest::Error>> {
-        let (asked, is_list) = match &message {
+        let (id, is_list) = match &message {
             ClientJsonRpcMessage::Request(it) => (
                 Some(it.id.clone()),
                 matches!(it.request, ClientRequest::ListToolsRequest(_)),
@@ -89,15 +89,15 @@ impl StreamableHttpClient for Client {
                 limits,
             )
             .await;
-        let answered = match (answered, asked) {
-            (Ok(StreamableHttpPostResponse::Json(answer, session)), Some(asked)) => match answer {
-                ServerJsonRpcMessage::Error(error) if error.id.as_ref() != Some(&asked) => {
+        let answered = match (answered, id) {
+            (Ok(StreamableHttpPostResponse::Json(answer, session)), Some(id)) => match answer {
+                ServerJsonRpcMessage::Error(error) if error.id.as_ref() != Some(&id) => {
                     // The service did not process the request, so it can be sent again.
                     if is_in_session && is_lost_session(&error) {
                         Err(StreamableHttpError::SessionExpired)
                     } else {
                         // The error answers this request, whatever id it gives.
-                        let error = ServerJsonRpcMessage::error(error.error, Some(asked));
+                        let error = ServerJsonRpcMessage::error(error.error, Some(id));
                         Ok(StreamableHttpPostResponse::Json(error, session))
                     }
                 }
