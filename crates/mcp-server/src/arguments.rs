@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::offers::{MAX_MESSAGE_CHARS, Offer, usable, usual_mode};
 use crate::server::McpServer;
-use crate::shown::words;
+use crate::shown::one_line;
 
 /// The accepted arguments.
 const KNOWN: [&str; 4] = ["message", "session", "channel", "mode"];
@@ -25,7 +25,7 @@ pub(crate) fn request(
         let known = KNOWN.join(", ");
         return Err(format!(
             "unknown argument {:?}; known: {known}",
-            words(unknown)
+            one_line(unknown)
         ));
     }
     let message = text(arguments, "message")?.ok_or("missing argument: message")?;
@@ -95,7 +95,7 @@ fn check_mode(server: &McpServer, channel: &Channel, mode: &Mode) -> Result<(), 
     Err(if names.is_empty() {
         format!("channel: clients of this server cannot use {channel}")
     } else {
-        let (mode, names) = (words(mode.as_str()), names.join(", "));
+        let (mode, names) = (one_line(mode.as_str()), names.join(", "));
         format!("mode: {mode:?} cannot be used on channel {channel}; allowed: {names}")
     })
 }

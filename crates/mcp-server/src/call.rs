@@ -38,11 +38,11 @@ use crate::outcome::{failed, of_run, refusal};
 use crate::progress::Progress;
 use crate::run_permit::RunPermit;
 use crate::server::McpServer;
-use crate::shown::words;
+use crate::shown::one_line;
 use crate::{arguments, question};
 
 /// How long a tool waits for the client to answer its question.
-const QUESTION: Duration = Duration::from_secs(5 * 60);
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// The error for a call whose run would exceed the server's limit on concurrent runs.
 const FULL: &str =
@@ -70,7 +70,7 @@ pub(crate) struct Call<'a> {
     progress: Progress,
     messages: LogMessages,
     /// Cancelled when the call ends, after which the client is asked nothing more.
-    over: DropGuard,
+    call_ended: DropGuard,
 }
 
 /// How the user at a client is asked.
@@ -96,7 +96,7 @@ impl<'a> Call<'a> {
             }
             true => AskMode::ByRequest,
         };
-        let client = context.client_info().map(|client| words(&client.name));
+        let client = context.client_info().map(|client| one_line(&client.name));
         let client = client.unwrap_or_else(|| "an MCP client".to_owned());
         Self {
             server,
@@ -106,7 +106,7 @@ impl<'a> Call<'a> {
             messages: server
                 .level
                 .messages(&context.peer, context.meta.log_level()),
-            over: context.ct.child_token().drop_guard(),
+            call_ended: context.ct.child_token().drop_guard(),
             progress: Progress::new(context.peer.clone(), context.meta.get_progress_token()),
             peer: context.peer,
             id: context.id,
@@ -125,7 +125,7 @@ impl<'a> Call<'a> {
         call: CallToolRequestParams,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(offer) = self.server.offers.find(&call.name) else {
-            let (name, names) = (words(&call.name), self.server.offers.names().join(", "));
+            let (name, names) = (one_line(&call.name), self.server.offers.names().join(", "));
             let text = format!("unknown tool {name:?}; known: {names}");
             return Err(ErrorData::invalid_params(text, None));
         };
@@ -157,7 +157,7 @@ impl<'a> Call<'a> {
     ) -> CallToolResponse {
         let mut guard = RunGuard::new(self.server, self.runs(), run);
         let answer = loop {
-            let asked = match self.follow(followed).await {
+            let ask_outcome = match self.follow(followed).await {
                 Ok(FollowOutcome::Question) => self.ask_questions_in_result(offer, run).await,
                 Ok(FollowOutcome::Result(result)) => {
                     let open = match result.status {
@@ -175,7 +175,7 @@ impl<'a> Call<'a> {
                         AskMode::InResult => self.ask_in_result(offer, run, &open).await,
                         AskMode::ByRequest | AskMode::Nobody => {
                             match self.ask_by_request(run, &open).await.transpose() {
-                                Some(asked) => asked,
+                                Some(ask_outcome) => ask_outcome,
                                 None => break self.outcome(&result, &open).await.into(),
                             }
                         }
@@ -183,13 +183,13 @@ impl<'a> Call<'a> {
                 }
                 Err(stopped) => Err(stopped),
             };
-            let followed_on = match asked {
+            let next = match ask_outcome {
                 Ok(AskOutcome::Settled(last)) => self.follow_on(run, last).await,
                 Ok(AskOutcome::ByClient(questions)) => break questions.into(),
                 Err(FollowError::Cancelled) => return failed(GIVEN_UP).into(),
                 Err(FollowError::Failed(text)) => Err(text),
             };
-            followed = match followed_on {
+            followed = match next {
                 Ok(followed) => followed,
                 Err(text) => break failed(text).into(),
             };
@@ -292,8 +292,8 @@ impl<'a> Call<'a> {
         waiting: &WaitingApproval,
         decision: ApprovalDecision,
     ) -> Result<Option<Seq>, String> {
-        let asked = &waiting.request;
-        let (call, hash) = (&asked.tool_call_id, asked.arguments_hash);
+        let request = &waiting.request;
+        let (call, hash) = (&request.tool_call_id, request.arguments_hash);
         let by = Some(self.by.clone());
         let approvals = self.approvals().with_context(self.resume_context());
         match approvals.decide(run, call, hash, decision, by).await {
@@ -339,12 +339,12 @@ impl<'a> Call<'a> {
             AskMode::Nobody => context,
             AskMode::InResult => context
                 .approved_by(Arc::new(DecideLater))
-                .with_questions_open_for(QUESTION),
+                .with_questions_open_for(QUESTION_TIMEOUT),
             AskMode::ByRequest => context.approved_by(Arc::new(ClientApprover {
                 peer: self.peer.clone(),
                 call: self.id.clone(),
-                over: self.over.token().clone(),
-                until: self.server.asking_ended().clone(),
+                call_ended: self.call_ended.token().clone(),
+                asking_ended: self.server.asking_ended().clone(),
             })),
         }
     }

@@ -147,8 +147,8 @@ impl HttpService {
         let (method, id) = peek.map_or((None, None), |peek| (peek.method, peek.id));
         if method.as_deref() == Some("initialize") {
             // An approximate check: clients that arrive at the same moment may exceed the limit.
-            let there_are = self.sessions.sessions.read().await.len();
-            if there_are >= MAX_SESSIONS {
+            let open_sessions = self.sessions.sessions.read().await.len();
+            if open_sessions >= MAX_SESSIONS {
                 return refused();
             }
         }
@@ -164,17 +164,17 @@ impl HttpService {
             }
             return response;
         };
-        let Some(taken) = self.pending_ids.reserve(session, &id) else {
+        let Some(reserved) = self.pending_ids.reserve(session, &id) else {
             return duplicate_id(&id);
         };
-        let taken = Arc::new(taken);
+        let reserved = Arc::new(reserved);
         let mut request = request.map(Full::new);
         // The call also holds the id, because it continues after its client disconnects.
-        request.extensions_mut().insert(Arc::clone(&taken));
+        request.extensions_mut().insert(Arc::clone(&reserved));
         let response = self.service.handle(request).await;
         // The response holds the id until it has been sent in full.
         let held = move |frame| {
-            let _ = &taken;
+            let _ = &reserved;
             frame
         };
         response.map(|body| body.map_frame(held).boxed())

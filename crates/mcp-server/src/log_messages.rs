@@ -4,7 +4,7 @@
 //! sets no level receives no messages.
 #![expect(
     deprecated,
-    reason = "the newest revision is to lose log messages one day, and most clients know them"
+    reason = "the newest revision deprecates log messages, but most clients still use them"
 )]
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,7 +14,7 @@ use neuraxis_engine::Event;
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
 use rmcp::{Peer, RoleServer};
 
-use crate::shown::words;
+use crate::shown::one_line;
 
 /// The logger that the messages name.
 const LOGGER: &str = "neuraxis";
@@ -64,12 +64,12 @@ impl LogMessages {
         let RecordBody::Warning(warning) = &record.body else {
             return;
         };
-        let data = words(&warning.message).into();
+        let data = one_line(&warning.message).into();
         let message = LoggingMessageNotificationParam::new(LoggingLevel::Warning, data);
-        let told = peer
+        let sent = peer
             .notify_logging_message(message.with_logger(LOGGER))
             .await;
-        if told.is_err() {
+        if sent.is_err() {
             self.0 = None;
         }
     }

@@ -159,9 +159,9 @@ pub(crate) fn usable<'a>(policy: &Policy, choice: &'a Choice, channel: &Channel)
         return Vec::new();
     }
     let config = policy.config().channels.get(channel);
-    let taken = config.and_then(|config| config.allowed_modes.as_ref());
-    let takes = |mode: &&Mode| taken.is_none_or(|taken| taken.contains(*mode));
-    choice.modes.iter().filter(takes).collect()
+    let allowed_modes = config.and_then(|config| config.allowed_modes.as_ref());
+    let is_allowed = |mode: &&Mode| allowed_modes.is_none_or(|allowed| allowed.contains(*mode));
+    choice.modes.iter().filter(is_allowed).collect()
 }
 
 fn input_schema(policy: &Policy, choice: &Choice, channel: &Channel, mode: &Mode) -> JsonObject {

@@ -10,7 +10,7 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::json;
 
 use crate::offers::object;
-use crate::shown::words;
+use crate::shown::one_line;
 
 /// Describes the structured content of every tool.
 pub(crate) fn schema() -> JsonObject {
@@ -62,8 +62,8 @@ fn is_answer(
 ) -> bool {
     let reason = result.finish_reason.as_ref();
     let is_short = reason.is_some_and(FinishReason::ends_at_a_limit) && !has_answered(records);
-    let is_said = result.status == RunStatus::Done && !result.reply.trim().is_empty();
-    is_said && !is_short && !last_reply(records).is_some_and(is_no_answer)
+    let has_reply = result.status == RunStatus::Done && !result.reply.trim().is_empty();
+    has_reply && !is_short && !last_reply(records).is_some_and(is_no_answer)
 }
 
 /// Returns the result of a run with these records. Anything other than an answer is an error to the client.
@@ -82,7 +82,7 @@ pub(crate) fn of_run(
         _ => result.reply.clone(),
     };
     let usage = &result.usage.total;
-    let mut told = json!({
+    let mut structured = json!({
         "reply": text,
         "session_id": result.session_id,
         "run_id": result.run_id.to_string(),
@@ -95,7 +95,7 @@ pub(crate) fn of_run(
         },
         "trace_id": result.trace_id,
     });
-    if let Some(members) = told.as_object_mut() {
+    if let Some(members) = structured.as_object_mut() {
         let reason = result.finish_reason.as_ref().map(FinishReason::to_string);
         members.extend(reason.map(|reason| ("finish_reason".to_owned(), reason.into())));
         if !result.sources.is_empty() {
@@ -107,7 +107,7 @@ pub(crate) fn of_run(
         true => CallToolResult::success(content),
         false => CallToolResult::error(content),
     };
-    answer.structured_content = Some(told);
+    answer.structured_content = Some(structured);
     answer
 }
 
@@ -117,7 +117,7 @@ fn waiting(result: &OrchestratorResult, open: &[WaitingApproval]) -> String {
         .iter()
         .map(|waiting| {
             let question = waiting.question();
-            format!("{} (question {question})", words(&waiting.request.name))
+            format!("{} (question {question})", one_line(&waiting.request.name))
         })
         .collect();
     match calls.is_empty() {

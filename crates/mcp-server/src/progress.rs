@@ -6,7 +6,7 @@ use neuraxis_engine::Event;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::{Peer, RoleServer};
 
-use crate::shown::words;
+use crate::shown::one_line;
 
 /// Where the progress of one call is reported.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Progress {
     peer: Peer<RoleServer>,
     token: Option<ProgressToken>,
     /// How many notifications were sent; the protocol requires this number to increase.
-    told: u32,
+    sent_count: u32,
 }
 
 impl Progress {
@@ -22,7 +22,7 @@ impl Progress {
         Self {
             peer,
             token,
-            told: 0,
+            sent_count: 0,
         }
     }
 
@@ -31,7 +31,7 @@ impl Progress {
         let Event::Record(record) = event else {
             return;
         };
-        let said = match &record.body {
+        let message = match &record.body {
             RecordBody::LlmCall(call) if record.agent == AgentId::ROOT => {
                 // What precedes the first turn is reported as part of it.
                 let turn = record.turn.0.max(1);
@@ -39,32 +39,32 @@ impl Progress {
                 let what = calls.unwrap_or_else(|| "answers".to_owned());
                 format!("turn {turn}: the model {what}")
             }
-            RecordBody::ToolCall(call) => format!("{} is running", words(&call.name)),
+            RecordBody::ToolCall(call) => format!("{} is running", one_line(&call.name)),
             RecordBody::ToolResult(result) => match result.failure {
-                None => format!("{} is done", words(&result.name)),
+                None => format!("{} is done", one_line(&result.name)),
                 Some(failure) => {
-                    format!("{}: {}", words(&result.name), describe::failure(failure))
+                    format!("{}: {}", one_line(&result.name), describe::failure(failure))
                 }
             },
             RecordBody::ApprovalRequested(asked) => {
-                format!("{} needs approval", words(&asked.name))
+                format!("{} needs approval", one_line(&asked.name))
             }
             _ => return,
         };
-        self.notify(said).await;
+        self.notify(message).await;
     }
 
     async fn notify(&mut self, message: String) {
         let Some(token) = self.token.clone() else {
             return;
         };
-        self.told += 1;
-        let progress = ProgressNotificationParam::new(token, f64::from(self.told));
-        let told = self
+        self.sent_count += 1;
+        let progress = ProgressNotificationParam::new(token, f64::from(self.sent_count));
+        let sent = self
             .peer
             .notify_progress(progress.with_message(message))
             .await;
-        if told.is_err() {
+        if sent.is_err() {
             // A client that has disconnected receives nothing more. What happens to the run is decided elsewhere.
             self.token = None;
         }

@@ -11,7 +11,7 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
-use crate::shown::{laid_out, quoted, words};
+use crate::shown::{laid_out, one_line, quoted};
 
 /// The maximum size of arguments given to a client to show, in bytes: users do not read more before deciding.
 const MAX_SHOWN_BYTES: usize = 64 * 1024;
@@ -76,12 +76,14 @@ pub(crate) fn form(waiting: &WaitingApproval) -> Result<ElicitRequestParams, App
 
 /// Interprets an answer.
 pub(crate) fn decision(answer: &ElicitResult) -> ApprovalDecision {
-    let said = |name: &str| answer.content.as_ref()?.get(name)?.as_str();
+    let field = |name: &str| answer.content.as_ref()?.get(name)?.as_str();
     match answer.action {
-        ElicitationAction::Accept => match said(DECISION) {
+        ElicitationAction::Accept => match field(DECISION) {
             Some(APPROVE) => ApprovalDecision::APPROVE,
             Some(DENY) => ApprovalDecision::Deny {
-                reason: said(REASON).filter(|reason| !reason.is_empty()).map(words),
+                reason: field(REASON)
+                    .filter(|reason| !reason.is_empty())
+                    .map(one_line),
             },
             _ => denied(format!(
                 "the client's answer is neither {APPROVE} nor {DENY}"
@@ -144,9 +146,9 @@ mod tests {
 
     #[test]
     fn a_denial_brings_its_reason() {
-        let said =
+        let answer =
             json!({"action": "accept", "content": {"decision": "deny", "reason": "not\ntoday"}});
-        assert_eq!(decision_in(said), denied("not today".to_owned()));
+        assert_eq!(decision_in(answer), denied("not today".to_owned()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The server: how it describes itself, and where each request goes.
 #![expect(
     deprecated,
-    reason = "the newest revision is to lose log messages one day, and most clients know them"
+    reason = "the newest revision deprecates log messages, but most clients still use them"
 )]
 
 use std::fmt;
@@ -195,9 +195,9 @@ impl McpServer {
     #[must_use]
     pub fn resume_context(
         mut self,
-        give: impl Fn(CallerContext) -> CallerContext + Send + Sync + 'static,
+        add: impl Fn(CallerContext) -> CallerContext + Send + Sync + 'static,
     ) -> Self {
-        self.resume_context = Some(Arc::new(give));
+        self.resume_context = Some(Arc::new(add));
         self
     }
 

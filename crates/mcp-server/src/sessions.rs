@@ -12,7 +12,7 @@ use rmcp::model::{
 use serde_json::json;
 
 use crate::server::McpServer;
-use crate::shown::words;
+use crate::shown::one_line;
 
 /// The prefix of every session's address.
 const SESSIONS: &str = "neuraxis://sessions/";
@@ -85,7 +85,7 @@ pub(crate) fn templates(server: &McpServer) -> ListResourceTemplatesResult {
 /// Reads a session.
 pub(crate) async fn read(server: &McpServer, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let nothing = || {
-        let text = format!("no such resource: {:?}", words(uri));
+        let text = format!("no such resource: {:?}", one_line(uri));
         ErrorData::resource_not_found(text, None)
     };
     let rest = uri.strip_prefix(SESSIONS);
@@ -125,7 +125,7 @@ async fn resource(server: &McpServer, session: &Session) -> Resource {
     let runs = runs.ok().flatten().unwrap_or_default();
     let first = runs.iter().find_map(|run| run.log.text.as_deref());
     let mut resource = Resource::new(address(id), id.as_str());
-    resource.title = first.map(words);
+    resource.title = first.map(one_line);
     resource
         .with_description(format!(
             "A Neuraxis session that started {}",
@@ -167,7 +167,7 @@ fn as_json<M: AsRef<Message>>(session: &Session, messages: &[M]) -> Result<Strin
 
 /// Renders the conversation as text. If it is too long, the earliest messages are left out.
 fn as_text<M: AsRef<Message>>(messages: &[M]) -> String {
-    let mut said = Vec::new();
+    let mut texts = Vec::new();
     let mut bytes = 0;
     let mut left_out = 0;
     for message in messages.iter().rev() {
@@ -176,14 +176,14 @@ fn as_text<M: AsRef<Message>>(messages: &[M]) -> String {
             left_out += 1;
         } else {
             bytes += text.len();
-            said.push(text);
+            texts.push(text);
         }
     }
     if left_out > 0 {
-        said.push(format!("[{left_out} earlier messages omitted]\n"));
+        texts.push(format!("[{left_out} earlier messages omitted]\n"));
     }
-    said.reverse();
-    said.concat()
+    texts.reverse();
+    texts.concat()
 }
 
 fn in_text(message: &Message) -> String {
@@ -207,9 +207,9 @@ fn in_text(message: &Message) -> String {
             let _ = writeln!(text, "{} returned: {shown}{more}", result.name);
         }
         message => {
-            let said = message.text();
-            if !said.is_empty() {
-                let _ = writeln!(text, "{said}");
+            let body = message.text();
+            if !body.is_empty() {
+                let _ = writeln!(text, "{body}");
             }
         }
     }

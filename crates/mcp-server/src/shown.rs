@@ -7,19 +7,19 @@
 use neuraxis_core::{clip, laid_out_json};
 
 /// The maximum number of third-party characters within a line of the server's own.
-const MAX_WORDS_CHARS: usize = 300;
+const MAX_LINE_CHARS: usize = 300;
 
 /// The indentation of third-party text: Markdown shows such lines verbatim.
 const MARGIN: &str = "    ";
 
 /// Renders third-party text as one line of bounded length.
-pub(crate) fn words(text: &str) -> String {
-    clip(&line(text), MAX_WORDS_CHARS)
+pub(crate) fn one_line(text: &str) -> String {
+    clip(&line(text), MAX_LINE_CHARS)
 }
 
 /// Renders third-party text as a separate, indented line.
 pub(crate) fn quoted(text: &str) -> String {
-    format!("{MARGIN}{}", words(text))
+    format!("{MARGIN}{}", one_line(text))
 }
 
 /// Renders third-party lines one by one, indented and in full: the user answers what they say.
@@ -115,10 +115,10 @@ mod tests {
 
     #[test]
     fn words_stay_on_one_line_of_bounded_length() {
-        assert_eq!(words(" two\nlines\u{7} "), "two lines\\u0007");
+        assert_eq!(one_line(" two\nlines\u{7} "), "two lines\\u0007");
         assert_eq!(
-            words(&"x".repeat(5_000)).chars().count(),
-            MAX_WORDS_CHARS + 1
+            one_line(&"x".repeat(5_000)).chars().count(),
+            MAX_LINE_CHARS + 1
         );
         assert_eq!(laid_out("{\"a\": \u{1b}\n"), "    {\"a\": \\u001b ");
     }

@@ -21,7 +21,7 @@ use tokio::time::sleep;
 use super::{Call, FollowError, elicitation};
 use crate::offers::Offer;
 use crate::question;
-use crate::shown::words;
+use crate::shown::one_line;
 
 /// How long to wait beyond a question's expiry, so that it has expired by every clock.
 const AFTER_EXPIRY: Duration = Duration::from_millis(500);
@@ -67,8 +67,8 @@ impl Call<'_> {
         for waiting in open {
             match question::form(waiting) {
                 Ok(form) => {
-                    let asked = InputRequest::Elicitation(ElicitRequest::new(form));
-                    questions.insert(waiting.question(), asked);
+                    let request = InputRequest::Elicitation(ElicitRequest::new(form));
+                    questions.insert(waiting.question(), request);
                 }
                 Err(decision) => {
                     let decided = self.decide(run, waiting, decision).await;
@@ -95,8 +95,8 @@ impl Call<'_> {
         for open in runs.questions(run).unwrap_or_default() {
             let id = &open.question_id;
             if let Some(form) = elicitation::form(&open.question) {
-                let asked = InputRequest::Elicitation(ElicitRequest::new(form));
-                questions.insert(id.to_string(), asked);
+                let request = InputRequest::Elicitation(ElicitRequest::new(form));
+                questions.insert(id.to_string(), request);
             } else {
                 // A question settled meanwhile needs no answer.
                 let _ = runs.answer_question(run, id, QuestionReply::Declined);
@@ -165,14 +165,14 @@ impl Call<'_> {
             None => PeerRequestOptions::no_options(),
         };
         let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
-        let asked = self.peer.send_request_with_option(request, options).await;
-        let asked = match asked {
-            Ok(asked) => asked,
+        let handle = self.peer.send_request_with_option(request, options).await;
+        let handle = match handle {
+            Ok(handle) => handle,
             Err(error) => return unanswered(&error).map(QuestionOutcome::Answered),
         };
-        let id = asked.id.clone();
+        let id = handle.id.clone();
         let answered = tokio::select! {
-            answered = asked.await_response() => answered,
+            answered = handle.await_response() => answered,
             () = self.given_up.cancelled() => {
                 self.withdraw(id, "the call was cancelled").await;
                 return Err(FollowError::Cancelled);
@@ -204,7 +204,7 @@ impl Call<'_> {
             let ping = ServerRequest::PingRequest(PingRequest::default());
             let options = PeerRequestOptions::with_timeout(PING_TIMEOUT);
             let answered = match self.peer.send_request_with_option(ping, options).await {
-                Ok(asked) => asked.await_response().await,
+                Ok(handle) => handle.await_response().await,
                 Err(error) => Err(error),
             };
             // An error reply also shows that the client is present.
@@ -242,15 +242,15 @@ impl Call<'_> {
         if run.ended_at.is_some() {
             return Ok(false);
         }
-        let asked = waiting.request.effect_id;
-        if run.pending.iter().any(|it| it.effect_id == asked) {
+        let effect = waiting.request.effect_id;
+        if run.pending.iter().any(|it| it.effect_id == effect) {
             return Ok(true);
         }
         // A run that another decision has resumed is not reported as waiting, but its other questions stay open.
         let records = sessions.records(waiting.run_id).await?;
         let view = RunView::of(&records);
         let mut open = view.open_approvals();
-        Ok(open.any(|it| it.request.effect_id == asked))
+        Ok(open.any(|it| it.request.effect_id == effect))
     }
 }
 
@@ -259,7 +259,7 @@ fn unanswered(error: &ServiceError) -> Result<ApprovalDecision, FollowError> {
     match error {
         ServiceError::TransportClosed => Err(FollowError::Cancelled),
         error => {
-            let why = words(&error.to_string());
+            let why = one_line(&error.to_string());
             Ok(question::denied(format!(
                 "the client did not ask the user: {why}"
             )))

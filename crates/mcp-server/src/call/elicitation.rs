@@ -21,8 +21,8 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::QUESTION;
-use crate::shown::{quoted_lines, words};
+use super::QUESTION_TIMEOUT;
+use crate::shown::{one_line, quoted_lines};
 
 /// How many times a question is put; if the last answer does not fit either, the question is declined.
 const ATTEMPTS: usize = 2;
@@ -34,9 +34,9 @@ pub(super) struct ClientApprover {
     /// The client's id for its request.
     pub(super) call: RequestId,
     /// Cancelled when the call no longer waits.
-    pub(super) over: CancellationToken,
+    pub(super) call_ended: CancellationToken,
     /// Cancelled when clients must not be asked any more.
-    pub(super) until: CancellationToken,
+    pub(super) asking_ended: CancellationToken,
 }
 
 #[async_trait]
@@ -47,13 +47,13 @@ impl Approver for ClientApprover {
     }
 
     async fn answer(&self, question: &Question) -> QuestionReply {
-        let is_unreachable = self.over.is_cancelled() || self.until.is_cancelled();
+        let is_unreachable = self.call_ended.is_cancelled() || self.asking_ended.is_cancelled();
         let Some(form) = form(question).filter(|_| !is_unreachable) else {
             return QuestionReply::Declined;
         };
-        let until = Instant::now() + QUESTION;
+        let deadline = Instant::now() + QUESTION_TIMEOUT;
         for _ in 0..ATTEMPTS {
-            let reply = self.ask(form.clone(), until).await;
+            let reply = self.ask(form.clone(), deadline).await;
             let fits = match &reply {
                 QuestionReply::Answered(answer) => question.check(answer).is_ok(),
                 _ => true,
@@ -68,24 +68,24 @@ impl Approver for ClientApprover {
 
 impl ClientApprover {
     /// Puts a question to the user once, and waits for the answer until the given time.
-    async fn ask(&self, form: ElicitRequestParams, until: Instant) -> QuestionReply {
+    async fn ask(&self, form: ElicitRequestParams, deadline: Instant) -> QuestionReply {
         let mut request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
         // The protocol library associates the two automatically only within the task of a call, and this is the run's
         // task. Over HTTP, a message that belongs to no call goes to a stream that a client may not have open.
         let call = OriginatingRequestId(self.call.clone());
         request.extensions_mut().insert(call);
-        let options = PeerRequestOptions::with_timeout(until.duration_since(Instant::now()));
+        let options = PeerRequestOptions::with_timeout(deadline.duration_since(Instant::now()));
         let peer = self.peer.clone();
         // In a separate task: when an MCP server asks, the current task belongs to that server's request, which the
         // protocol library would use instead of the call.
         let sending = async move { peer.send_request_with_option(request, options).await };
         let sending = AbortOnDropHandle::new(tokio::spawn(sending));
-        let Ok(Ok(asked)) = sending.await else {
+        let Ok(Ok(handle)) = sending.await else {
             return QuestionReply::Declined;
         };
-        let withdrawal = WithdrawOnDrop(Some((self.peer.clone(), asked.id.clone())));
+        let withdrawal = WithdrawOnDrop(Some((self.peer.clone(), handle.id.clone())));
         tokio::select! {
-            answered = asked.await_response() => {
+            answered = handle.await_response() => {
                 withdrawal.disarm();
                 match answered {
                     Ok(ClientResult::ElicitResult(answer)) => reply(answer),
@@ -93,8 +93,8 @@ impl ClientApprover {
                     _ => QuestionReply::Declined,
                 }
             }
-            () = self.over.cancelled() => QuestionReply::Cancelled,
-            () = self.until.cancelled() => QuestionReply::Cancelled,
+            () = self.call_ended.cancelled() => QuestionReply::Cancelled,
+            () = self.asking_ended.cancelled() => QuestionReply::Cancelled,
         }
     }
 }
@@ -146,7 +146,7 @@ fn reply(answer: ElicitResult) -> QuestionReply {
 pub(super) fn form(question: &Question) -> Option<ElicitRequestParams> {
     let message = format!(
         "{} asks you this during a tool call by a Neuraxis agent:\n\n{}\n\nYour answer goes to it.",
-        words(&question.from),
+        one_line(&question.from),
         quoted_lines(&question.message),
     );
     let fields = question.fields.iter();
@@ -171,7 +171,7 @@ fn schema_of(field: &Field) -> Value {
     let choices = |choices: &[FieldChoice]| -> Vec<Value> {
         let choices = choices.iter();
         choices
-            .map(|it| json!({"const": it.value, "title": words(&it.title)}))
+            .map(|it| json!({"const": it.value, "title": one_line(&it.title)}))
             .collect()
     };
     let mut schema = match &field.kind {
@@ -200,9 +200,12 @@ fn schema_of(field: &Field) -> Value {
         let mut add = |name: &str, value: Option<Value>| {
             members.extend(value.map(|value| (name.to_owned(), value)));
         };
-        add("title", field.title.as_deref().map(|it| words(it).into()));
+        add(
+            "title",
+            field.title.as_deref().map(|it| one_line(it).into()),
+        );
         let description = field.description.as_deref();
-        add("description", description.map(|it| words(it).into()));
+        add("description", description.map(|it| one_line(it).into()));
         let default = field.default.as_ref();
         add("default", default.and_then(|it| it.decode().ok()));
         members.retain(|_, value| !value.is_null());
