@@ -218,7 +218,7 @@ impl Line {
         self.traced.answered(status);
         self.count(status.as_u16());
         let details = response.extensions().get::<Details>();
-        self.problem = details.map(|told| told.name);
+        self.problem = details.map(|details| details.name);
         if let Some(problem) = self.problem {
             self.access.metrics.http().count_problem(problem);
         }

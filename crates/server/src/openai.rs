@@ -159,28 +159,28 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 
 /// Validates a sampling temperature, from 0 to 2 as in OpenAI's API
 /// (platform.openai.com/docs/api-reference/chat/create).
-fn temperature(said: Option<f64>) -> Result<Option<f32>, Problem> {
-    match said {
+fn temperature(value: Option<f64>) -> Result<Option<f32>, Problem> {
+    match value {
         Some(temperature) if !(0.0..=2.0).contains(&temperature) => Err(Problem::invalid(
             "temperature",
             "expected a number from 0 to 2",
         )),
         // Requests to models use this precision.
-        said => Ok(said.map(|temperature| temperature as f32)),
+        value => Ok(value.map(|temperature| temperature as f32)),
     }
 }
 
 /// Validates the maximum number of tokens of a reply, which must be at least 1.
-fn at_least_one(field: &str, said: Option<u32>) -> Result<Option<u32>, Problem> {
-    match said {
+fn at_least_one(field: &str, value: Option<u32>) -> Result<Option<u32>, Problem> {
+    match value {
         Some(0) => Err(Problem::invalid(field, "expected at least 1")),
-        said => Ok(said),
+        value => Ok(value),
     }
 }
 
 /// Refuses a conversation that leaves nothing to answer. Providers treat a trailing answer differently: some continue
 /// its text, some answer again, some refuse.
-fn asking(field: &str, messages: Vec<Message>) -> Result<Vec<Message>, Problem> {
+fn check_answerable(field: &str, messages: Vec<Message>) -> Result<Vec<Message>, Problem> {
     let why = match messages.last() {
         Some(Message::User { .. } | Message::Tool(_)) => return Ok(messages),
         Some(Message::Assistant(_)) => {

@@ -207,11 +207,11 @@ fn clean_members(members: &mut Map<String, Value>) {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let told = self.details();
+        let details = self.details();
         let Self {
             kind, retry_after, ..
         } = self;
-        let mut members = told.members.clone();
+        let mut members = details.members.clone();
         if let Some(id) = RequestId::current() {
             members.insert("request_id".to_owned(), id.as_str().into());
         }
@@ -219,7 +219,7 @@ impl IntoResponse for Problem {
             kind: kind.place(),
             title: kind.title,
             status: kind.status.as_u16(),
-            detail: told.detail.clone(),
+            detail: details.detail.clone(),
             members,
         };
         let content_type = [(header::CONTENT_TYPE, "application/problem+json")];
@@ -241,7 +241,7 @@ impl IntoResponse for Problem {
             let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        response.extensions_mut().insert(told);
+        response.extensions_mut().insert(details);
         response
     }
 }

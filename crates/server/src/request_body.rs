@@ -67,11 +67,11 @@ pub(crate) fn parse<T: RequestBody>(bytes: &[u8]) -> Result<T, Problem> {
         return Err(Problem::new(&INVALID_FIELD, detail));
     }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let said: T = serde_path_to_error::deserialize(&mut deserializer)
+    let body: T = serde_path_to_error::deserialize(&mut deserializer)
         .map_err(|error| parse_problem(error.inner(), &error.path().to_string(), T::FIELDS))?;
     let end = deserializer.end();
     end.map_err(|error| parse_problem(&error, "", T::FIELDS))?;
-    Ok(said)
+    Ok(body)
 }
 
 /// Returns whether a body is a list: serde would accept a list of an object's field values as the object.
@@ -81,11 +81,11 @@ pub(crate) fn is_list(bytes: &[u8]) -> bool {
 
 /// Parses the query string of an address.
 pub(crate) fn parse_query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
-    let Query(said) = query.map_err(|rejection| {
+    let Query(query) = query.map_err(|rejection| {
         let text = clip(&rejection.body_text(), MAX_COMPLAINT_CHARS);
         Problem::new(&INVALID_QUERY, text)
     })?;
-    Ok(said)
+    Ok(query)
 }
 
 /// Refuses a string that some stores cannot hold, so that all refuse the same.

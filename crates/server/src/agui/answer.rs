@@ -81,8 +81,8 @@ impl RunFeed {
                 self.mapping.end(&result.reply, result.status, reason);
             }
             Err(problem) => {
-                let told = problem.details();
-                self.mapping.fail(told.detail, told.name);
+                let details = problem.details();
+                self.mapping.fail(details.detail, details.name);
             }
         }
     }
@@ -103,14 +103,14 @@ impl Source for FeedState {
         cx: &mut Context<'_>,
         piece: &mut Vec<u8>,
     ) -> Poll<Option<Result<(), serde_json::Error>>> {
-        let told = match self {
+        let events = match self {
             Self::Events(feed) => {
-                let mut told = feed.mapping.take();
+                let mut events = feed.mapping.take();
                 // The start of the run is ready before any event is received.
-                if told.is_empty() {
+                if events.is_empty() {
                     if let Some(event) = ready!(feed.poll_event(cx)) {
                         feed.mapping.apply(&event);
-                        told = feed.mapping.take();
+                        events = feed.mapping.take();
                     } else if let Self::Events(mut feed) = mem::replace(self, Self::Nothing) {
                         *self = Self::End(Box::pin(async move {
                             feed.settle().await;
@@ -118,7 +118,7 @@ impl Source for FeedState {
                         }));
                     }
                 }
-                told
+                events
             }
             Self::End(feed) => {
                 let mut feed = ready!(feed.as_mut().poll(cx));
@@ -128,9 +128,9 @@ impl Source for FeedState {
             }
             Self::Nothing => return Poll::Ready(None),
         };
-        let mut each = told.iter();
+        let mut each = events.iter();
         Poll::Ready(Some(
-            each.try_for_each(|told| write_event(piece, None, told)),
+            each.try_for_each(|event| write_event(piece, None, event)),
         ))
     }
 
@@ -167,10 +167,10 @@ pub(super) fn refused(streams: &Streams, named: Named, problem: &Problem) -> Res
         parent_run_id,
         metadata: None,
     };
-    let told = problem.details();
+    let details = problem.details();
     let failed = Body::RunError {
-        message: told.detail,
-        code: told.name.to_owned(),
+        message: details.detail,
+        code: details.name.to_owned(),
         usage: Vec::new(),
     };
     streams.send(RefusalEvents(vec![started, failed].into_iter()))
@@ -185,8 +185,8 @@ impl Source for RefusalEvents {
         _: &mut Context<'_>,
         piece: &mut Vec<u8>,
     ) -> Poll<Option<Result<(), serde_json::Error>>> {
-        let told = self.0.next().map(Outgoing::from);
-        Poll::Ready(told.map(|told| write_event(piece, None, &told)))
+        let event = self.0.next().map(Outgoing::from);
+        Poll::Ready(event.map(|event| write_event(piece, None, &event)))
     }
 
     /// All events are sent in one piece, so the stream cannot be cut off while a client waits.

@@ -152,7 +152,7 @@ pub(crate) async fn decide(
     caller.check_may_decide(&state)?;
     let orchestrator = state.orchestrator().clone();
     let (run, call) = call_of(ids)?;
-    let said: DecisionBody = request_body::parse(&body::json(&headers, body).await?)?;
+    let body: DecisionBody = request_body::parse(&body::json(&headers, body).await?)?;
     let summary = unended_run(&orchestrator, &caller, run).await?;
     let open = orchestrator.approvals().of_run(&summary).await?;
     let is_it = |waiting: &WaitingApproval| waiting.request.tool_call_id == call;
@@ -161,15 +161,15 @@ pub(crate) async fn decide(
         return Err(Problem::new(&NOT_ASKED, detail));
     };
     let question = waiting.question();
-    if said.question != question {
+    if body.question != question {
         let detail = "the call now waits with a different question; review it before deciding";
         return Err(Problem::new(&OTHER_QUESTION, detail).with("question", question));
     }
-    if waiting.altered.is_some() && said.decision == Verb::Approve {
+    if waiting.altered.is_some() && body.decision == Verb::Approve {
         let detail = "the stored question is not the one that was asked, so it cannot be approved";
         return Err(Problem::new(&QUESTION_ALTERED, detail));
     }
-    let decision = said.decision(&waiting)?;
+    let decision = body.decision(&waiting)?;
     let by = caller.decider_name();
     let context = caller.resume_context(&state, &summary.session).await?;
     // If the client disconnects halfway, the run must not be left without a driver.

@@ -69,15 +69,15 @@ impl Fork {
     /// Returns the turn after which to fork.
     fn turn_of(&self, records: &[Arc<Record>]) -> Result<Turn, Problem> {
         // Everything, including what came after the last turn.
-        let Some(asked) = self.turn else {
+        let Some(turn) = self.turn else {
             return Ok(Turn(u32::MAX));
         };
         let last = last_turn(records).0;
-        match u32::try_from(asked) {
+        match u32::try_from(turn) {
             Ok(turn) if turn <= last => Ok(Turn(turn)),
             _ => {
                 let why = format!(
-                    "the run has no turn {asked}; its last turn is {last}; omit turn to continue from the end"
+                    "the run has no turn {turn}; its last turn is {last}; omit turn to continue from the end"
                 );
                 Err(Problem::invalid("turn", why))
             }
@@ -124,12 +124,12 @@ pub(crate) async fn fork(
     body: Body,
 ) -> Result<(StatusCode, Json<Forked>), Problem> {
     let id = run_id(id)?;
-    let said: Fork = match body::json_of_if_any(&headers, body, MAX_BODY_BYTES).await? {
+    let body: Fork = match body::json_of_if_any(&headers, body, MAX_BODY_BYTES).await? {
         Some(bytes) => request_body::parse(&bytes)?,
         None => Fork::default(),
     };
-    request_body::check_no_nul("message", said.message.as_deref().unwrap_or_default())?;
-    let session = match &said.session {
+    request_body::check_no_nul("message", body.message.as_deref().unwrap_or_default())?;
+    let session = match &body.session {
         Some(session) => session.clone(),
         None => UuidV7
             .new_id()
@@ -139,13 +139,13 @@ pub(crate) async fn fork(
     };
     let orchestrator = state.orchestrator().clone();
     let run = caller.run(&orchestrator, id).await?;
-    if said.message.is_some() {
+    if body.message.is_some() {
         caller.check_may_message(&state, &run)?;
     }
     let records = orchestrator.sessions().records(id).await?;
-    let at = said.turn_of(&records)?;
+    let at = body.turn_of(&records)?;
     let view = RunView::of(&records);
-    let mut options = said.options(session, view.decision().map(Arc::as_ref), (&caller, &state))?;
+    let mut options = body.options(session, view.decision().map(Arc::as_ref), (&caller, &state))?;
     // What the caller may not choose for a turn, it may not choose here either.
     let mut turn = UserRequest::new(options.session_id.clone(), "");
     turn.channel.clone_from(&options.channel);

@@ -109,9 +109,9 @@ pub(crate) async fn answer(
     caller.check_may_decide(&state)?;
     let orchestrator = state.orchestrator();
     let (run_id, question_id) = question_of(ids)?;
-    let said: Answer = request_body::parse(&body::json(&headers, body).await?)?;
-    let action = said.action.as_str();
-    let reply = said.reply()?;
+    let body: Answer = request_body::parse(&body::json(&headers, body).await?)?;
+    let action = body.action.as_str();
+    let reply = body.reply()?;
     let run = unended_run(orchestrator, &caller, run_id).await?;
     let answered = orchestrator
         .runs()

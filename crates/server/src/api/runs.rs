@@ -232,31 +232,31 @@ pub(crate) async fn cancel(
     body: Body,
 ) -> Result<(StatusCode, Json<Taken>), Problem> {
     let id = run_id(id)?;
-    let said = match body::json_if_any(&headers, body).await? {
+    let body = match body::json_if_any(&headers, body).await? {
         Some(bytes) => request_body::parse(&bytes)?,
         None => Cancel::default(),
     };
-    request_body::check_no_nul("reason", said.reason.as_deref().unwrap_or_default())?;
+    request_body::check_no_nul("reason", body.reason.as_deref().unwrap_or_default())?;
     let run = unended_run(&orchestrator, &caller, id).await?;
     let by = caller.decider_name().filter(|_| caller.is_foreign(&run));
-    let reason = reason_of(said.reason, by);
+    let reason = reason_of(body.reason, by);
     match orchestrator.runs().cancel(id, reason).await {
         // The run is ending: that is already on record, or will be in a moment.
         Err(ResumeError::Ended(_)) => {
             unended_run(&orchestrator, &caller, id).await?;
         }
-        told => told?,
+        result => result?,
     }
     Ok(accepted(id, None))
 }
 
 /// Returns why a run is ended, and by whom if that is not its owner.
-fn reason_of(said: Option<String>, by: Option<String>) -> String {
-    let said = said.filter(|said| !said.trim().is_empty());
-    match (by, said) {
-        (None, said) => said.unwrap_or_else(|| CANCELLED.to_owned()),
+fn reason_of(reason: Option<String>, by: Option<String>) -> String {
+    let reason = reason.filter(|reason| !reason.trim().is_empty());
+    match (by, reason) {
+        (None, reason) => reason.unwrap_or_else(|| CANCELLED.to_owned()),
         (Some(by), None) => format!("cancelled by {by}"),
-        (Some(by), Some(said)) => format!("cancelled by {by}: {said}"),
+        (Some(by), Some(reason)) => format!("cancelled by {by}: {reason}"),
     }
 }
 
@@ -283,15 +283,15 @@ pub(crate) async fn steer(
     body: Body,
 ) -> Result<(StatusCode, Json<Taken>), Problem> {
     let id = run_id(id)?;
-    let said: Steer = request_body::parse(&body::json(&headers, body).await?)?;
-    request_body::check_no_nul("message", &said.message)?;
-    if said.message.trim().is_empty() {
+    let body: Steer = request_body::parse(&body::json(&headers, body).await?)?;
+    request_body::check_no_nul("message", &body.message)?;
+    if body.message.trim().is_empty() {
         return Err(Problem::invalid("message", "must not be empty"));
     }
     let run = unended_run(&orchestrator, &caller, id).await?;
     caller.check_may_message(&state, &run)?;
     caller.check_may_join(&state, id).await?;
-    let input_id = orchestrator.runs().steer(id, said.message).await?;
+    let input_id = orchestrator.runs().steer(id, body.message).await?;
     Ok(accepted(id, Some(input_id)))
 }
 

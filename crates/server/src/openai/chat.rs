@@ -25,7 +25,8 @@ use super::run::{self, ClientOutcome, GuardedRun, RunRef, StructuredReply};
 use super::stream::stream_answer;
 use super::tools::{FormatIn, ToolIn, answer, offered};
 use super::{
-    asking, at_least_one, error, events_from_records, models, parse, temperature, thoughts,
+    at_least_one, check_answerable, error, events_from_records, models, parse, temperature,
+    thoughts,
 };
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
@@ -130,32 +131,34 @@ pub(super) async fn complete(
     body: Body,
 ) -> Result<Response, Problem> {
     let bytes = body::json_of(&headers, body, MAX_BODY_BYTES).await?;
-    let said: ChatRequest = parse(&bytes)?;
+    let body: ChatRequest = parse(&bytes)?;
     drop(bytes);
-    let is_stream = said.stream.unwrap_or_default();
-    let with_usage = said.stream_options.unwrap_or_default().include_usage;
-    let asked = said.into_client_request()?;
-    let model = asked
+    let is_stream = body.stream.unwrap_or_default();
+    let with_usage = body.stream_options.unwrap_or_default().include_usage;
+    let client_request = body.into_client_request()?;
+    let model = client_request
         .model
         .clone()
         .unwrap_or_else(|| models::DEFAULT.to_owned());
-    let request = asked.into_request(&state, &caller, "messages").await?;
-    let (held, events) = run::begin(&state, &caller, request, "messages").await?;
+    let request = client_request
+        .into_request(&state, &caller, "messages")
+        .await?;
+    let (guarded, events) = run::begin(&state, &caller, request, "messages").await?;
     if is_stream {
-        let chunks = stream::Chunks::new(&held, model, with_usage.unwrap_or_default());
-        return Ok(stream_answer(&streams, held, events, chunks));
+        let chunks = stream::Chunks::new(&guarded, model, with_usage.unwrap_or_default());
+        return Ok(stream_answer(&streams, guarded, events, chunks));
     }
     drop(events);
-    Ok(error::without_retry(completed(&held, model).await))
+    Ok(error::without_retry(completed(&guarded, model).await))
 }
 
 /// Waits for the complete answer.
-async fn completed(held: &GuardedRun, model: String) -> Result<Response, Problem> {
-    let outcome = held.outcome().await?;
+async fn completed(guarded: &GuardedRun, model: String) -> Result<Response, Problem> {
+    let outcome = guarded.outcome().await?;
     if !outcome.is_answered() {
         return Ok(error::unanswered(&outcome));
     }
-    Ok(Json(Completion::new(held, model, &outcome)).into_response())
+    Ok(Json(Completion::new(guarded, model, &outcome)).into_response())
 }
 
 impl ChatRequest {
@@ -177,7 +180,7 @@ impl ChatRequest {
         let (tools, tool_choice) = offered(self.tools.unwrap_or_default(), &self.tool_choice)?;
         Ok(ClientRequest {
             model: self.model,
-            messages: asking("messages", messages)?,
+            messages: check_answerable("messages", messages)?,
             instructions: None,
             system,
             tools,
@@ -193,10 +196,10 @@ impl ChatRequest {
 }
 
 /// Parses a conversation. System messages are returned separately.
-fn conversation(said: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Problem> {
-    let (mut messages, mut system) = (Vec::with_capacity(said.len()), Vec::new());
+fn conversation(sent: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Problem> {
+    let (mut messages, mut system) = (Vec::with_capacity(sent.len()), Vec::new());
     let mut calls = Calls::default();
-    for (at, message) in said.into_iter().enumerate() {
+    for (at, message) in sent.into_iter().enumerate() {
         let field = |name: &str| format!("messages[{at}].{name}");
         let content = message.content;
         let text = |content: Option<Content>| match content {
@@ -317,9 +320,9 @@ struct FunctionOut {
 }
 
 impl Completion {
-    fn new(held: &GuardedRun, model: String, outcome: &ClientOutcome) -> Self {
+    fn new(guarded: &GuardedRun, model: String, outcome: &ClientOutcome) -> Self {
         let ClientOutcome { result, calls, .. } = outcome;
-        let records = held.handle().records();
+        let records = guarded.handle().records();
         let StructuredReply { content, refusal } =
             match run::is_structured(&records) || outcome.lacks_call {
                 true => outcome.structured_reply(),
@@ -330,9 +333,9 @@ impl Completion {
                 },
             };
         Self {
-            id: id_of(held),
+            id: id_of(guarded),
             object: "chat.completion",
-            created: held.created(),
+            created: guarded.created(),
             model,
             choices: [Choice {
                 index: 0,
@@ -347,7 +350,7 @@ impl Completion {
                 finish_reason: finish_reason(result),
             }],
             usage: UsageOut::new(&result.usage.total),
-            neuraxis: RunRef::of(held).with_outcome(outcome),
+            neuraxis: RunRef::of(guarded).with_outcome(outcome),
         }
     }
 }
@@ -366,8 +369,8 @@ impl CallOut {
     }
 }
 
-fn id_of(held: &GuardedRun) -> String {
-    format!("chatcmpl-{}", held.handle().run_id())
+fn id_of(guarded: &GuardedRun) -> String {
+    format!("chatcmpl-{}", guarded.handle().run_id())
 }
 
 /// Returns the finish reason in OpenAI's terms.

@@ -313,8 +313,11 @@ fn missing_results(messages: &[Message]) -> Vec<ToolCallId> {
     let Some(last) = messages.iter().rposition(is_answer) else {
         return Vec::new();
     };
-    let (said, since) = messages.split_at(last.saturating_add(1));
-    let calls = said.last().into_iter().flat_map(Message::tool_calls);
+    let (up_to_answer, since) = messages.split_at(last.saturating_add(1));
+    let calls = up_to_answer
+        .last()
+        .into_iter()
+        .flat_map(Message::tool_calls);
     without_results(calls, since, messages)
 }
 

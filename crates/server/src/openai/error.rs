@@ -74,20 +74,20 @@ impl ErrorBody {
         }
     }
 
-    fn of(told: &Details) -> Self {
-        let field = told.members.get("field").and_then(Value::as_str);
+    fn of(details: &Details) -> Self {
+        let field = details.members.get("field").and_then(Value::as_str);
         let here = field.and_then(chosen_by);
         let message = match here {
-            Some(here) => format!("{}; set another in the field {here}", told.detail),
-            None => told.detail.clone(),
+            Some(here) => format!("{}; set another in the field {here}", details.detail),
+            None => details.detail.clone(),
         };
         Self {
             error: ErrorFields {
                 message,
-                kind: kind_of(told.status),
+                kind: kind_of(details.status),
                 param: here.or(field).map(str::to_owned),
-                code: told.name.replace('-', "_"),
-                neuraxis: run_of(told),
+                code: details.name.replace('-', "_"),
+                neuraxis: run_of(details),
             },
         }
     }
@@ -146,8 +146,8 @@ pub(super) fn without_retry(answer: impl IntoResponse) -> Response {
 }
 
 /// Returns the run that a problem names, with its session.
-fn run_of(told: &Details) -> Option<RunRef> {
-    let text = |name: &str| told.members.get(name).and_then(Value::as_str);
+fn run_of(details: &Details) -> Option<RunRef> {
+    let text = |name: &str| details.members.get(name).and_then(Value::as_str);
     let run = text("run_id")?.parse().ok().map(RunId)?;
     Some(RunRef::begun(text("session_id")?.parse().ok()?, run))
 }
@@ -176,11 +176,11 @@ pub(crate) async fn convert_problems(request: Request, next: Next) -> Response {
     if !is_ours {
         return response;
     }
-    let Some(told) = response.extensions_mut().remove::<Details>() else {
+    let Some(details) = response.extensions_mut().remove::<Details>() else {
         return response;
     };
     let (head, _) = response.into_parts();
-    let mut answer = (head.status, Json(ErrorBody::of(&told))).into_response();
+    let mut answer = (head.status, Json(ErrorBody::of(&details))).into_response();
     for (name, value) in &head.headers {
         if !answer.headers().contains_key(name) {
             answer.headers_mut().append(name, value.clone());
@@ -188,6 +188,6 @@ pub(crate) async fn convert_problems(request: Request, next: Next) -> Response {
     }
     // These include the caller, for the access log.
     *answer.extensions_mut() = head.extensions;
-    answer.extensions_mut().insert(told);
+    answer.extensions_mut().insert(details);
     answer
 }

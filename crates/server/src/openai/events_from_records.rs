@@ -76,16 +76,16 @@ fn pieces(record: &Record, call: &LlmCall) -> Vec<Event> {
 pub(super) fn full_text(records: &[Arc<Record>], outcome: &ClientOutcome) -> String {
     let reply = outcome.result.reply.as_str();
     let mut words = TextExtractor::default();
-    let said: String = events(records)
+    let sent: String = events(records)
         .filter_map(|event| words.extract(&event))
         .collect();
     // Some models write line breaks before they call a tool.
-    let said = said.trim_start_matches('\n');
+    let sent = sent.trim_start_matches('\n');
     match (&outcome.result.finish_reason, &outcome.notice) {
-        _ if said.is_empty() => reply.to_owned(),
-        (Some(_), Some(notice)) => format!("{said}{BREAK}{notice}"),
-        (Some(_), None) => said.to_owned(),
+        _ if sent.is_empty() => reply.to_owned(),
+        (Some(_), Some(notice)) => format!("{sent}{BREAK}{notice}"),
+        (Some(_), None) => sent.to_owned(),
         // What a run waits for is not in any event.
-        (None, _) => format!("{said}{BREAK}{reply}"),
+        (None, _) => format!("{sent}{BREAK}{reply}"),
     }
 }

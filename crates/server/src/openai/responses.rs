@@ -29,7 +29,7 @@ use super::client_request::{ClientRequest, NeuraxisOptions};
 use super::run::{self, ClientOutcome, GuardedRun};
 use super::stream::stream_answer;
 use super::tools::{FormatIn, ToolIn, answer, offered};
-use super::{asking, at_least_one, error, models, parse, temperature};
+use super::{at_least_one, check_answerable, error, models, parse, temperature};
 use crate::api::result_if_settled;
 use crate::attached::MAX_BODY_BYTES;
 use crate::body;
@@ -106,55 +106,57 @@ pub(super) async fn create(
     body: Body,
 ) -> Result<Response, Problem> {
     let bytes = body::json_of(&headers, body, MAX_BODY_BYTES).await?;
-    let mut said: ResponseRequest = parse(&bytes)?;
+    let mut body: ResponseRequest = parse(&bytes)?;
     drop(bytes);
-    let is_stream = said.stream.unwrap_or_default();
-    let previous = said.previous_response_id.clone();
-    let metadata = match mem::take(&mut said.metadata) {
+    let is_stream = body.stream.unwrap_or_default();
+    let previous = body.previous_response_id.clone();
+    let metadata = match mem::take(&mut body.metadata) {
         Value::Object(own) => own,
         _ => Map::new(),
     };
     let mut answered_by = BTreeSet::new();
-    if let Some(Input::Items(items)) = &mut said.input {
-        let goes_on = previous.as_deref().and_then(run_of);
-        references::look_up(items, goes_on, state.orchestrator(), &caller).await?;
+    if let Some(Input::Items(items)) = &mut body.input {
+        let continued = previous.as_deref().and_then(run_of);
+        references::look_up(items, continued, state.orchestrator(), &caller).await?;
         answered_by = references::runs_of(items);
     }
-    let format = said.text.as_ref().and_then(|text| text.format.as_ref());
+    let format = body.text.as_ref().and_then(|text| text.format.as_ref());
     let format = format.map(|format| format.kind().to_owned());
-    let mut asked = said.into_client_request()?;
-    asked.answered_by = answered_by;
-    if let Some(run) = asked.previous {
+    let mut client_request = body.into_client_request()?;
+    client_request.answered_by = answered_by;
+    if let Some(run) = client_request.previous {
         let mut before = system_before(state.orchestrator(), &caller, run).await?;
         // A repeated message is kept once.
-        before.retain(|text| !asked.system.contains(text));
-        before.append(&mut asked.system);
-        asked.system = before;
+        before.retain(|text| !client_request.system.contains(text));
+        before.append(&mut client_request.system);
+        client_request.system = before;
     }
-    let format = format.map(|kind| FormatOut::new(&kind, asked.answer.as_ref()));
+    let format = format.map(|kind| FormatOut::new(&kind, client_request.answer.as_ref()));
     let repeated = Repeated {
-        model: asked
+        model: client_request
             .model
             .clone()
             .unwrap_or_else(|| models::DEFAULT.to_owned()),
         previous_response_id: previous,
         format: format.unwrap_or_default(),
-        system: asked.system.clone(),
+        system: client_request.system.clone(),
     };
-    let mut request = asked.into_request(&state, &caller, "input").await?;
+    let mut request = client_request
+        .into_request(&state, &caller, "input")
+        .await?;
     let context = mem::take(&mut request.context).with_stored(&repeated);
     request.context = context.map_err(|error| internal(&with_causes(&error)))?;
-    let (held, events) = run::begin(&state, &caller, request, "input").await?;
-    let handle = held.handle();
+    let (guarded, events) = run::begin(&state, &caller, request, "input").await?;
+    let handle = guarded.handle();
     let session = handle.session_id().clone();
-    let begun = ResponseOut::begun(session, handle.run_id(), held.created(), repeated);
+    let begun = ResponseOut::begun(session, handle.run_id(), guarded.created(), repeated);
     let begun = begun.with_metadata(metadata);
     if is_stream {
-        let told = ResponseEvents::to_client(begun, &handle.records());
-        return Ok(stream_answer(&streams, held, events, told));
+        let events_out = ResponseEvents::to_client(begun, &handle.records());
+        return Ok(stream_answer(&streams, guarded, events, events_out));
     }
     drop(events);
-    Ok(error::without_retry(completed(&held, begun).await))
+    Ok(error::without_retry(completed(&guarded, begun).await))
 }
 
 /// Returns the system messages of the conversation that continues from a run; none if no such run is visible to the
@@ -172,12 +174,12 @@ async fn system_before(
 }
 
 /// Waits for the complete response.
-async fn completed(held: &GuardedRun, begun: ResponseOut) -> Result<Response, Problem> {
-    let outcome = held.outcome().await?;
+async fn completed(guarded: &GuardedRun, begun: ResponseOut) -> Result<Response, Problem> {
+    let outcome = guarded.outcome().await?;
     if !outcome.is_answered() {
         return Ok(error::unanswered(&outcome));
     }
-    let records = held.handle().records();
+    let records = guarded.handle().records();
     let response = ResponseEvents::whole(begun, &records, &outcome)
         .map_err(|error| internal(&with_causes(&error)))?;
     Ok(Json(response).into_response())
@@ -268,7 +270,7 @@ impl ResponseRequest {
         let (tools, tool_choice) = offered(self.tools.unwrap_or_default(), &self.tool_choice)?;
         Ok(ClientRequest {
             model: self.model,
-            messages: asking("input", messages)?,
+            messages: check_answerable("input", messages)?,
             instructions: self.instructions,
             system,
             tools,

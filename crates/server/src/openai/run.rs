@@ -39,7 +39,7 @@ pub(super) struct ClientOutcome {
     /// The calls that the client must run.
     pub(super) calls: Vec<ToolCall>,
     /// Questions to the user that accompany the calls.
-    asked: Option<String>,
+    questions: Option<String>,
     /// Whether a call of one of the client's tools was required, but the run waits for a user or asks the user instead.
     /// Many clients request a structured answer in this way, and repeat the request if they receive text.
     pub(super) lacks_call: bool,
@@ -132,8 +132,8 @@ impl RunRef {
     }
 
     /// Refers to the run of an answer that starts.
-    pub(super) fn of(held: &GuardedRun) -> Self {
-        Self::begun(held.handle.session_id().clone(), held.handle.run_id())
+    pub(super) fn of(guarded: &GuardedRun) -> Self {
+        Self::begun(guarded.handle.session_id().clone(), guarded.handle.run_id())
     }
 
     /// Adds the outcome of the run.
@@ -192,17 +192,17 @@ impl ClientOutcome {
         }
         let notice = notice(&result, records);
         let model_failure = model_failure(&result, records);
-        let (calls, asked) = match result.finish_reason {
+        let (calls, questions) = match result.finish_reason {
             Some(FinishReason::ClientTools) => (handed_over(records), asked_beside(records)),
             _ => (Vec::new(), Vec::new()),
         };
-        let is_for_a_person = result.status == RunStatus::Waiting
+        let needs_user = result.status == RunStatus::Waiting
             || result.finish_reason == Some(FinishReason::Clarify);
         Self {
             result,
             calls,
-            asked: (!asked.is_empty()).then(|| asked.join(BREAK)),
-            lacks_call: is_for_a_person && requires_call(records),
+            questions: (!questions.is_empty()).then(|| questions.join(BREAK)),
+            lacks_call: needs_user && requires_call(records),
             notice,
             model_failure,
         }
@@ -220,7 +220,7 @@ impl ClientOutcome {
         if !self.calls.is_empty() {
             return StructuredReply {
                 content: None,
-                refusal: self.asked.clone(),
+                refusal: self.questions.clone(),
             };
         }
         let reply = Some(self.result.reply.clone()).filter(|reply| !reply.is_empty());
@@ -334,11 +334,14 @@ pub(super) fn handed_over(records: &[Arc<Record>]) -> Vec<ToolCall> {
     let Some(last) = messages.iter().rposition(is_answer) else {
         return Vec::new();
     };
-    let (said, after) = messages.split_at(last.saturating_add(1));
+    let (up_to_answer, after) = messages.split_at(last.saturating_add(1));
     let is_answered = |call: &ToolCall| {
         let mut after = after.iter().map(Arc::as_ref);
         after.any(|message| matches!(message, Message::Tool(tool) if tool.tool_call_id == call.id))
     };
-    let calls = said.last().into_iter().flat_map(|said| said.tool_calls());
+    let calls = up_to_answer
+        .last()
+        .into_iter()
+        .flat_map(|answer| answer.tool_calls());
     calls.filter(|call| !is_answered(call)).cloned().collect()
 }

@@ -34,12 +34,12 @@ pub(super) trait Writer: Unpin + Send + 'static {
 /// Streams what a writer produces from a run.
 pub(super) fn stream_answer(
     streams: &Streams,
-    held: GuardedRun,
+    guarded: GuardedRun,
     events: Events,
     writer: impl Writer,
 ) -> Response {
     without_retry(streams.send(Answer {
-        held: Some(held),
+        guarded: Some(guarded),
         stage: Stage::First,
         events,
         writer,
@@ -49,7 +49,7 @@ pub(super) fn stream_answer(
 /// An answer in progress.
 struct Answer<W> {
     /// The run, until it has ended.
-    held: Option<GuardedRun>,
+    guarded: Option<GuardedRun>,
     stage: Stage,
     events: Events,
     writer: W,
@@ -74,8 +74,10 @@ impl<W: Writer> Source for Answer<W> {
                 if let Some(event) = ready!(Pin::new(&mut self.events).poll_next(cx)) {
                     self.writer.write_event(&event, piece)
                 } else {
-                    self.stage = match self.held.take() {
-                        Some(held) => Stage::End(Box::pin(async move { held.outcome().await })),
+                    self.stage = match self.guarded.take() {
+                        Some(guarded) => {
+                            Stage::End(Box::pin(async move { guarded.outcome().await }))
+                        }
                         None => Stage::Nothing,
                     };
                     Ok(())
@@ -100,11 +102,11 @@ impl<W: Writer> Source for Answer<W> {
         if matches!(self.stage, Stage::Nothing) {
             return Ok(());
         }
-        let told = format!("{why}; the run was cancelled");
-        let run = self.held.as_ref().map(RunRef::of);
+        let message = format!("{why}; the run was cancelled");
+        let run = self.guarded.as_ref().map(RunRef::of);
         let body = match why {
-            CutReason::ClientStalled(_) => ErrorBody::of_run(told, "dropped", run),
-            CutReason::KeyInvalid => in_stream(&Problem::new(&KEY_NEEDED, told)),
+            CutReason::ClientStalled(_) => ErrorBody::of_run(message, "dropped", run),
+            CutReason::KeyInvalid => in_stream(&Problem::new(&KEY_NEEDED, message)),
         };
         self.writer.write_error(&body, piece)
     }

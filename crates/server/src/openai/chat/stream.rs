@@ -75,13 +75,13 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    pub(super) fn new(held: &GuardedRun, model: String, with_usage: bool) -> Self {
-        let records = held.handle().records();
+    pub(super) fn new(guarded: &GuardedRun, model: String, with_usage: bool) -> Self {
+        let records = guarded.handle().records();
         Self {
-            id: id_of(held),
-            created: held.created(),
+            id: id_of(guarded),
+            created: guarded.created(),
             model,
-            run: RunRef::of(held),
+            run: RunRef::of(guarded),
             includes_run: true,
             with_usage,
             sends_whole: is_structured(&records),
@@ -98,8 +98,8 @@ impl Chunks {
         if self.sends_whole || outcome.lacks_call {
             return outcome.structured_reply();
         }
-        let is_told = self.has_sent_text && outcome.result.finish_reason.is_some();
-        let reply = match is_told {
+        let is_answer_sent = self.has_sent_text && outcome.result.finish_reason.is_some();
+        let reply = match is_answer_sent {
             true => outcome.notice.clone(),
             false => Some(outcome.result.reply.clone()).filter(|reply| !reply.is_empty()),
         };

@@ -134,8 +134,8 @@ impl Read {
             }
             Some("assistant") => {
                 let mut text = content.text(&place)?;
-                if let Some(Message::Assistant(said)) = self.messages.last()
-                    && let Some(Part::Text(before)) = said.parts.last()
+                if let Some(Message::Assistant(answer)) = self.messages.last()
+                    && let Some(Part::Text(before)) = answer.parts.last()
                     && run_together(&before.text, &text)
                 {
                     text.insert_str(0, BREAK);
@@ -152,8 +152,8 @@ impl Read {
 
     /// Adds to the answer that is being parsed, or starts one.
     fn answer(&mut self, part: Part) {
-        if let Some(Message::Assistant(said)) = self.messages.last_mut() {
-            said.parts.push(part);
+        if let Some(Message::Assistant(answer)) = self.messages.last_mut() {
+            answer.parts.push(part);
             return;
         }
         let parts = vec![part];

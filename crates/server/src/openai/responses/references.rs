@@ -34,12 +34,12 @@ type Named<'a> = BTreeMap<RunId, Vec<(usize, &'a mut Item)>>;
 /// items.
 pub(super) async fn look_up(
     items: &mut [Item],
-    goes_on: Option<RunId>,
+    continued: Option<RunId>,
     orchestrator: &Orchestrator,
     caller: &Caller,
 ) -> Result<(), Problem> {
     let mut bytes: usize = 0;
-    for (run, named) in by_run(items, goes_on)? {
+    for (run, named) in by_run(items, continued)? {
         let response = stored_response(orchestrator, caller, run).await?;
         for (at, item) in named {
             let id = item.named().unwrap_or_default();
@@ -74,14 +74,14 @@ pub(super) fn runs_of(items: &[Item]) -> BTreeSet<RunId> {
 }
 
 /// Groups the references by run, except those into the run that continues.
-fn by_run(items: &mut [Item], goes_on: Option<RunId>) -> Result<Named<'_>, Problem> {
+fn by_run(items: &mut [Item], continued: Option<RunId>) -> Result<Named<'_>, Problem> {
     let mut runs = Named::new();
     for (at, item) in items.iter_mut().enumerate() {
         let Some(id) = item.named().filter(|id| !id.starts_with(OF_THOUGHTS)) else {
             continue;
         };
         let run = run_of(id).ok_or_else(|| unknown(at, id))?;
-        if goes_on != Some(run) {
+        if continued != Some(run) {
             runs.entry(run).or_default().push((at, item));
         }
     }

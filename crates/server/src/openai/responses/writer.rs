@@ -197,8 +197,8 @@ impl ResponseEvents {
     fn write_text(&mut self, text: &str, by: Option<TextSource>, piece: &mut Vec<u8>) -> Written {
         self.held.push_str(text);
         let open = self.open.as_ref();
-        let goes_on = open.is_some_and(|open| open.is_from(Kind::Message, by));
-        if !goes_on && self.held.trim_start_matches('\n').is_empty() {
+        let continues = open.is_some_and(|open| open.is_from(Kind::Message, by));
+        if !continues && self.held.trim_start_matches('\n').is_empty() {
             return Ok(());
         }
         let mut text = mem::take(&mut self.held);
@@ -364,9 +364,9 @@ impl ResponseEvents {
             return outcome.structured_reply();
         }
         let has_sent_text = self.done.iter().any(Done::is_answer);
-        let is_told = has_sent_text && outcome.result.finish_reason.is_some();
+        let is_answer_sent = has_sent_text && outcome.result.finish_reason.is_some();
         StructuredReply {
-            content: match is_told {
+            content: match is_answer_sent {
                 true => outcome.notice.clone(),
                 false => Some(outcome.result.reply.clone()).filter(|reply| !reply.is_empty()),
             },
@@ -455,13 +455,13 @@ impl Writer for ResponseEvents {
     fn write_error(&mut self, error: &ErrorBody, piece: &mut Vec<u8>) -> Written {
         // In OpenAI's reference, the event has the fields of the error; OpenAI's service sends an object within the
         // event, and its clients raise only what is in that object.
-        let mut told = serde_json::to_value(error)?;
-        let fields = told.get("error").cloned().unwrap_or_default();
-        if let (Value::Object(told), Value::Object(mut fields)) = (&mut told, fields) {
+        let mut data = serde_json::to_value(error)?;
+        let fields = data.get("error").cloned().unwrap_or_default();
+        if let (Value::Object(data), Value::Object(mut fields)) = (&mut data, fields) {
             // The event has its own `type`.
             fields.remove("type");
-            told.extend(fields);
+            data.extend(fields);
         }
-        self.event("error", &told, piece)
+        self.event("error", &data, piece)
     }
 }
