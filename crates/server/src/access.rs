@@ -113,14 +113,19 @@ pub(crate) fn record_owner(owner: Option<&str>) {
 }
 
 /// Assigns a request its id, and records how it was answered.
-pub(crate) async fn note(State(access): State<Access>, request: Request, next: Next) -> Response {
+pub(crate) async fn record_request(
+    State(access): State<Access>,
+    request: Request,
+    next: Next,
+) -> Response {
     let began = Instant::now();
     let id = RequestId::of(request.headers());
-    let method = known(request.method());
+    let method = method_name(request.method());
     let is_head = request.method() == Method::HEAD;
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let named = route.as_ref().map(MatchedPath::as_str);
-    let named = named.and_then(|route| run_in(route, request.uri().path()));
+    let run_in_address = route
+        .as_ref()
+        .and_then(|route| run_in(route.as_str(), request.uri().path()));
     // At the highest level, so the span is enabled whenever any line is logged.
     let span = tracing::error_span!("request", id = %id);
     let traced = Traced::begin(method, route.as_ref(), &id);
@@ -139,7 +144,7 @@ pub(crate) async fn note(State(access): State<Access>, request: Request, next: N
         id,
         method,
         route,
-        named,
+        run_in_address,
         subject: Arc::clone(&scope.subject),
         status: None,
         problem: None,
@@ -177,7 +182,7 @@ fn run_in(route: &str, path: &str) -> Option<RunId> {
 }
 
 /// Returns the name of a method, or `other` if no route uses it.
-fn known(method: &Method) -> &'static str {
+fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",
@@ -198,7 +203,7 @@ struct Line {
     method: &'static str,
     route: Option<MatchedPath>,
     /// The run in the address.
-    named: Option<RunId>,
+    run_in_address: Option<RunId>,
     subject: Arc<RequestSubject>,
     /// `None` until there is an answer.
     status: Option<StatusCode>,
@@ -242,7 +247,9 @@ impl Drop for Line {
         }
         let (id, method, route) = (self.id.as_str(), self.method, self.route());
         let problem = self.problem;
-        let run = self.named.or_else(|| self.subject.run.get().copied());
+        let run = self
+            .run_in_address
+            .or_else(|| self.subject.run.get().copied());
         let run = run.map(|run| run.to_string());
         let run = run.as_deref();
         let caller = self.subject.caller.get();
@@ -320,7 +327,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_logged_while_an_answer_is_sent_stands_in_the_span_of_its_request() {
         let _logging = tracing::subscriber::set_default(tracing_subscriber::registry());
-        let said = async {
+        let span_name = async {
             let span = Span::current()
                 .metadata()
                 .map_or("none", tracing::Metadata::name);
@@ -334,7 +341,7 @@ mod tests {
             id: RequestId::of(&HeaderMap::new()),
             method: "GET",
             route: None,
-            named: None,
+            run_in_address: None,
             subject: Arc::default(),
             status: Some(StatusCode::OK),
             problem: None,
@@ -343,13 +350,13 @@ mod tests {
             is_whole: false,
             traced: Traced(Span::none()),
         };
-        let noted = LoggedBody {
-            body: Body::from_stream(stream::once(said)),
+        let logged = LoggedBody {
+            body: Body::from_stream(stream::once(span_name)),
             line,
             span: tracing::error_span!("request"),
             _open: None,
         };
-        let sent = axum::body::to_bytes(Body::new(noted), 100).await.unwrap();
+        let sent = axum::body::to_bytes(Body::new(logged), 100).await.unwrap();
         assert_eq!(sent.as_ref(), b"request");
     }
 }

@@ -105,8 +105,8 @@ fn is_json(content_type: &HeaderValue) -> bool {
 
 /// Returns whether a body is encoded (RFC 9110, 8.4), which is refused: a small one can decode to any size.
 fn is_encoded(headers: &HeaderMap) -> bool {
-    let said = headers.get_all(header::CONTENT_ENCODING).iter();
-    let mut codings = said.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let encodings = headers.get_all(header::CONTENT_ENCODING).iter();
+    let mut codings = encodings.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     codings.any(|coding| {
         let coding = coding.trim_ascii();
         !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity")

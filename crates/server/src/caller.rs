@@ -437,14 +437,14 @@ fn agent_of(policy: &Policy, channel: &Channel) -> AgentName {
 fn not_allowed<'a>(
     kind: &'static Kind,
     field: &'static str,
-    asked: &str,
+    value: &str,
     allowed: impl Iterator<Item = &'a str>,
 ) -> Problem {
     let names: Vec<&str> = allowed.collect();
     let detail = match names.is_empty() {
         true => format!("this key cannot use any {field}"),
         false => format!(
-            "this key cannot use {field} {asked}; allowed: {}",
+            "this key cannot use {field} {value}; allowed: {}",
             names.join(", ")
         ),
     };

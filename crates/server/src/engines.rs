@@ -33,10 +33,10 @@ pub struct EngineReplacer(mpsc::Sender<Replacement>);
 pub(crate) struct Replacement {
     orchestrator: Orchestrator,
     limits: Limits,
-    /// Notified once it takes all turns.
-    is_taken: oneshot::Sender<()>,
-    /// Notified once nothing is in progress in the former engine.
-    is_over: oneshot::Sender<()>,
+    /// Signals that the new engine takes all turns.
+    in_service_sender: oneshot::Sender<()>,
+    /// Signals that nothing is in progress in the former engine any more.
+    former_idle_sender: oneshot::Sender<()>,
 }
 
 impl EngineReplacer {
@@ -58,17 +58,17 @@ impl EngineReplacer {
         orchestrator: Orchestrator,
         limits: Limits,
     ) -> Option<oneshot::Receiver<()>> {
-        let (is_taken, taken) = oneshot::channel();
-        let (is_over, over) = oneshot::channel();
+        let (in_service_sender, in_service) = oneshot::channel();
+        let (former_idle_sender, former_idle) = oneshot::channel();
         let replacement = Replacement {
             orchestrator,
             limits,
-            is_taken,
-            is_over,
+            in_service_sender,
+            former_idle_sender,
         };
         self.0.send(replacement).await.ok()?;
-        taken.await.ok()?;
-        Some(over)
+        in_service.await.ok()?;
+        Some(former_idle)
     }
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Engines {
     current: Orchestrator,
     clients: McpClients,
     expiry_sweep: ExpirySweep,
-    /// The limits shared by all engines.
+    /// The state of the current engine. The former engines share its permits, streams and followers.
     state: ServerState,
     access: Access,
     router: watch::Sender<Router>,
@@ -113,8 +113,8 @@ impl Engines {
         let Replacement {
             orchestrator,
             limits,
-            is_taken,
-            is_over,
+            in_service_sender,
+            former_idle_sender,
         } = replacement;
         self.state = self.state.with(orchestrator.clone(), &limits);
         let clients = self.clients.replaced(&self.state);
@@ -126,7 +126,7 @@ impl Engines {
         let clients = std::mem::replace(&mut self.clients, clients);
         clients.stop_asking();
         // The receiver may have been dropped.
-        let _ = is_taken.send(());
+        let _ = in_service_sender.send(());
         self.replaced += 1;
         let (number, all) = (self.replaced, Arc::clone(&self.former));
         let mut list = all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,7 +141,7 @@ impl Engines {
             list.retain(|(other, ..)| *other != number);
             drop(list);
             // The receiver may have been dropped.
-            let _ = is_over.send(());
+            let _ = former_idle_sender.send(());
         });
     }
 

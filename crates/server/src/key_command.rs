@@ -215,7 +215,7 @@ fn make(
     let (key, text) = create.key(policy, now)?;
     let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
     let until = key.expires_at.map(|at| format!(" until {at:.0}"));
-    let said = format!(
+    let note = format!(
         "created the key {} of {}, for {}{}; it is shown only this once",
         key.id,
         key.owner,
@@ -224,11 +224,11 @@ fn make(
     );
     file.add(key)?;
     writeln!(io::stdout(), "{text}")?;
-    print_note(&said)
+    print_note(&note)
 }
 
-fn print_note(said: &str) -> Result<(), KeyCommandError> {
-    Ok(writeln!(io::stderr(), "{said}")?)
+fn print_note(note: &str) -> Result<(), KeyCommandError> {
+    Ok(writeln!(io::stderr(), "{note}")?)
 }
 
 impl CreateKey {

@@ -120,8 +120,8 @@ impl ServerState {
         }
     }
 
-    /// Returns the limits for another engine: what clients may use is taken from it, while permits, streams and followers
-    /// are shared by all engines.
+    /// Returns the state for another engine, with the given limits. All engines share the permits, streams and
+    /// followers.
     pub(crate) fn with(&self, orchestrator: Orchestrator, limits: &Limits) -> Self {
         Self {
             modes: modes_of(&orchestrator, limits),
@@ -137,16 +137,16 @@ impl ServerState {
     /// Returns whether a channel may be used in a mode.
     pub(crate) fn allows(&self, channel: &Channel, mode: &Mode) -> bool {
         let rules = self.orchestrator.policy().config().channels.get(channel);
-        let taken = rules.and_then(|rules| rules.allowed_modes.as_ref());
-        taken.is_none_or(|taken| taken.contains(mode))
+        let allowed_modes = rules.and_then(|rules| rules.allowed_modes.as_ref());
+        allowed_modes.is_none_or(|allowed| allowed.contains(mode))
     }
 
     /// Refuses a mode that clients may not use, or may not use on the channel. The modes named in the error are usable
     /// there. An unknown mode is left to the policy, whose error lists the known ones.
     pub(crate) fn check(&self, channel: &Channel, mode: &Mode) -> Result<(), Problem> {
         let policy = self.orchestrator.policy();
-        let takes = |mode: &&Mode| self.allows(channel, mode);
-        let usable: Vec<&Mode> = self.modes.iter().filter(takes).collect();
+        let is_allowed = |mode: &&Mode| self.allows(channel, mode);
+        let usable: Vec<&Mode> = self.modes.iter().filter(is_allowed).collect();
         if usable.contains(&mode) || !policy.modes().any(|known| known == mode) {
             return Ok(());
         }
@@ -156,7 +156,7 @@ impl ServerState {
             let detail =
                 format!("clients of this server cannot use channel {channel} ([server] modes)");
             ("channel", detail)
-        } else if takes(&mode) {
+        } else if is_allowed(&mode) {
             let detail =
                 format!("clients of this server cannot use mode {mode}; allowed: {listed}");
             ("mode", detail)

@@ -99,10 +99,10 @@ fn discreet(filter: EnvFilter) -> EnvFilter {
 
 fn filter(environment: &Environment) -> Result<EnvFilter, LogFilterError> {
     // An empty variable, which Compose passes for an unset one, is ignored.
-    let said = |variable: &str| environment.variable(variable).filter(|it| !it.is_empty());
+    let value_of = |variable: &str| environment.variable(variable).filter(|it| !it.is_empty());
     let set = VARIABLES
         .into_iter()
-        .find_map(|variable| Some((variable, said(variable)?)));
+        .find_map(|variable| Some((variable, value_of(variable)?)));
     let Some((variable, value)) = set else {
         return Ok(EnvFilter::new(DEFAULT_FILTER));
     };
@@ -132,13 +132,13 @@ mod tests {
 
     #[test]
     fn what_the_library_of_a_protocol_logs_of_conversations_has_to_be_asked_for() {
-        for (asked, expected) in [
+        for (filter, expected) in [
             ("info", "rmcp=off,info"),
             ("debug", "rmcp=off,debug"),
             ("warn", "rmcp=off,warn"),
             ("info,rmcp=debug", "rmcp=debug,info"),
         ] {
-            assert_eq!(discreet(EnvFilter::new(asked)).to_string(), expected);
+            assert_eq!(discreet(EnvFilter::new(filter)).to_string(), expected);
         }
     }
 

@@ -41,13 +41,13 @@ fn main() -> ExitCode {
 }
 
 fn report(error: &anyhow::Error) {
-    let mut said = error.to_string();
-    let mut lines = format!("error: {said}\n");
+    let mut printed = error.to_string();
+    let mut lines = format!("error: {printed}\n");
     for cause in error.chain().skip(1).map(ToString::to_string) {
         // Some errors already include their cause in their message.
-        if !said.ends_with(&cause) {
+        if !printed.ends_with(&cause) {
             lines.extend(["  because: ", cause.as_str(), "\n"]);
-            said = cause;
+            printed = cause;
         }
     }
     write_in_time(&lines);

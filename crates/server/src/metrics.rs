@@ -139,7 +139,7 @@ impl Metrics {
     }
 
     /// Sets the certificate whose expiry is shown. Only the first call has an effect.
-    pub(crate) fn show_end_of(&self, tls: Tls) {
+    pub(crate) fn show_expiry_of(&self, tls: Tls) {
         let _ = self.0.tls.set(tls);
     }
 

@@ -39,7 +39,7 @@ const USAGE: u8 = 2;
 const OUTPUT_CLOSED: u8 = 128 + 13;
 
 /// Errors of a file system that may disappear without anything being fixed.
-const PASSING: [io::ErrorKind; 12] = [
+const TRANSIENT: [io::ErrorKind; 12] = [
     io::ErrorKind::HostUnreachable,
     io::ErrorKind::Interrupted,
     io::ErrorKind::NetworkDown,
@@ -140,9 +140,9 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let app = wiring.build(&config, None).await?;
     wiring.metrics.watch(app.telemetry());
     // From here on, a signal no longer kills the process.
-    let told = stop::signal()?;
+    let stop_signal = stop::signal()?;
     let hangups = Hangups::listen()?;
-    let is_kept = app.is_persistent();
+    let is_persistent = app.is_persistent();
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
     // Only after binding: a server that cannot listen must not overwrite the token file of the one that does.
     let token = decision_token(&config, &environment, &wiring.keys)?;
@@ -166,19 +166,19 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (app, replacer) = (Arc::new(Mutex::new(app)), server.engine_replacer());
     let reloading = wiring.keep_reloading(config, Arc::clone(&app), replacer, permits, hangups);
     let reloading = tokio::spawn(reloading);
-    let asked = OnceLock::new();
+    let stop_requested_at = OnceLock::new();
     let stop = async {
-        let told = told.await;
-        asked.get_or_init(Instant::now);
+        let how = stop_signal.await;
+        stop_requested_at.get_or_init(Instant::now);
         reloading.abort();
-        match told {
+        match how {
             // A run that is only in memory cannot be resumed by any other process.
-            Stop::Drain if !is_kept => Stop::Cancel,
-            told => told,
+            Stop::Drain if !is_persistent => Stop::Cancel,
+            how => how,
         }
     };
     let served = server.serve(stop).await;
-    stop::close(&reload::locked(&app), &asked).await;
+    stop::close(&reload::locked(&app), &stop_requested_at).await;
     served?;
     tracing::info!("stopped");
     Ok(())
@@ -351,7 +351,7 @@ impl Failure {
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            _ if may_pass(self) => ExitCode::FAILURE,
+            _ if is_transient(self) => ExitCode::FAILURE,
             Self::Surroundings(_)
             | Self::LogFilter(_)
             | Self::Config(_)
@@ -380,21 +380,21 @@ pub(crate) fn of_build(error: &BuildError) -> ExitCode {
             ..
         } => ExitCode::FAILURE,
         // The fault is part of the model error's message rather than its cause.
-        BuildError::Model { fault, .. } if may_pass(fault) => ExitCode::FAILURE,
+        BuildError::Model { fault, .. } if is_transient(fault) => ExitCode::FAILURE,
         _ => ExitCode::from(USAGE),
     }
 }
 
 /// Returns whether something failed because of a temporary file system condition, such as a full disk or an
 /// unresponsive share.
-fn may_pass(error: &(dyn Error + 'static)) -> bool {
+fn is_transient(error: &(dyn Error + 'static)) -> bool {
     let chain = iter::successors(Some(error), |&error| error.source());
     let mut kinds = chain.filter_map(|error| match error.downcast_ref::<pem::Error>() {
         // This error does not expose its cause.
         Some(pem::Error::Io(error)) => Some(error.kind()),
         _ => error.downcast_ref::<io::Error>().map(io::Error::kind),
     });
-    kinds.any(|kind| PASSING.contains(&kind))
+    kinds.any(|kind| TRANSIENT.contains(&kind))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub(crate) struct Rate {
     /// The interval after which one more is allowed.
     every: Duration,
     /// The latest retry time given to a refused request.
-    told: Mutex<Instant>,
+    latest_retry: Mutex<Instant>,
 }
 
 /// The clock of tokio's timers.
@@ -48,7 +48,7 @@ impl Rate {
         Self {
             limiter: RateLimiter::direct_with_clock(quota, TokioTime),
             every: quota.replenish_interval(),
-            told: Mutex::new(TokioTime.now()),
+            latest_retry: Mutex::new(TokioTime.now()),
         }
     }
 
@@ -59,15 +59,18 @@ impl Rate {
             let now = TokioTime.now();
             let free = not_until.wait_time_from(now);
             // Nothing panics while the lock is held.
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            let ahead = told.saturating_duration_since(now);
+            let mut latest_retry = self
+                .latest_retry
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let ahead = latest_retry.saturating_duration_since(now);
             let after_the_last = ahead + self.every;
             let wait = match ahead.is_zero() || after_the_last > AHEAD {
                 true => free,
                 false => free.max(after_the_last),
             };
-            *told = now + wait;
-            drop(told);
+            *latest_retry = now + wait;
+            drop(latest_retry);
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             u32::try_from(seconds.max(1)).unwrap_or(u32::MAX)
         })

@@ -29,7 +29,7 @@ impl From<RequestError> for Problem {
             RequestError::Attachment { .. } => {
                 Self::new(&INVALID_FIELD, text).with("field", "attachments")
             }
-            RequestError::ClientInput(why) => brought(&why, text),
+            RequestError::ClientInput(why) => client_input_problem(&why, text),
             RequestError::Policy(refusal) => refused(refusal),
             RequestError::Busy { session, run } => Self::new(
                 &SESSION_BUSY,
@@ -186,7 +186,7 @@ pub(crate) fn refused_in(
 }
 
 /// Refuses what a client contributed, naming the field that carries it in all protocols.
-fn brought(why: &ClientInputError, text: String) -> Problem {
+fn client_input_problem(why: &ClientInputError, text: String) -> Problem {
     let problem = Problem::new(&INVALID_FIELD, text);
     match why {
         ClientInputError::TooManyTools(_)

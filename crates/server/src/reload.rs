@@ -172,14 +172,14 @@ impl Wiring {
                     let (orchestrator, limits) = (new.orchestrator.clone(), self.limits(&by));
                     let policy_hash = orchestrator.policy().hash();
                     let now = Recipients::of(&orchestrator, &by);
-                    let Some(over) = replacer.replace(orchestrator, limits).await else {
+                    let Some(former_idle) = replacer.replace(orchestrator, limits).await else {
                         return;
                     };
                     // Only now: the server may have stopped meanwhile.
                     recover_in_the_background(&new, &permits);
                     *current.lock().unwrap_or_else(PoisonError::into_inner) = new;
                     tokio::spawn(async move {
-                        let _ = over.await;
+                        let _ = former_idle.await;
                         // No call uses their tools any more.
                         app.stop_servers().await;
                     });

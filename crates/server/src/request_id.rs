@@ -27,8 +27,8 @@ pub(crate) struct RequestId(HeaderValue);
 impl RequestId {
     /// Returns the id that a client supplies, if it is well formed, or generates one.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
-        let mut brought = headers.get_all(HEADER).iter();
-        match (brought.next(), brought.next()) {
+        let mut sent = headers.get_all(HEADER).iter();
+        match (sent.next(), sent.next()) {
             (Some(id), None) if is_well_formed(id.as_bytes()) => Self(id.clone()),
             _ => Self::made(),
         }

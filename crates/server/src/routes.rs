@@ -39,7 +39,7 @@ pub(crate) fn routes(state: ServerState, clients: &McpClients, access: Access) -
     router
         .layer(from_fn_with_state(state, guard::admit))
         .layer(from_fn(openai::convert_problems))
-        .layer(from_fn_with_state(access, access::note))
+        .layer(from_fn_with_state(access, access::record_request))
 }
 
 /// Reports that the requested address does not exist.

@@ -164,7 +164,7 @@ impl Server {
             ..
         } = self;
         if let Some(tls) = &tls {
-            metrics.show_end_of(tls.clone());
+            metrics.show_expiry_of(tls.clone());
         }
         let access = Access {
             log: access_log,
@@ -189,7 +189,7 @@ impl Server {
                 how = &mut stop => break how,
             }
         };
-        let (over, is_over) = oneshot::channel();
+        let (runs_ended_sender, runs_ended) = oneshot::channel();
         let (orchestrators, clients) = engines.stop();
         // In this order: a client that cannot connect any more can rely on no new run starting.
         let (ended, (), ()) = tokio::join!(
@@ -199,11 +199,11 @@ impl Server {
                     clients.end_streams();
                 }
                 // `drain_connections` waits for this, and continues too if the sender is dropped.
-                let _ = over.send(());
+                let _ = runs_ended_sender.send(());
                 ended.into_iter().collect()
             },
             async { drop(listener) },
-            drain_connections(graceful, is_over),
+            drain_connections(graceful, runs_ended),
         );
         ended
     }
@@ -226,10 +226,10 @@ async fn end(orchestrator: &Orchestrator, how: Stop) -> Result<(), Unfinished> {
 }
 
 /// Closes idle connections, and others once they have sent their remaining data or some time after all runs have ended.
-async fn drain_connections(graceful: GracefulShutdown, is_over: oneshot::Receiver<()>) {
+async fn drain_connections(graceful: GracefulShutdown, runs_ended: oneshot::Receiver<()>) {
     let patience = async {
         // The runs have ended whether the sender was used or dropped.
-        let _ = is_over.await;
+        let _ = runs_ended.await;
         sleep(DRAINING).await;
     };
     tokio::select! {

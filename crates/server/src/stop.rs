@@ -57,8 +57,8 @@ pub(crate) fn signal() -> io::Result<impl Future<Output = Stop>> {
 
 /// Ends the MCP servers and delivers the remaining traces, both at the same time, in what is left of the time since the
 /// program was asked to stop. A server that does not end in time is stopped, with every process it started.
-pub(crate) async fn close(app: &App, asked: &OnceLock<Instant>) {
-    let left = STOPPING.saturating_sub(asked.get_or_init(Instant::now).elapsed());
+pub(crate) async fn close(app: &App, requested_at: &OnceLock<Instant>) {
+    let left = STOPPING.saturating_sub(requested_at.get_or_init(Instant::now).elapsed());
     let telemetry = app.telemetry();
     let (have_ended, notices) =
         tokio::join!(app.stop_servers_within(left), telemetry.close_within(left));

@@ -106,7 +106,7 @@ pub(crate) async fn run(
         telemetry,
     };
     let app = wiring.build(config, None).await?;
-    let told = stop::signal()?;
+    let stop_signal = stop::signal()?;
     let hangups = Hangups::listen()?;
     let runs = app.orchestrator.runs();
     let restate = &config.driver().restate;
@@ -132,25 +132,25 @@ pub(crate) async fn run(
     // Standard output may be closed.
     let mut stdout = io::stdout();
     let _ = writeln!(stdout, "listening on http://{address}").and_then(|()| stdout.flush());
-    let asked = OnceLock::new();
+    let stop_requested_at = OnceLock::new();
     let until = async {
         tokio::select! {
             // All signals are treated alike: other workers continue the runs.
-            _ = told => {}
-            () = outlive(hangups) => {}
+            _ = stop_signal => {}
+            () = log_hangups(hangups) => {}
         }
-        asked.get_or_init(Instant::now);
+        stop_requested_at.get_or_init(Instant::now);
     };
     worker.serve(until).await;
     app.orchestrator.suspend(Duration::ZERO).await;
-    stop::close(&app, &asked).await;
+    stop::close(&app, &stop_requested_at).await;
     tracing::info!("stopped");
     Ok(())
 }
 
 /// Logs on each SIGHUP that nothing is reloaded; unhandled, the signal would end the process with its runs. Never
 /// returns.
-async fn outlive(mut hangups: Hangups) {
+async fn log_hangups(mut hangups: Hangups) {
     while hangups.next().await {
         tracing::warn!("a worker applies a changed configuration only after a restart");
     }

@@ -80,9 +80,9 @@ impl Conversation {
         }
         let message = match wire.role.as_str() {
             "system" | "developer" => {
-                let told = texts(&parts(wire.content, at)?);
-                if !told.is_empty() {
-                    self.instructions.push(told);
+                let text = texts(&parts(wire.content, at)?);
+                if !text.is_empty() {
+                    self.instructions.push(text);
                 }
                 return Ok(());
             }
@@ -233,9 +233,9 @@ impl Conversation {
             .iter()
             .rposition(|message| matches!(**message, Message::Assistant(_)));
         let since = self.messages.iter().skip(answered.map_or(0, |at| at + 1));
-        let mut said: Vec<_> = since.filter(is_user).cloned().collect();
-        let before_last = said.len().saturating_sub(1);
-        let earlier = said.get(..before_last).unwrap_or_default();
+        let mut new: Vec<_> = since.filter(is_user).cloned().collect();
+        let before_last = new.len().saturating_sub(1);
+        let earlier = new.get(..before_last).unwrap_or_default();
         let latest_first = kept.iter().rev().skip_while(|message| !is_user(message));
         let mut held = latest_first
             .take_while(|message| !is_answer(message))
@@ -245,9 +245,9 @@ impl Conversation {
             earlier.iter().rposition(|message| message.text() == text)
         });
         if let Some(at) = taken {
-            said.drain(..=at);
+            new.drain(..=at);
         }
-        said
+        new
     }
 }
 

@@ -12,7 +12,7 @@ use crate::problem::{NOT_ASKED, Problem, QUESTION_EXPIRED};
 #[derive(Debug)]
 pub(super) struct Questions<'a> {
     /// The call that each question is about, by the question's name.
-    asked: BTreeMap<String, &'a ToolCallId>,
+    calls: BTreeMap<String, &'a ToolCallId>,
     /// The decision about each call, and its record.
     decided: BTreeMap<&'a ToolCallId, (Seq, &'a ApprovalDecision)>,
     /// The record with which the run ended.
@@ -22,7 +22,7 @@ pub(super) struct Questions<'a> {
 impl<'a> Questions<'a> {
     pub(super) fn of(run: RunId, records: &'a [Arc<Record>]) -> Self {
         let mut questions = Self {
-            asked: BTreeMap::new(),
+            calls: BTreeMap::new(),
             decided: BTreeMap::new(),
             end: None,
         };
@@ -30,7 +30,7 @@ impl<'a> Questions<'a> {
             match &record.body {
                 RecordBody::ApprovalRequested(asked) => {
                     let question = asked.question(run);
-                    questions.asked.insert(question, &asked.tool_call_id);
+                    questions.calls.insert(question, &asked.tool_call_id);
                 }
                 RecordBody::ApprovalDecided(decided) => {
                     let first = questions.decided.entry(&decided.tool_call_id);
@@ -45,7 +45,7 @@ impl<'a> Questions<'a> {
 
     /// Returns whether one of these questions was asked.
     pub(super) fn contains_any<'q>(&self, mut names: impl Iterator<Item = &'q str>) -> bool {
-        names.any(|name| self.asked.contains_key(name))
+        names.any(|name| self.calls.contains_key(name))
     }
 
     /// Returns whether the run has ended.
@@ -60,7 +60,7 @@ impl<'a> Questions<'a> {
         answer: &Resume,
         decision: &ApprovalDecision,
     ) -> Result<Seq, Problem> {
-        let call = self.asked.get(&answer.interrupt_id).ok_or_else(not_asked)?;
+        let call = self.calls.get(&answer.interrupt_id).ok_or_else(not_asked)?;
         match self.decided.get(call).copied() {
             Some((seq, taken)) if answer.is_cancelled() || taken == decision => Ok(seq),
             Some((_, ApprovalDecision::Expired)) => {

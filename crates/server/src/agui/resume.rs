@@ -149,7 +149,7 @@ async fn run_using_results(
     orchestrator: &Orchestrator,
     input: &Input,
     kept: &[Arc<Message>],
-    asked: RunId,
+    asking_run: RunId,
 ) -> Result<Option<RunSummary>, Problem> {
     let Some(results) = input.conversation.results_again(kept) else {
         return Ok(None);
@@ -157,7 +157,7 @@ async fn run_using_results(
     let sessions = orchestrator.sessions();
     let runs = sessions.runs(&input.session).await?.unwrap_or_default();
     let last = runs.into_iter().next_back();
-    let Some(last) = last.filter(|last| last.run_id != asked) else {
+    let Some(last) = last.filter(|last| last.run_id != asking_run) else {
         return Ok(None);
     };
     let records = sessions.records(last.run_id).await?;
@@ -268,12 +268,12 @@ async fn find_asking_run(
 }
 
 /// Returns whether the user's last message is not part of the run.
-fn is_new(said: Option<String>, records: &[Arc<Record>]) -> bool {
+fn is_new(message: Option<String>, records: &[Arc<Record>]) -> bool {
     let view = RunView::of(records);
     let messages = view.spec().map(|spec| spec.messages.as_slice());
     let mut latest_first = messages.unwrap_or_default().iter().rev();
-    let asked = latest_first.find(|message| matches!(***message, Message::User { .. }));
-    said.is_some_and(|said| asked.is_none_or(|asked| asked.text() != said))
+    let last = latest_first.find(|message| matches!(***message, Message::User { .. }));
+    message.is_some_and(|message| last.is_none_or(|last| last.text() != message))
 }
 
 /// Returns the decisions to be recorded, and the first record that settled one of the other questions.

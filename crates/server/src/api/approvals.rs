@@ -76,8 +76,8 @@ pub(crate) async fn list(
         Some(session) => approvals.find_in(session).await?,
         None => approvals.page(query.after, most).await?,
     };
-    let is_behind = |run: RunId| query.after.is_none_or(|after| run > after);
-    found.waiting.retain(|waiting| is_behind(waiting.run_id));
+    let is_later = |run: RunId| query.after.is_none_or(|after| run > after);
+    found.waiting.retain(|waiting| is_later(waiting.run_id));
     // An expired question cannot be answered, even if its run has not noticed yet.
     let open = found
         .waiting

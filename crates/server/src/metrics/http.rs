@@ -91,14 +91,14 @@ impl HttpMetrics {
         status: u16,
         took: Duration,
     ) {
-        let asked = DurationLabels {
+        let labels = DurationLabels {
             method,
             route: route.to_owned(),
         };
         self.seconds
-            .get_or_create(&asked)
+            .get_or_create(&labels)
             .observe(took.as_secs_f64());
-        let DurationLabels { method, route } = asked;
+        let DurationLabels { method, route } = labels;
         let answered = RequestLabels {
             method,
             route,

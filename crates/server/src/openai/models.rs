@@ -128,8 +128,9 @@ fn is_usable(
         .channel(channel.clone())
         .mode(mode.clone());
     let chosen = choose(orchestrator, model, request, ClientInput::default());
-    let admitted = chosen
-        .and_then(|(request, brought)| caller.apply(state, request.with_client_input(brought)));
+    let admitted = chosen.and_then(|(request, client_input)| {
+        caller.apply(state, request.with_client_input(client_input))
+    });
     admitted.is_ok_and(|request| orchestrator.decide(&request).is_ok())
 }
 
