@@ -45,13 +45,13 @@ fn every_feature_is_compiled_with_the_tests() {
     let default = manifest.split("\ndefault = [").nth(1).unwrap();
     let default = default.split(']').next().unwrap();
     // Some features enable others.
-    let brought = [
+    let enabled_by = [
         ("file-tools", "command-tools"),
         ("postgres", "sql"),
         ("sqlite", "sql"),
     ];
     for feature in features() {
-        let by = brought.iter().find(|(name, _)| *name == feature);
+        let by = enabled_by.iter().find(|(name, _)| *name == feature);
         let quoted = format!("\"{}\"", by.map_or(feature, |(_, by)| by));
         assert!(
             own.contains(&quoted) || default.contains(&quoted),

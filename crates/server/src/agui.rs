@@ -86,23 +86,23 @@ pub(crate) async fn run(
             Ok(Some(feed)) => return Ok(feed.answer(&streams)),
             // The user's message, or the results of the front end's tools, start a run.
             Ok(None) => {}
-            Err(problem) => return Ok(refused(&streams, input.named, &problem)),
+            Err(problem) => return Ok(refused(&streams, input.ids, &problem)),
         }
     }
     let orchestrator = state.orchestrator().clone();
-    let kept = stored_messages(&orchestrator, &caller, &input.session).await?;
-    let new = match new_to(&orchestrator, &kept, &input).await {
+    let stored = stored_messages(&orchestrator, &caller, &input.session).await?;
+    let new = match new_to(&orchestrator, &stored, &input).await {
         Ok(new) => new,
         Err(problem) => {
             match open_interrupts_problem(&orchestrator, &caller, &input.session).await? {
                 // The open interrupts take precedence over this problem.
-                Some(asked) => return Ok(refused(&streams, input.named, &asked)),
+                Some(open_interrupts) => return Ok(refused(&streams, input.ids, &open_interrupts)),
                 None => return Err(problem),
             }
         }
     };
-    // No answers are added to a session that already holds messages.
-    let untrusted = if kept.is_empty() {
+    // If the session already holds messages, no earlier answers are added to it.
+    let untrusted = if stored.is_empty() {
         let answered_by = input.conversation.answered_by();
         caller.taint_of(&orchestrator, answered_by).await?
     } else {
@@ -114,7 +114,7 @@ pub(crate) async fn run(
     match begin(orchestrator.clone(), request, permit, followers).await {
         Ok((handle, events, guard)) => {
             let run = handle.run_id();
-            let mut mapping = Mapping::new(input.named, run, input.state, input.messages);
+            let mut mapping = Mapping::new(input.ids, run, input.state, input.messages);
             mapping.begin();
             let feed = RunFeed {
                 orchestrator,
@@ -129,7 +129,7 @@ pub(crate) async fn run(
         }
         Err(problem) if problem.is(&SESSION_BUSY) => {
             match open_interrupts_problem(&orchestrator, &caller, &input.session).await? {
-                Some(asked) => Ok(refused(&streams, input.named, &asked)),
+                Some(open_interrupts) => Ok(refused(&streams, input.ids, &open_interrupts)),
                 None => Err(problem),
             }
         }
@@ -175,12 +175,12 @@ async fn stored_messages(
 /// again: then these are the results that the run was started with.
 async fn new_to(
     orchestrator: &Orchestrator,
-    kept: &[Arc<Message>],
+    stored: &[Arc<Message>],
     input: &Input,
 ) -> Result<New, Problem> {
-    let new = input.conversation.new_to(kept);
+    let new = input.conversation.new_to(stored);
     if new.is_err()
-        && let Some(results) = input.conversation.results_again(kept)
+        && let Some(results) = input.conversation.results_again(stored)
         && !is_answered(orchestrator, &input.session).await?
     {
         return Ok(results);

@@ -146,7 +146,7 @@ pub(crate) fn run(
         KeyCommand::Create(create) => {
             // Checked before writing: the file's mount may be unavailable.
             let is_missing = config.server().keys.is_some() && !file.path().exists();
-            make(create, &file, config.policy(), now)?;
+            create_key(create, &file, config.policy(), now)?;
             match is_missing {
                 true => print_note(&format!(
                     "{} did not exist and now contains only this key; if it held other keys, servers reject them \
@@ -206,7 +206,7 @@ fn revoke(file: &ServerKeyFile, ids: &[String], now: Timestamp) -> Result<(), Ke
     missing.map_or(Ok(()), |error| Err(error.into()))
 }
 
-fn make(
+fn create_key(
     create: &CreateKey,
     file: &ServerKeyFile,
     policy: &Policy,

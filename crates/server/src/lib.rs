@@ -23,7 +23,7 @@
 //! println!("listening on {}", server.url());
 //! server.serve(async { /* wait for the time to stop */ Stop::Cancel }).await?;
 //!
-//! assert!("0.0.0.0:80".parse::<ListenAddress>().is_err(), "anybody could ask");
+//! assert!("0.0.0.0:80".parse::<ListenAddress>().is_err(), "anyone could connect");
 //! # Ok(())
 //! # }
 //! ```

@@ -65,13 +65,13 @@ fn queue(target: impl Write + Send + 'static, max_lines: usize) -> (NonBlocking,
 
 /// Runs work that may never finish, and waits for it briefly.
 fn in_time(work: impl FnOnce() + Send + 'static) {
-    let (at_work, over) = mpsc::channel::<()>();
+    let (running, finished) = mpsc::channel::<()>();
     // If no thread can be created, this is dropped immediately, as it is when the work finishes.
     let _ = thread::Builder::new().spawn(move || {
         work();
-        drop(at_work);
+        drop(running);
     });
-    let _ = over.recv_timeout(PATIENCE);
+    let _ = finished.recv_timeout(PATIENCE);
 }
 
 /// Writes lines with secrets removed, each as a whole.
@@ -89,15 +89,15 @@ impl<W: Write> CleanLog<W> {
     /// Reports how many lines were lost, if at least this many have not been reported yet.
     fn report_lost(&mut self, least: usize) -> io::Result<()> {
         let lost = self.lost.get().map_or(0, ErrorCounter::dropped_lines);
-        let untold = lost.saturating_sub(self.reported);
-        if untold < least {
+        let unreported = lost.saturating_sub(self.reported);
+        if unreported < least {
             return Ok(());
         }
         let mut line = String::new();
         // Without the time, the line is still useful.
         let _ = SystemTime.format_time(&mut Writer::new(&mut line));
         line += &format!(
-            "  WARN neuraxis_server: log lines were lost because standard error was not read in time lost={untold}\n"
+            "  WARN neuraxis_server: log lines were lost because standard error was not read in time lost={unreported}\n"
         );
         self.target.write_all(line.as_bytes())?;
         self.reported = lost;
@@ -157,9 +157,9 @@ mod tests {
         drop(open);
         drop((log, end));
         let lines: Vec<String> = lines.iter().collect();
-        let (written, told): (Vec<_>, Vec<_>) =
+        let (written, reports): (Vec<_>, Vec<_>) =
             lines.iter().partition(|line| line.starts_with("line "));
-        let lost = told.iter().map(|line| {
+        let lost = reports.iter().map(|line| {
             let (_, lost) = line.trim_end().rsplit_once(" lost=").unwrap();
             lost.parse::<usize>().unwrap()
         });

@@ -11,7 +11,7 @@ use neuraxis::{Event, Events, Orchestrator, RunHandle, RunStatus};
 
 use super::event::{Body, Outgoing, PROTOCOL_VERSION};
 use super::followers::FollowerGuard;
-use super::input::Named;
+use super::input::ClientIds;
 use super::mapping::Mapping;
 use crate::events::{CutReason, Source, Streams, write_event};
 use crate::problem::Problem;
@@ -154,12 +154,12 @@ impl Source for FeedState {
 }
 
 /// Answers that a request on a run failed, for clients that must receive this as an event.
-pub(super) fn refused(streams: &Streams, named: Named, problem: &Problem) -> Response {
-    let Named {
+pub(super) fn refused(streams: &Streams, ids: ClientIds, problem: &Problem) -> Response {
+    let ClientIds {
         thread_id,
         run_id,
         parent_run_id,
-    } = named;
+    } = ids;
     let started = Body::RunStarted {
         thread_id,
         run_id,

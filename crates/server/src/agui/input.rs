@@ -23,7 +23,7 @@ const MAX_COMPLAINT_CHARS: usize = 300;
 
 /// The front end's ids of the session and the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct ClientIds {
     pub(super) thread_id: String,
     pub(super) run_id: String,
     pub(super) parent_run_id: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct Named {
 /// A front end's request to start or resume a run.
 #[derive(Debug)]
 pub(super) struct Input {
-    pub(super) named: Named,
+    pub(super) ids: ClientIds,
     pub(super) session: SessionId,
     pub(super) state: Option<Value>,
     /// As they were sent.
@@ -166,7 +166,7 @@ impl Input {
         let tools = tools.map(|(at, tool)| tool.into_spec(at));
         let context = wire.context.unwrap_or_default().into_iter();
         Ok(Self {
-            named: Named {
+            ids: ClientIds {
                 thread_id: wire.thread_id,
                 run_id: wire.run_id,
                 parent_run_id: wire.parent_run_id,

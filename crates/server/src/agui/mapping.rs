@@ -27,12 +27,12 @@ use self::call_output::CallOutput;
 use self::client_messages::ClientMessages;
 use self::subagents::Subagents;
 use super::event::{Body, Outgoing, PROTOCOL_VERSION};
-use super::input::Named;
+use super::input::ClientIds;
 
 /// Converts the events of one run for one client.
 #[derive(Debug)]
 pub(super) struct Mapping {
-    named: Named,
+    ids: ClientIds,
     run: RunId,
     /// The client's state, to which the plan is added. `None` if it is not an object.
     state: Option<Map<String, Value>>,
@@ -54,7 +54,7 @@ pub(super) struct Mapping {
     /// The questions that a user must decide.
     questions: Vec<(AgentId, ApprovalRequested)>,
     /// The questions to the user by tools that the last reply called.
-    asked: Vec<String>,
+    tool_questions: Vec<String>,
     usage: Vec<(ModelRef, Usage)>,
     waits: bool,
     /// Whether the client cancelled its open questions.
@@ -69,7 +69,7 @@ pub(super) struct Mapping {
 impl Mapping {
     /// Creates the mapping for a run.
     pub(super) fn new(
-        named: Named,
+        ids: ClientIds,
         run: RunId,
         state: Option<Value>,
         messages: Vec<Value>,
@@ -80,7 +80,7 @@ impl Mapping {
             Some(_) => None,
         };
         Self {
-            named,
+            ids,
             run,
             state,
             plan_is_shown: false,
@@ -95,7 +95,7 @@ impl Mapping {
             answered: BTreeSet::new(),
             subagents: Subagents::default(),
             questions: Vec::new(),
-            asked: Vec::new(),
+            tool_questions: Vec::new(),
             usage: Vec::new(),
             waits: false,
             is_given_up: false,
@@ -127,11 +127,11 @@ impl Mapping {
 
     /// Emits that the run started or resumed.
     pub(super) fn begin(&mut self) {
-        let Named {
+        let ClientIds {
             thread_id,
             run_id,
             parent_run_id,
-        } = self.named.clone();
+        } = self.ids.clone();
         let metadata = json!({"neuraxisRunId": self.run.to_string()});
         self.out.push(
             Body::RunStarted {

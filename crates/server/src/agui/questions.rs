@@ -28,9 +28,9 @@ impl<'a> Questions<'a> {
         };
         for record in records {
             match &record.body {
-                RecordBody::ApprovalRequested(asked) => {
-                    let question = asked.question(run);
-                    questions.calls.insert(question, &asked.tool_call_id);
+                RecordBody::ApprovalRequested(request) => {
+                    let question = request.question(run);
+                    questions.calls.insert(question, &request.tool_call_id);
                 }
                 RecordBody::ApprovalDecided(decided) => {
                     let first = questions.decided.entry(&decided.tool_call_id);

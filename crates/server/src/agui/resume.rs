@@ -22,20 +22,20 @@ use crate::limits::ServerState;
 use crate::problem::{NOT_ASKED, Problem, QUESTION_ALTERED, RUN_ENDED};
 
 /// The reason that the model receives if the user left the question unanswered.
-const LEFT: &str = "the user left the question unanswered";
+const LEFT_UNANSWERED: &str = "the user left the question unanswered";
 
 /// The code of the warning that a run has not used the user's message.
 const NOT_TAKEN: &str = "message_not_taken";
 
 /// How many of a session's latest runs are searched for the one that asked. Older questions are rarely answered, and
 /// each run must be read as a whole.
-const ASKED_LATELY: usize = 16;
+const MAX_SEARCHED_RUNS: usize = 16;
 
 /// A session's open questions, by name.
 type Open = BTreeMap<String, WaitingApproval>;
 
 /// A decision to be recorded.
-type Deciding = (WaitingApproval, ApprovalDecision, ResumeStatus);
+type PendingDecision = (WaitingApproval, ApprovalDecision, ResumeStatus);
 
 /// A user's answer.
 #[derive(Debug, Deserialize)]
@@ -61,13 +61,13 @@ pub(super) async fn resume(
     }
     let orchestrator = state.orchestrator();
     caller.session(orchestrator, session).await?;
-    let named = named(answers)?;
-    let run = find_asking_run(orchestrator, session, &named).await?;
+    let interrupt_ids = interrupt_ids(answers)?;
+    let run = find_asking_run(orchestrator, session, &interrupt_ids).await?;
     record_run(run);
-    match answer(state, caller, input, &named, run).await {
+    match answer(state, caller, input, &interrupt_ids, run).await {
         // The question may have been settled since it was read; by now the outcome is on record.
         Err(problem) if problem.is(&NOT_ASKED) || problem.is(&RUN_ENDED) => {
-            answer(state, caller, input, &named, run).await
+            answer(state, caller, input, &interrupt_ids, run).await
         }
         answered => answered,
     }
@@ -78,7 +78,7 @@ async fn answer(
     state: &ServerState,
     caller: &Caller,
     input: &Input,
-    named: &BTreeSet<&str>,
+    interrupt_ids: &BTreeSet<&str>,
     run: RunId,
 ) -> Result<Option<RunFeed>, Problem> {
     let (session, answers) = (&input.session, &input.resume);
@@ -109,7 +109,7 @@ async fn answer(
     // Other open questions are reported at the end of a run that is reported again.
     if !is_settled {
         caller.check_may_decide(state)?;
-        check_all(&open, named)?;
+        check_all(&open, interrupt_ids)?;
     }
     let newest = records.last().map_or(Seq(0), |record| record.seq);
     // Everything up to this record was sent to the client before.
@@ -205,7 +205,7 @@ async fn feed_from_start(
 
 fn mapping(input: &Input, run: RunId) -> Mapping {
     let (state, messages) = (input.state.clone(), input.messages.clone());
-    Mapping::new(input.named.clone(), run, state, messages)
+    Mapping::new(input.ids.clone(), run, state, messages)
 }
 
 /// Returns the events of a run after a record: with its handle if it resumes here, otherwise from the process that
@@ -227,15 +227,15 @@ async fn follow_after(
 }
 
 /// Returns the interrupts that are answered. None may occur twice, because it would be unclear which answer applies.
-fn named(answers: &[Resume]) -> Result<BTreeSet<&str>, Problem> {
-    let mut named = BTreeSet::new();
+fn interrupt_ids(answers: &[Resume]) -> Result<BTreeSet<&str>, Problem> {
+    let mut interrupt_ids = BTreeSet::new();
     for (at, answer) in answers.iter().enumerate() {
-        if !named.insert(answer.interrupt_id.as_str()) {
+        if !interrupt_ids.insert(answer.interrupt_id.as_str()) {
             let field = format!("resume[{at}].interruptId");
             return Err(invalid(&field, "duplicate answer for this interrupt"));
         }
     }
-    Ok(named)
+    Ok(interrupt_ids)
 }
 
 /// Returns the open questions of a session.
@@ -249,18 +249,21 @@ async fn open(orchestrator: &Orchestrator, session: &SessionId) -> Result<Open, 
 async fn find_asking_run(
     orchestrator: &Orchestrator,
     session: &SessionId,
-    named: &BTreeSet<&str>,
+    interrupt_ids: &BTreeSet<&str>,
 ) -> Result<RunId, Problem> {
     let open = open(orchestrator, session).await?;
-    if let Some(waiting) = named.iter().find_map(|question| open.get(*question)) {
+    if let Some(waiting) = interrupt_ids
+        .iter()
+        .find_map(|question| open.get(*question))
+    {
         return Ok(waiting.run_id);
     }
     let sessions = orchestrator.sessions();
     let runs = sessions.runs(session).await?.unwrap_or_default();
-    let lately = runs.into_iter().rev().take(ASKED_LATELY);
+    let lately = runs.into_iter().rev().take(MAX_SEARCHED_RUNS);
     for run in lately.map(|run| run.run_id) {
         let records = sessions.records(run).await?;
-        if Questions::of(run, &records).contains_any(named.iter().copied()) {
+        if Questions::of(run, &records).contains_any(interrupt_ids.iter().copied()) {
             return Ok(run);
         }
     }
@@ -282,7 +285,7 @@ fn split_settled(
     answers: &[Resume],
     open: &Open,
     questions: &Questions<'_>,
-) -> Result<(Vec<Deciding>, Option<Seq>), Problem> {
+) -> Result<(Vec<PendingDecision>, Option<Seq>), Problem> {
     let mut decided = Vec::new();
     let mut earlier: Option<Seq> = None;
     for (at, answer) in answers.iter().enumerate() {
@@ -299,9 +302,11 @@ fn split_settled(
 }
 
 /// Refuses a request that answers only some of the open questions.
-fn check_all(open: &Open, named: &BTreeSet<&str>) -> Result<(), Problem> {
+fn check_all(open: &Open, interrupt_ids: &BTreeSet<&str>) -> Result<(), Problem> {
     let left = open.keys().map(String::as_str);
-    let left: Vec<&str> = left.filter(|question| !named.contains(question)).collect();
+    let left: Vec<&str> = left
+        .filter(|question| !interrupt_ids.contains(question))
+        .collect();
     if left.is_empty() {
         return Ok(());
     }
@@ -313,7 +318,7 @@ fn check_all(open: &Open, named: &BTreeSet<&str>) -> Result<(), Problem> {
 fn decision(answer: &Resume, at: usize) -> Result<ApprovalDecision, Problem> {
     if answer.is_cancelled() {
         return Ok(ApprovalDecision::Deny {
-            reason: Some(LEFT.to_owned()),
+            reason: Some(LEFT_UNANSWERED.to_owned()),
         });
     }
     let within = format!("resume[{at}].payload");
@@ -367,7 +372,7 @@ async fn decide_and_resume(
     caller: &Caller,
     session: &SessionId,
     run: RunId,
-    decided: Vec<Deciding>,
+    decided: Vec<PendingDecision>,
 ) -> Result<Option<(RunHandle, FollowerGuard)>, Problem> {
     let context = caller.resume_context(state, session).await?;
     let orchestrator = state.orchestrator();

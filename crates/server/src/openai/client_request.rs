@@ -1,4 +1,4 @@
-//! A client's request, in either dialect, and its conversion to the engine's request, including which conversation
+//! A client's request, from either API, and its conversion to the engine's request, including which conversation
 //! continues.
 
 use std::collections::BTreeSet;

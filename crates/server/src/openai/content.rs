@@ -1,4 +1,4 @@
-//! The content of messages: text, images, audio and files, as written in both dialects.
+//! The content of messages: text, images, audio and files, as both APIs write them.
 
 use std::fmt;
 
@@ -164,7 +164,7 @@ fn read(part: &Value, field: &str, files: &mut Files) -> Result<Part, Problem> {
             return Ok(Part::text(text.ok_or_else(|| missing("text"))?));
         }
         "image_url" | "input_image" => {
-            // One dialect is flat, the other nested.
+            // Responses is flat, Chat Completions nested.
             let url = within("image_url", "url").or_else(|| text_of(part.get("image_url")));
             media("image", &url.ok_or_else(|| missing("image_url"))?, field)?
         }

@@ -1,4 +1,4 @@
-//! The tools that a client sends, whether one must be called, and the requested format of the answer. The two dialects
+//! The tools that a client sends, whether one must be called, and the requested format of the answer. The two APIs
 //! differ in the nesting of their fields.
 
 use std::collections::BTreeSet;

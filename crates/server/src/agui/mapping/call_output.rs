@@ -75,8 +75,8 @@ impl Mapping {
         (block, kind): (BlockIndex, Kind),
         text: &str,
     ) {
-        let goes_on = |open: &Open| open.block == block && open.kind == kind;
-        if !call_output.open.as_ref().is_some_and(goes_on) {
+        let is_same = |open: &Open| open.block == block && open.kind == kind;
+        if !call_output.open.as_ref().is_some_and(is_same) {
             self.end_message(call_output);
             call_output.begun = call_output.begun.saturating_add(1);
             let id = format!("{call}.{}.{}", call_output.attempt, call_output.begun);

@@ -58,7 +58,7 @@ impl Mapping {
     pub(super) fn emit_result(&mut self, agent: AgentId, result: &ToolResult) {
         let id = &result.tool_call_id;
         self.questions
-            .retain(|(_, asked)| asked.tool_call_id != *id);
+            .retain(|(_, request)| request.tool_call_id != *id);
         self.emit_call(agent, id, (&result.name, "{}"), None);
         if !self.answered.insert(id.clone()) {
             return;

@@ -21,8 +21,8 @@ impl Mapping {
         let outcome = match reason {
             Some(FinishReason::Cancelled) => Outcome::Cancelled,
             Some(FinishReason::ClientTools) => {
-                let asked = std::mem::take(&mut self.asked);
-                self.add_missing_text(&asked.join("\n\n"));
+                let tool_questions = std::mem::take(&mut self.tool_questions);
+                self.add_missing_text(&tool_questions.join("\n\n"));
                 Outcome::Success {
                     pending_tool_call_ids: self.unanswered(),
                 }
@@ -57,13 +57,13 @@ impl Mapping {
         }
         let interrupts = questions
             .iter()
-            .map(|(agent, asked)| self.interrupt(*agent, asked));
+            .map(|(agent, request)| self.interrupt(*agent, request));
         let outcome = Outcome::Interrupt {
             interrupts: interrupts.collect(),
         };
         let ids = questions
             .iter()
-            .map(|(agent, asked)| (*agent, asked.question(self.run)));
+            .map(|(agent, request)| (*agent, request.question(self.run)));
         let ids: Vec<_> = ids.collect();
         self.close(Some(&ids));
         self.finish(outcome, RunStatus::Waiting, None);
@@ -84,13 +84,13 @@ impl Mapping {
         self.close(None);
         let result = RunResult {
             neuraxis_run_id: self.run.to_string(),
-            session_id: self.named.thread_id.clone(),
+            session_id: self.ids.thread_id.clone(),
             status,
             finish_reason: reason.cloned(),
         };
         let body = Body::RunFinished {
-            thread_id: self.named.thread_id.clone(),
-            run_id: self.named.run_id.clone(),
+            thread_id: self.ids.thread_id.clone(),
+            run_id: self.ids.run_id.clone(),
             result,
             outcome,
             usage: self.used(),
@@ -116,8 +116,8 @@ impl Mapping {
     fn add_missing_text(&mut self, reply: &str) {
         self.end_open_messages(None);
         let reply = reply.trim();
-        let said: String = self.client_messages.texts().collect();
-        if reply.is_empty() || said.trim_end().ends_with(reply) {
+        let sent: String = self.client_messages.texts().collect();
+        if reply.is_empty() || sent.trim_end().ends_with(reply) {
             return;
         }
         let last = self.client_messages.texts().next_back().map(str::trim);
@@ -140,16 +140,16 @@ impl Mapping {
         }
     }
 
-    fn interrupt(&self, agent: AgentId, asked: &ApprovalRequested) -> Interrupt {
-        let arguments: Value = asked
+    fn interrupt(&self, agent: AgentId, request: &ApprovalRequested) -> Interrupt {
+        let arguments: Value = request
             .arguments
             .decode()
-            .unwrap_or_else(|_| asked.arguments.as_str().into());
+            .unwrap_or_else(|_| request.arguments.as_str().into());
         Interrupt {
-            id: asked.question(self.run),
+            id: request.question(self.run),
             reason: "tool_call",
-            message: format!("{}: {}", asked.name, asked.reason),
-            tool_call_id: asked.tool_call_id.to_string(),
+            message: format!("{}: {}", request.name, request.reason),
+            tool_call_id: request.tool_call_id.to_string(),
             response_schema: json!({
                 "type": "object",
                 "properties": {
@@ -159,8 +159,8 @@ impl Mapping {
                 },
                 "required": ["approved"],
             }),
-            expires_at: asked.expires_at.map(|at| at.to_string()),
-            metadata: json!({"tool": asked.name, "arguments": arguments}),
+            expires_at: request.expires_at.map(|at| at.to_string()),
+            metadata: json!({"tool": request.name, "arguments": arguments}),
             subagent_run_id: self.subagents.id(agent),
         }
     }

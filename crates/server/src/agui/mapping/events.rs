@@ -36,14 +36,14 @@ impl Mapping {
                 self.emit(live.agent, custom("tool_output", value));
             }
             LiveBody::Question(open) => {
-                let (id, asked) = (&open.question_id, &open.question);
+                let (id, question) = (&open.question_id, &open.question);
                 let value = json!({
                     "questionId": id,
                     "toolCallId": open.tool_call_id,
                     "expiresAt": open.expires_at.to_string(),
-                    "from": asked.from,
-                    "message": asked.message,
-                    "fields": asked.fields,
+                    "from": question.from,
+                    "message": question.message,
+                    "fields": question.fields,
                     // The protocol has no way to answer while a run continues; the server's own API accepts the answer.
                     "answerAt": format!("/api/v1/runs/{}/questions/{id}", self.run),
                 });
@@ -83,7 +83,7 @@ impl Mapping {
             RecordBody::Decision(decision) => self.self_check.clone_from(&decision.self_check),
             RecordBody::LlmCall(call) => {
                 if agent == AgentId::ROOT {
-                    self.asked.clear();
+                    self.tool_questions.clear();
                 }
                 self.apply_reply(record, call);
             }
@@ -102,21 +102,21 @@ impl Mapping {
             }
             RecordBody::ToolResult(result) => {
                 let question = result.question().filter(|_| agent == AgentId::ROOT);
-                self.asked.extend(question.map(str::to_owned));
+                self.tool_questions.extend(question.map(str::to_owned));
                 self.emit_result(agent, result);
             }
-            RecordBody::ApprovalRequested(asked) => {
+            RecordBody::ApprovalRequested(request) => {
                 self.emit_call(
                     agent,
-                    &asked.tool_call_id,
-                    (&asked.name, asked.arguments.as_str()),
+                    &request.tool_call_id,
+                    (&request.name, request.arguments.as_str()),
                     None,
                 );
-                self.questions.push((agent, (**asked).clone()));
+                self.questions.push((agent, (**request).clone()));
             }
             RecordBody::ApprovalDecided(decided) => {
                 self.questions
-                    .retain(|(_, asked)| asked.tool_call_id != decided.tool_call_id);
+                    .retain(|(_, request)| request.tool_call_id != decided.tool_call_id);
                 self.waits = false;
             }
             RecordBody::Waiting(_) => self.waits = true,

@@ -155,8 +155,9 @@ impl Mapping {
             };
             self.end_open_messages(Some(agent));
             if let Some(subagent_run_id) = self.subagents.end(agent) {
-                let asked = interrupts.iter();
-                let its = asked.filter(|(asker, _)| self.subagents.is_or_is_below(*asker, agent));
+                let interrupts = interrupts.iter();
+                let its =
+                    interrupts.filter(|(asker, _)| self.subagents.is_or_is_below(*asker, agent));
                 let outcome = SubagentOutcome::Suspended {
                     interrupt_ids: its.map(|(_, id)| id.clone()).collect(),
                 };

@@ -15,31 +15,32 @@ use serde_json::{Value, json};
 
 use self::happening::{Happening, event, happening, live, replied};
 use super::Mapping;
-use crate::agui::input::Named;
+use crate::agui::input::ClientIds;
 
 fn mapping(log: &RunLog) -> Mapping {
-    let named = Named {
+    let ids = ClientIds {
         thread_id: "t".to_owned(),
         run_id: "r".to_owned(),
         parent_run_id: None,
     };
-    let said = json!({"id": "u1", "role": "user", "content": "Look."});
-    Mapping::new(named, log.run(), Some(json!({"color": "red"})), vec![said])
+    let message = json!({"id": "u1", "role": "user", "content": "Look."});
+    Mapping::new(ids, log.run(), Some(json!({"color": "red"})), vec![message])
 }
 
 fn log() -> RunLog {
     RunLog::new(CountingIds::nth_run(1), "s".parse().unwrap())
 }
 
-fn told(mapping: &mut Mapping) -> Vec<Value> {
-    let told = mapping.take().into_iter();
-    told.map(|told| serde_json::to_value(told).unwrap())
+fn take_events(mapping: &mut Mapping) -> Vec<Value> {
+    let events = mapping.take().into_iter();
+    events
+        .map(|event| serde_json::to_value(event).unwrap())
         .collect()
 }
 
 /// Returns the ids of the calls whose start was sent.
-fn begun(told: &[Value]) -> Vec<&Value> {
-    let starts = told.iter().filter(|it| it["type"] == "TOOL_CALL_START");
+fn begun(events: &[Value]) -> Vec<&Value> {
+    let starts = events.iter().filter(|it| it["type"] == "TOOL_CALL_START");
     starts.map(|it| &it["toolCallId"]).collect()
 }
 
@@ -60,7 +61,7 @@ proptest! {
             first.apply(event);
         }
         first.wait();
-        let first = told(&mut first);
+        let first = take_events(&mut first);
         order::check(&first).map_err(TestCaseError::fail)?;
 
         let mut second = mapping(&log);
@@ -77,7 +78,7 @@ proptest! {
             false => (RunStatus::Done, FinishReason::Stop),
         };
         second.end("The answer.", status, Some(&reason));
-        let second = told(&mut second);
+        let second = take_events(&mut second);
         order::check(&second).map_err(TestCaseError::fail)?;
         for call in begun(&second) {
             prop_assert!(!begun(&first).contains(&call), "{call} was told before");
@@ -100,15 +101,15 @@ fn text_that_is_void_is_taken_back_by_the_messages_that_stand() {
     let record = replied(&mut log, 0, 0, reply::text("Mild."), false);
     mapping.apply(&Event::Record(Arc::new(record)));
     mapping.end("Mild.", RunStatus::Done, Some(&FinishReason::Stop));
-    let told = told(&mut mapping);
-    order::check(&told).unwrap();
-    let snapshots = told.iter().filter(|it| it["type"] == "MESSAGES_SNAPSHOT");
+    let events = take_events(&mut mapping);
+    order::check(&events).unwrap();
+    let snapshots = events.iter().filter(|it| it["type"] == "MESSAGES_SNAPSHOT");
     let snapshots: Vec<&Value> = snapshots.map(|it| &it["messages"]).collect();
     assert_eq!(
         snapshots,
         [&json!([{"id": "u1", "role": "user", "content": "Look."}])]
     );
-    assert_eq!(order::text(&told), "Mild.", "{told:?}");
+    assert_eq!(order::text(&events), "Mild.", "{events:?}");
 }
 
 #[test]
@@ -128,10 +129,10 @@ fn what_was_not_heard_live_is_told_from_the_record_and_what_was_is_not_told_agai
         );
         mapping.apply(&Event::Record(Arc::new(record)));
         mapping.end("It is mild.", RunStatus::Done, Some(&FinishReason::Stop));
-        let told = told(&mut mapping);
-        order::check(&told).unwrap();
-        assert_eq!(order::text(&told), "It is mild.");
-        let thought = told
+        let events = take_events(&mut mapping);
+        order::check(&events).unwrap();
+        assert_eq!(order::text(&events), "It is mild.");
+        let thought = events
             .iter()
             .any(|it| it["type"] == "REASONING_MESSAGE_CONTENT");
         assert_eq!(thought, live_text.is_empty());
@@ -157,17 +158,17 @@ fn the_calls_of_a_reply_belong_to_its_message_and_the_answer_of_an_ending_is_tol
         RunStatus::Done,
         Some(&FinishReason::MaxTurns),
     );
-    let told = told(&mut mapping);
-    order::check(&told).unwrap();
-    let message = told
+    let events = take_events(&mut mapping);
+    order::check(&events).unwrap();
+    let message = events
         .iter()
         .find(|it| it["type"] == "TEXT_MESSAGE_START")
         .unwrap();
-    let parents = told.iter().filter(|it| it["type"] == "TOOL_CALL_START");
+    let parents = events.iter().filter(|it| it["type"] == "TOOL_CALL_START");
     let parents: Vec<&Value> = parents.map(|it| &it["parentMessageId"]).collect();
     assert_eq!(parents, [&message["messageId"]; 2]);
-    assert_eq!(order::text(&told), "I look.I had to stop.");
-    let last = told.last().unwrap();
+    assert_eq!(order::text(&events), "I look.I had to stop.");
+    let last = events.last().unwrap();
     assert_eq!(last["outcome"], json!({"type": "success"}));
     assert_eq!(last["usage"][0]["model"], "scripted");
 }
@@ -200,11 +201,11 @@ fn a_draft_that_is_still_to_be_checked_is_told_nowhere_and_the_answer_once() {
         let record = replied(&mut log, 0, 0, draft, false);
         mapping.apply(&Event::Record(Arc::new(record)));
         mapping.end("It is mild.", RunStatus::Done, Some(&FinishReason::Stop));
-        let told = told(&mut mapping);
-        order::check(&told).unwrap();
-        assert_eq!(order::text(&told), "It is mild.", "{told:?}");
-        let thought = told.iter().any(|it| it["type"] == "REASONING_START");
-        assert!(!thought, "{told:?}");
+        let events = take_events(&mut mapping);
+        order::check(&events).unwrap();
+        assert_eq!(order::text(&events), "It is mild.", "{events:?}");
+        let thought = events.iter().any(|it| it["type"] == "REASONING_START");
+        assert!(!thought, "{events:?}");
     }
 }
 
@@ -228,13 +229,13 @@ fn a_suspended_agent_names_the_interrupts_of_its_own_and_of_those_below_it() {
         mapping.apply(&event(&mut log, &happening));
     }
     mapping.wait();
-    let told = told(&mut mapping);
-    order::check(&told).unwrap();
-    let asked = told.last().unwrap()["outcome"]["interrupts"].as_array();
-    let asked: Vec<&Value> = asked.unwrap().iter().map(|it| &it["id"]).collect();
-    let suspended = told.iter().filter(|it| it["type"] == "SUBAGENT_FINISHED");
+    let events = take_events(&mut mapping);
+    order::check(&events).unwrap();
+    let ids = events.last().unwrap()["outcome"]["interrupts"].as_array();
+    let ids: Vec<&Value> = ids.unwrap().iter().map(|it| &it["id"]).collect();
+    let suspended = events.iter().filter(|it| it["type"] == "SUBAGENT_FINISHED");
     let named: Vec<&Value> = suspended.map(|it| &it["outcome"]["interruptIds"]).collect();
     // The last one started is reported first.
-    let expected = [[asked[1]], [asked[1]], [asked[0]]].map(|it| json!(it));
+    let expected = [[ids[1]], [ids[1]], [ids[0]]].map(|it| json!(it));
     assert_eq!(named, expected.each_ref());
 }

@@ -11,7 +11,7 @@ fn read(messages: Value) -> Conversation {
     Conversation::parse(&messages).unwrap()
 }
 
-fn said(messages: &[Arc<Message>]) -> Vec<String> {
+fn texts_of(messages: &[Arc<Message>]) -> Vec<String> {
     messages.iter().map(|message| message.text()).collect()
 }
 
@@ -33,7 +33,7 @@ fn a_session_that_holds_nothing_is_told_the_whole_thread() {
         {"id": "5", "role": "user", "content": "Where do I live?", "name": null},
     ]));
     let new = thread.new_to(&[]).unwrap();
-    assert_eq!(said(&new.before), ["I live in Oslo.", "Noted."]);
+    assert_eq!(texts_of(&new.before), ["I live in Oslo.", "Noted."]);
     assert_eq!(new.message, "Where do I live?");
     assert_eq!(thread.instructions().collect::<Vec<_>>(), ["Be brief."]);
 }
@@ -65,7 +65,7 @@ fn what_a_run_without_an_answer_took_is_not_told_again() {
         {"id": "3", "role": "user", "content": "Hello?"},
     ]);
     let new = read(thread).new_to(&kept).unwrap();
-    assert_eq!(said(&new.before), ["Are you there?"]);
+    assert_eq!(texts_of(&new.before), ["Are you there?"]);
     assert_eq!(new.message, "Hello?");
 }
 

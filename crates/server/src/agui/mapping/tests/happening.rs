@@ -107,7 +107,7 @@ pub(super) fn replied(
     record
 }
 
-fn asked(log: &RunLog, agent: u8, call: u8) -> ApprovalRequested {
+fn approval_requested(log: &RunLog, agent: u8, call: u8) -> ApprovalRequested {
     let arguments = JsonText::from_text(r#"{"order":17}"#);
     ApprovalRequested {
         effect_id: effect(log, agent, call),
@@ -168,7 +168,7 @@ fn decided(log: &RunLog, agent: u8, call: u8) -> ApprovalDecided {
     ApprovalDecided {
         id: InputId::new("d"),
         tool_call_id: id(log, agent, call),
-        arguments_hash: asked(log, agent, call).arguments_hash,
+        arguments_hash: approval_requested(log, agent, call).arguments_hash,
         decision: ApprovalDecision::APPROVE,
         by: None,
         code: None,
@@ -229,8 +229,8 @@ pub(super) fn event(log: &mut RunLog, happening: &Happening) -> Event {
         } => (of(agent), called(log, agent, call, starts)),
         Happening::Answers(agent, call) => (of(agent), answered(log, agent, call)),
         Happening::Asks(agent, call) => {
-            let asked = asked(log, agent, call);
-            (of(agent), RecordBody::ApprovalRequested(Box::new(asked)))
+            let request = approval_requested(log, agent, call);
+            (of(agent), RecordBody::ApprovalRequested(Box::new(request)))
         }
         Happening::Decides(agent, call) => {
             let decided = decided(log, agent, call);

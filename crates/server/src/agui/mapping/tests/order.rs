@@ -26,20 +26,20 @@ impl Open {
         }
     }
 
-    fn goes_on(&self, what: &'static str, id: String, owner: &Value) -> Result<(), String> {
+    fn check_open(&self, what: &'static str, id: String, owner: &Value) -> Result<(), String> {
         let key = (what, id);
         if !self.now.contains(&key) {
-            return Err(format!("{key:?} goes on and has not begun"));
+            return Err(format!("{key:?} continues but has not begun"));
         }
         let begun = self.owners.iter().rfind(|(other, _)| *other == key);
         match begun.is_some_and(|(_, other)| other == owner) {
             true => Ok(()),
-            false => Err(format!("{key:?} goes on as another's")),
+            false => Err(format!("{key:?} continues under another owner")),
         }
     }
 
     fn end(&mut self, what: &'static str, id: String, owner: &Value) -> Result<(), String> {
-        self.goes_on(what, id.clone(), owner)?;
+        self.check_open(what, id.clone(), owner)?;
         let key = (what, id);
         self.now.remove(&key);
         self.ended.insert(key);
@@ -48,14 +48,14 @@ impl Open {
 }
 
 /// Refuses events that a client would not accept.
-pub(super) fn check(told: &[Value]) -> Result<(), String> {
+pub(super) fn check(events: &[Value]) -> Result<(), String> {
     let mut open = Open::default();
     let mut results = BTreeSet::new();
-    for (at, event) in told.iter().enumerate() {
+    for (at, event) in events.iter().enumerate() {
         let kind = event["type"].as_str().ok_or("an event without a type")?;
         let within = |why: String| format!("event {at} ({event}): {why}");
         without_null(event).map_err(within)?;
-        let (first, last) = (at == 0, at + 1 == told.len());
+        let (first, last) = (at == 0, at + 1 == events.len());
         if first != (kind == "RUN_STARTED") {
             return Err(within("the run does not begin with its start".to_owned()));
         }
@@ -83,29 +83,31 @@ pub(super) fn check(told: &[Value]) -> Result<(), String> {
 fn step(open: &mut Open, kind: &str, event: &Value) -> Result<(), String> {
     let id = |field: &str| event[field].to_string();
     let owner = &event["subagentRunId"];
-    let nobody = &Value::Null;
+    let no_owner = &Value::Null;
     match kind {
         "TEXT_MESSAGE_START" => open.begin("text", id("messageId"), owner),
-        "TEXT_MESSAGE_CONTENT" => open.goes_on("text", id("messageId"), owner),
+        "TEXT_MESSAGE_CONTENT" => open.check_open("text", id("messageId"), owner),
         "TEXT_MESSAGE_END" => open.end("text", id("messageId"), owner),
         "REASONING_START" => open.begin("span", id("messageId"), owner),
         "REASONING_END" => open.end("span", id("messageId"), owner),
         "REASONING_MESSAGE_START" => open.begin("thought", id("messageId"), owner),
-        "REASONING_MESSAGE_CONTENT" => open.goes_on("thought", id("messageId"), owner),
+        "REASONING_MESSAGE_CONTENT" => open.check_open("thought", id("messageId"), owner),
         "REASONING_MESSAGE_END" => open.end("thought", id("messageId"), owner),
         "TOOL_CALL_START" => open.begin("call", id("toolCallId"), owner),
-        "TOOL_CALL_ARGS" => open.goes_on("call", id("toolCallId"), owner),
+        "TOOL_CALL_ARGS" => open.check_open("call", id("toolCallId"), owner),
         "TOOL_CALL_END" => open.end("call", id("toolCallId"), owner),
         "STEP_STARTED" => open.begin("step", id("stepName"), owner),
         "STEP_FINISHED" => open.end("step", id("stepName"), owner),
         "SUBAGENT_STARTED" => {
             let parent = &event["parentSubagentRunId"];
             if !parent.is_null() {
-                open.goes_on("subagent", parent.to_string(), nobody)?;
+                open.check_open("subagent", parent.to_string(), no_owner)?;
             }
-            open.begin("subagent", id("subagentRunId"), nobody)
+            open.begin("subagent", id("subagentRunId"), no_owner)
         }
-        "SUBAGENT_FINISHED" | "SUBAGENT_ERROR" => open.end("subagent", id("subagentRunId"), nobody),
+        "SUBAGENT_FINISHED" | "SUBAGENT_ERROR" => {
+            open.end("subagent", id("subagentRunId"), no_owner)
+        }
         _ => Ok(()),
     }
 }
@@ -120,9 +122,9 @@ fn without_null(event: &Value) -> Result<(), String> {
 }
 
 /// Returns the text that remains at the end.
-pub(super) fn text(told: &[Value]) -> String {
+pub(super) fn text(events: &[Value]) -> String {
     let mut messages: Vec<(String, String)> = Vec::new();
-    for event in told {
+    for event in events {
         let id = event["messageId"].to_string();
         match event["type"].as_str() {
             Some("TEXT_MESSAGE_START") => messages.push((id, String::new())),
