@@ -41,10 +41,10 @@ pub(crate) async fn list(
     let mut filter = SessionFilter::default().limited_to(PAGE + 1);
     filter.owner = server.owner.as_deref().map(ToOwned::to_owned);
     if let Some(cursor) = cursor {
-        let place = place(cursor).ok_or_else(|| {
+        let position = parse_cursor(cursor).ok_or_else(|| {
             ErrorData::invalid_params("the cursor was not issued by this server", None)
         })?;
-        filter.before = Some(place);
+        filter.before = Some(position);
     }
     let mut each = server.orchestrator.sessions().each(filter);
     let mut found = Vec::with_capacity(PAGE);
@@ -144,7 +144,7 @@ fn cursor_of(last: &Session) -> String {
 }
 
 /// Parses a cursor: the position of the last session of the previous page.
-fn place(cursor: &str) -> Option<SessionCursor> {
+fn parse_cursor(cursor: &str) -> Option<SessionCursor> {
     let (created_at, id) = cursor.split_once('~')?;
     Some(SessionCursor {
         created_at: created_at.parse::<Timestamp>().ok()?,

@@ -27,7 +27,7 @@ use self::answer::{RunFeed, refused};
 use self::followers::FollowerGuard;
 use self::input::{Input, Wire};
 use self::mapping::Mapping;
-use self::messages::New;
+use self::messages::NewMessages;
 use crate::access::detached;
 use crate::api::OF_POLICY;
 use crate::attached::MAX_BODY_BYTES;
@@ -58,7 +58,7 @@ pub(crate) fn described() -> Operation {
     )
     .body::<Wire>(example)
     .answers_their_events("The events of the run, each with its `type`.")
-    .stores()
+    .uses_store()
     .problems(OF_POLICY)
     .problems(&[
         &INVALID_SESSION_ID,
@@ -177,7 +177,7 @@ async fn new_to(
     orchestrator: &Orchestrator,
     stored: &[Arc<Message>],
     input: &Input,
-) -> Result<New, Problem> {
+) -> Result<NewMessages, Problem> {
     let new = input.conversation.new_to(stored);
     if new.is_err()
         && let Some(results) = input.conversation.results_again(stored)

@@ -1,8 +1,8 @@
 //! The server's own API, beneath `/api/v1`: sessions and their turns, runs and their events, decisions that wait for a
 //! user, and the available tools, models, agents and modes.
 //!
-//! A run does not depend on a connection: it continues when its client disconnects, and any client can follow it from
-//! any record on.
+//! A run does not depend on a connection: it continues when its client disconnects, and any client can follow it,
+//! starting after any record.
 
 mod approvals;
 mod fork;

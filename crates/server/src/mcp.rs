@@ -89,7 +89,7 @@ fn described(id: &'static str, summary: &'static str) -> Operation {
     operation(id, Tag::Protocols, summary)
         .description("modelcontextprotocol.io, transport streamable HTTP.")
         .in_either_form()
-        .or(status, meaning)
+        .also_answers(status, meaning)
 }
 
 fn sending() -> Operation {
@@ -97,7 +97,7 @@ fn sending() -> Operation {
         .body::<Map<String, Value>>(r#"{ "jsonrpc": "2.0", "id": 1, "method": "ping" }"#)
         .answers::<Map<String, Value>>("The answer.")
         .answers_their_events("The answer, or a stream of events that contains it.")
-        .or("202", "The message was accepted and needs no answer.")
+        .also_answers("202", "The message was accepted and needs no answer.")
 }
 
 fn following() -> Operation {

@@ -80,7 +80,7 @@ pub(crate) fn routes() -> DescribedRouter<ServerState> {
             "id",
             "The id of the response: `resp_` and the id of its run.",
         )
-        .query::<responses::Again>()
+        .query::<responses::RetrieveQuery>()
         .answers::<responses::ResponseOut>("The response as far as it is known.")
         .problems(&[&INVALID_FIELD, &NO_SUCH_RESPONSE]);
     let models = described(
@@ -118,7 +118,7 @@ const RESPONSE: &str = r#"{ "model": "neuraxis", "input": "What time is it?" }"#
 fn described(id: &'static str, summary: &'static str) -> Operation {
     operation(id, Tag::Protocols, summary)
         .in_openais_form()
-        .stores()
+        .uses_store()
 }
 
 /// How U+0000, which some stores cannot hold, is written within JSON strings. It has no other form there.

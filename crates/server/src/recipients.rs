@@ -19,8 +19,8 @@ impl Recipients {
             let configured = config.models().get(role);
             let url = configured.and_then(|model| model.provider.base_url());
             let place = url.and_then(place_of).map(|place| format!(" at {place}"));
-            let words = format!("{provider}/{model}{}", place.unwrap_or_default());
-            (role.clone(), words)
+            let description = format!("{provider}/{model}{}", place.unwrap_or_default());
+            (role.clone(), description)
         });
         Self(models.collect())
     }
@@ -28,8 +28,8 @@ impl Recipients {
     /// Describes those that have changed since, or returns `None` if none has.
     pub(crate) fn changed_since(&self, before: &Self) -> Option<String> {
         let new = self.0.iter();
-        let new = new.filter(|(role, words)| before.0.get(*role) != Some(*words));
-        let new = new.map(|(role, words)| format!("{role}: {words}"));
+        let new = new.filter(|(role, description)| before.0.get(*role) != Some(*description));
+        let new = new.map(|(role, description)| format!("{role}: {description}"));
         let gone = before.0.keys().filter(|role| !self.0.contains_key(*role));
         let gone = gone.map(|role| format!("{role}: none"));
         let changed: Vec<String> = new.chain(gone).collect();
@@ -52,7 +52,10 @@ mod tests {
     fn what_is_another_one_or_gone_is_named() {
         let recipients = |all: &[(Role, &str)]| {
             let all = all.iter().cloned();
-            Recipients(all.map(|(role, words)| (role, words.to_owned())).collect())
+            Recipients(
+                all.map(|(role, description)| (role, description.to_owned()))
+                    .collect(),
+            )
         };
         let before = recipients(&[(Role::REASONING, "a/m at x"), (Role::ROUTER, "b/m")]);
         assert_eq!(before.changed_since(&before), None);

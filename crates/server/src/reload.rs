@@ -163,7 +163,7 @@ impl Wiring {
         let mut recipients = Recipients::of(&locked(&current).orchestrator, &started);
         while hangups.next().await {
             if let Some(tls) = &self.tls {
-                tls.read_again();
+                tls.reread();
             }
             let app = locked(&current);
             match self.reload(&app).await {

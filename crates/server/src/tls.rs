@@ -19,7 +19,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 use crate::file_stamp::FileStamp;
 
 /// The minimum interval between two checks whether the files have changed.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The application protocol offered over TLS.
 const PROTOCOL: &[u8] = b"http/1.1";
@@ -36,7 +36,7 @@ struct Inner {
 }
 
 struct State {
-    looked: Instant,
+    checked_at: Instant,
     stamps: Stamps,
     acceptor: TlsAcceptor,
     /// When the certificate in use expires, if known.
@@ -48,7 +48,7 @@ struct State {
 impl State {
     /// Logs once that clients refuse an expired certificate, including one that expires while it is in use.
     fn complain_if_expired(&mut self, certificate: &Path) {
-        let Some(at) = self.expires_at.filter(is_over) else {
+        let Some(at) = self.expires_at.filter(is_past) else {
             return;
         };
         if !std::mem::replace(&mut self.has_complained, true) {
@@ -58,7 +58,7 @@ impl State {
     }
 }
 
-fn is_over(end: &Timestamp) -> bool {
+fn is_past(end: &Timestamp) -> bool {
     *end <= Timestamp::now()
 }
 
@@ -137,7 +137,7 @@ impl Tls {
         let stamps = stamps(&certificate, &key);
         let pair = Pair::read(&certificate, &key)?;
         let mut state = State {
-            looked: Instant::now(),
+            checked_at: Instant::now(),
             stamps,
             acceptor: pair.acceptor,
             expires_at: pair.expires_at,
@@ -155,8 +155,8 @@ impl Tls {
     /// stays in use, and the reason is logged once.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         let mut state = self.lock();
-        if state.looked.elapsed() >= LOOK_EVERY {
-            state.looked = Instant::now();
+        if state.checked_at.elapsed() >= CHECK_INTERVAL {
+            state.checked_at = Instant::now();
             let stamps = stamps(&self.0.certificate, &self.0.key);
             if stamps != state.stamps {
                 self.renew(&mut state, stamps);
@@ -167,7 +167,7 @@ impl Tls {
     }
 
     /// Reads the files again, even if they have not changed.
-    pub(crate) fn read_again(&self) {
+    pub(crate) fn reread(&self) {
         let stamps = stamps(&self.0.certificate, &self.0.key);
         self.renew(&mut self.lock(), stamps);
     }
@@ -230,7 +230,7 @@ impl Pair {
     }
 
     fn unless_expired(self, certificate: &Path) -> Result<Self, TlsError> {
-        match self.expires_at.filter(is_over) {
+        match self.expires_at.filter(is_past) {
             None => Ok(self),
             Some(at) => Err(TlsError::Expired {
                 certificate: certificate.to_owned(),

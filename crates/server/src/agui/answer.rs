@@ -65,7 +65,7 @@ impl RunFeed {
                 return;
             }
             // Its last record was received, or the engine is stopping.
-            None if self.mapping.is_over() => {
+            None if self.mapping.has_ended() => {
                 let result = self.orchestrator.runs().result(self.run).await;
                 result.map_err(Problem::from)
             }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::messages::{Conversation, New};
+use super::messages::{Conversation, NewMessages};
 use crate::caller::Caller;
 use crate::limits::ServerState;
 use crate::problem::{INVALID_FIELD, INVALID_JSON, INVALID_SESSION_ID, Problem};
@@ -186,7 +186,7 @@ impl Input {
     /// taint. Refuses what the caller may not choose.
     pub(super) fn request(
         &self,
-        new: New,
+        new: NewMessages,
         untrusted: Taint,
         caller: &Caller,
         state: &ServerState,

@@ -176,7 +176,7 @@ impl Mapping {
     }
 
     /// Returns whether the run has ended.
-    pub(super) const fn is_over(&self) -> bool {
+    pub(super) const fn has_ended(&self) -> bool {
         self.outcome.is_some()
     }
 

@@ -27,7 +27,7 @@ pub(super) struct Conversation {
 
 /// What is new to a session.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct New {
+pub(super) struct NewMessages {
     pub(super) before: Vec<Arc<Message>>,
     /// The user's last message, if it is new.
     pub(super) message: String,
@@ -141,7 +141,7 @@ impl Conversation {
     /// Returns what is new to a session with these messages. An empty session gets the whole thread. Otherwise these
     /// are the results of calls that have none in the session, and the user's messages since the last answer. If there
     /// are only results, they must be complete.
-    pub(super) fn new_to(&self, kept: &[Arc<Message>]) -> Result<New, Problem> {
+    pub(super) fn new_to(&self, kept: &[Arc<Message>]) -> Result<NewMessages, Problem> {
         let mut new = if kept.is_empty() {
             self.messages.clone()
         } else {
@@ -168,13 +168,13 @@ impl Conversation {
         };
         if message.trim().is_empty() && !attachments.is_empty() {
             new.push(Arc::new(Message::User { parts: attachments }));
-            return Ok(New {
+            return Ok(NewMessages {
                 before: new,
                 message: String::new(),
                 attachments: Vec::new(),
             });
         }
-        Ok(New {
+        Ok(NewMessages {
             before: new,
             message,
             attachments,
@@ -183,7 +183,7 @@ impl Conversation {
 
     /// Returns the results that the thread ends with, if the session holds their calls. Returns `None` if it ends
     /// otherwise.
-    pub(super) fn results_again(&self, kept: &[Arc<Message>]) -> Option<New> {
+    pub(super) fn results_again(&self, kept: &[Arc<Message>]) -> Option<NewMessages> {
         let calls = kept.iter().flat_map(|message| message.tool_calls());
         let called: BTreeSet<&ToolCallId> = calls.map(|call| &call.id).collect();
         let is_kept = |message: &&Arc<Message>| match message.as_ref() {
@@ -193,7 +193,7 @@ impl Conversation {
         let latest_first = self.messages.iter().rev().take_while(is_kept);
         let mut before: Vec<_> = latest_first.cloned().collect();
         before.reverse();
-        (!before.is_empty()).then(|| New {
+        (!before.is_empty()).then(|| NewMessages {
             before,
             message: String::new(),
             attachments: Vec::new(),

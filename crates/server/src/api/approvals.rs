@@ -43,7 +43,7 @@ pub(crate) struct ApprovalsQuery {
 /// A page of open questions, those of the oldest run first.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Approvals")]
-pub(crate) struct Waiting {
+pub(crate) struct ApprovalsPage {
     /// The questions.
     approvals: Vec<Question>,
     /// The value of `after` for the next page. Absent on the last page.
@@ -66,7 +66,7 @@ pub(crate) async fn list(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
     query: Result<Query<ApprovalsQuery>, QueryRejection>,
-) -> Result<Json<Waiting>, Problem> {
+) -> Result<Json<ApprovalsPage>, Problem> {
     let query = request_body::parse_query(query)?;
     let most = page_size(query.limit, RunFilter::MAX_LIMIT)?;
     let seen = RequestContext::default().owned_by(caller.list_owner_for(query.owner)?);
@@ -83,12 +83,12 @@ pub(crate) async fn list(
         .waiting
         .into_iter()
         .filter(|waiting| approvals.expired(waiting).is_none());
-    let named = open.map(|waiting| Question {
+    let questions = open.map(|waiting| Question {
         question: waiting.question(),
         waiting,
     });
-    Ok(Json(Waiting {
-        approvals: named.collect(),
+    Ok(Json(ApprovalsPage {
+        approvals: questions.collect(),
         next: found.next,
     }))
 }
@@ -134,7 +134,7 @@ impl RequestBody for DecisionBody {
 /// The question that was decided. The decision is stored.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Decided")]
-pub(crate) struct Kept {
+pub(crate) struct DecisionAccepted {
     /// The run, which resumes.
     run_id: RunId,
     /// The name of the question that was answered.
@@ -148,7 +148,7 @@ pub(crate) async fn decide(
     ids: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
     body: Body,
-) -> Result<(StatusCode, Json<Kept>), Problem> {
+) -> Result<(StatusCode, Json<DecisionAccepted>), Problem> {
     caller.check_may_decide(&state)?;
     let orchestrator = state.orchestrator().clone();
     let (run, call) = call_of(ids)?;
@@ -181,7 +181,10 @@ pub(crate) async fn decide(
     });
     let (Decided::Continues(_) | Decided::LeftToHolder) = decided.await??;
     let run_id = run;
-    Ok((StatusCode::ACCEPTED, Json(Kept { run_id, question })))
+    Ok((
+        StatusCode::ACCEPTED,
+        Json(DecisionAccepted { run_id, question }),
+    ))
 }
 
 impl DecisionBody {

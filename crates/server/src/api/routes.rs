@@ -74,10 +74,10 @@ fn of_sessions() -> DescribedRouter<ServerState> {
     .query::<sessions::SessionsQuery>()
     .answers::<sessions::Page>("A page of sessions.")
     .problems(&[&NO_SUCH_SESSION])
-    .stores();
+    .uses_store();
     let create = operation("create_session", Tag::Sessions, "Creates a session.")
         .description("A turn also creates its session if the session does not exist.")
-        .body_if_any::<sessions::New>(r#"{ "id": "support:42" }"#)
+        .body_if_any::<sessions::NewSession>(r#"{ "id": "support:42" }"#)
         .answers::<Session>("The session.")
         .status(StatusCode::CREATED)
         .example(include_str!("../openapi/examples/session.json"))
@@ -86,7 +86,7 @@ fn of_sessions() -> DescribedRouter<ServerState> {
         .leads_to("take_turn", &[("id", "/id")])
         .leads_to("delete_session", &[("id", "/id")])
         .problems(&[&SESSION_EXISTS, &SHUTTING_DOWN])
-        .stores();
+        .uses_store();
     let show = of_session(
         "show_session",
         "Shows a session with its runs, messages, plan and usage.",
@@ -155,7 +155,7 @@ fn of_runs() -> DescribedRouter<ServerState> {
     )
     .query::<runs::RunsQuery>()
     .answers::<runs::Page>("A page of runs.")
-    .stores();
+    .uses_store();
     let stats = operation(
         "show_stats",
         Tag::Runs,
@@ -166,7 +166,7 @@ fn of_runs() -> DescribedRouter<ServerState> {
     )
     .query::<runs::StatsQuery>()
     .answers::<Stats>("The totals of the runs.")
-    .stores();
+    .uses_store();
     let show = of_run(
         "show_run",
         "Shows a run, with its tools' open questions and, if it has ended or waits, its result.",
@@ -180,7 +180,7 @@ fn of_runs() -> DescribedRouter<ServerState> {
     .description("Works during the run, after it, and after a restart of the server.")
     .header::<u64>("Last-Event-ID", LAST)
     .answers_events("The events of the run as they happen. The stream ends with the run.")
-    .or(
+    .also_answers(
         "204",
         "The run has ended, and `Last-Event-ID` names its last record.",
     )
@@ -269,18 +269,18 @@ fn of_approvals() -> DescribedRouter<ServerState> {
          session is checked if `session` is given, and when a decision is made.",
     )
     .query::<approvals::ApprovalsQuery>()
-    .answers::<approvals::Waiting>("A page of calls, those of the oldest run first.")
+    .answers::<approvals::ApprovalsPage>("A page of calls, those of the oldest run first.")
     .example(include_str!("../openapi/examples/approvals.json"))
     .leads_to("decide", OF_FIRST)
     .leads_to("bring_tool_result", OF_FIRST)
-    .stores();
+    .uses_store();
     let decide = of_call("decide", Tag::Approvals, "Decides about a waiting call.")
         .description(
             "`question` identifies exactly what was asked, including the arguments. If that has changed, the decision \
              is refused.",
         )
         .body::<approvals::DecisionBody>(r#"{ "decision": "approve", "question": "9f86d081884c7d65" }"#)
-        .answers::<approvals::Kept>("The decision is stored, and the run continues.")
+        .answers::<approvals::DecisionAccepted>("The decision is stored, and the run continues.")
         .status(StatusCode::ACCEPTED)
         .decides()
         .problems(OF_RESUMING)
@@ -307,7 +307,7 @@ fn of_approvals() -> DescribedRouter<ServerState> {
         &RUN_ENDED,
         &AT_WORK_ELSEWHERE,
     ])
-    .stores();
+    .uses_store();
     DescribedRouter::new()
         .get("/api/v1/approvals", approvals::list, list)
         .post(
@@ -356,7 +356,7 @@ fn of_session(id: &'static str, summary: &'static str) -> Operation {
     operation(id, Tag::Sessions, summary)
         .path::<SessionId>("id", "The session.")
         .problems(&[&INVALID_SESSION_ID])
-        .stores()
+        .uses_store()
 }
 
 /// Describes an operation on one run.
@@ -364,7 +364,7 @@ fn of_run(id: &'static str, summary: &'static str) -> Operation {
     operation(id, Tag::Runs, summary)
         .path::<RunId>("id", "The run.")
         .problems(&[&NO_SUCH_RUN])
-        .stores()
+        .uses_store()
 }
 
 /// Describes an operation on one call of a run.
@@ -373,5 +373,5 @@ fn of_call(id: &'static str, tag: Tag, summary: &'static str) -> Operation {
         .path::<RunId>("id", "The run.")
         .path::<ToolCallId>("call_id", "The call.")
         .problems(&[&NO_SUCH_RUN])
-        .stores()
+        .uses_store()
 }

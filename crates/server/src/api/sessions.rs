@@ -47,7 +47,7 @@ enum After {
     /// After an existing session.
     Session(SessionId),
     /// After the position of a session that may have been deleted since.
-    Place(Session),
+    Position(Session),
 }
 
 impl After {
@@ -55,9 +55,9 @@ impl After {
     const SEPARATOR: char = '~';
 
     /// Encodes the position of a session.
-    fn place_of(session: &Session) -> String {
-        let made = session.created_at.as_microsecond();
-        format!("{made}{}{}", Self::SEPARATOR, session.id)
+    fn position_of(session: &Session) -> String {
+        let created_at = session.created_at.as_microsecond();
+        format!("{created_at}{}{}", Self::SEPARATOR, session.id)
     }
 }
 
@@ -65,14 +65,15 @@ impl TryFrom<String> for After {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let Some((made, id)) = text.split_once(Self::SEPARATOR) else {
+        let Some((created_at, id)) = text.split_once(Self::SEPARATOR) else {
             let id = text.parse::<SessionId>();
             return id.map(Self::Session).map_err(|error| error.to_string());
         };
-        let made = made.parse().ok();
-        let made = made.and_then(|made| Timestamp::from_microsecond(made).ok());
-        match (made, id.parse::<SessionId>()) {
-            (Some(made), Ok(id)) => Ok(Self::Place(Session::new(id, made))),
+        let created_at = created_at.parse().ok();
+        let created_at =
+            created_at.and_then(|created_at| Timestamp::from_microsecond(created_at).ok());
+        match (created_at, id.parse::<SessionId>()) {
+            (Some(created_at), Ok(id)) => Ok(Self::Position(Session::new(id, created_at))),
             _ => Err("expected the `next` of a page, or a session id".to_owned()),
         }
     }
@@ -110,7 +111,7 @@ pub(crate) async fn list(
     }
     filter = match &query.after {
         Some(After::Session(id)) => filter.after(&caller.session(&orchestrator, id).await?),
-        Some(After::Place(session)) => filter.after(session),
+        Some(After::Position(session)) => filter.after(session),
         None => filter,
     };
     let mut each = sessions.each(filter);
@@ -124,7 +125,7 @@ pub(crate) async fn list(
     page.truncate(most);
     let last = page.last().filter(|_| is_more);
     Ok(Json(Page {
-        next: last.map(After::place_of),
+        next: last.map(After::position_of),
         sessions: page,
     }))
 }
@@ -146,12 +147,12 @@ pub(super) fn page_size(limit: Option<usize>, most: usize) -> Result<usize, Prob
     deny_unknown_fields,
     expecting = "an object that may have the field id"
 )]
-pub(crate) struct New {
+pub(crate) struct NewSession {
     /// The session's id; a random one by default.
     id: Option<SessionId>,
 }
 
-impl RequestBody for New {
+impl RequestBody for NewSession {
     const FIELDS: &'static [&'static str] = &["id"];
 }
 
@@ -164,7 +165,7 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let new = match body::json_if_any(&headers, body).await? {
         Some(bytes) => request_body::parse(&bytes)?,
-        None => New::default(),
+        None => NewSession::default(),
     };
     let runs = orchestrator.runs().with_context(caller.creation_context());
     let session = runs.new_session(new.id).await?;

@@ -43,11 +43,11 @@ impl KeyGone {
 pub(super) struct EventStream<S> {
     source: S,
     /// When data was last handed over to be sent.
-    given: Instant,
+    handed_over_at: Instant,
     /// Whether the sender has polled again since.
-    is_taken: bool,
+    has_polled_since: bool,
     heartbeat: Pin<Box<Sleep>>,
-    is_over: bool,
+    has_ended: bool,
     key_gone: KeyGone,
     metrics: Metrics,
 }
@@ -57,10 +57,10 @@ impl<S: Source> EventStream<S> {
     pub(super) fn new(source: S, metrics: Metrics) -> Self {
         Self {
             source,
-            given: Instant::now(),
-            is_taken: true,
+            handed_over_at: Instant::now(),
+            has_polled_since: true,
             heartbeat: Box::pin(sleep(HEARTBEAT)),
-            is_over: false,
+            has_ended: false,
             key_gone: KeyGone::default(),
             metrics,
         }
@@ -78,7 +78,7 @@ impl<S: Source> EventStream<S> {
             match self.source.poll_write(cx, &mut piece) {
                 Poll::Ready(Some(written)) => written?,
                 Poll::Ready(None) => {
-                    self.is_over = true;
+                    self.has_ended = true;
                     break;
                 }
                 Poll::Pending => break,
@@ -89,18 +89,18 @@ impl<S: Source> EventStream<S> {
 
     /// Ends the stream, with an event that gives the reason if the protocol has one.
     fn cut_off(&mut self, why: CutReason) -> Poll<Option<Result<Frame<Bytes>, serde_json::Error>>> {
-        self.is_over = true;
+        self.has_ended = true;
         let mut piece = Vec::new();
         match self.source.write_cut(why, &mut piece) {
             Ok(()) if piece.is_empty() => Poll::Ready(None),
-            Ok(()) => self.give(piece.into()),
+            Ok(()) => self.hand_over(piece.into()),
             Err(error) => Poll::Ready(Some(Err(error))),
         }
     }
 
-    fn give(&mut self, piece: Bytes) -> Poll<Option<Result<Frame<Bytes>, serde_json::Error>>> {
-        self.given = Instant::now();
-        self.is_taken = false;
+    fn hand_over(&mut self, piece: Bytes) -> Poll<Option<Result<Frame<Bytes>, serde_json::Error>>> {
+        self.handed_over_at = Instant::now();
+        self.has_polled_since = false;
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 }
@@ -114,35 +114,35 @@ impl<S: Source> HttpBody for EventStream<S> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, serde_json::Error>>> {
         let this = &mut *self;
-        if this.is_over {
-            this.is_taken = true;
+        if this.has_ended {
+            this.has_polled_since = true;
             return Poll::Ready(None);
         }
         // The sender polls again immediately unless its buffer is full.
-        if !this.is_taken && this.given.elapsed() >= PATIENCE {
+        if !this.has_polled_since && this.handed_over_at.elapsed() >= PATIENCE {
             this.metrics.http().count_dropped_stream();
             return this.cut_off(CutReason::ClientStalled(PATIENCE));
         }
         if this.key_gone.is_set() {
             return this.cut_off(CutReason::KeyInvalid);
         }
-        this.is_taken = true;
+        this.has_polled_since = true;
         let piece = match this.gather(cx) {
             Ok(piece) => piece,
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
         if !piece.is_empty() {
-            return this.give(piece.into());
+            return this.hand_over(piece.into());
         }
-        if this.is_over {
+        if this.has_ended {
             return Poll::Ready(None);
         }
         // Reset only after it fires: most streams have an event in between, and one timer serves for all of them.
         while this.heartbeat.as_mut().poll(cx).is_ready() {
-            let due = this.given + HEARTBEAT;
+            let due = this.handed_over_at + HEARTBEAT;
             if due <= Instant::now() {
                 this.heartbeat.as_mut().reset(Instant::now() + HEARTBEAT);
-                return this.give(Bytes::from_static(S::COMMENT));
+                return this.hand_over(Bytes::from_static(S::COMMENT));
             }
             this.heartbeat.as_mut().reset(due);
         }
@@ -153,7 +153,7 @@ impl<S: Source> HttpBody for EventStream<S> {
 impl<S> Drop for EventStream<S> {
     fn drop(&mut self) {
         // The connection was closed because the client accepted no data at all.
-        if !self.is_over && !self.is_taken && self.given.elapsed() >= PATIENCE {
+        if !self.has_ended && !self.has_polled_since && self.handed_over_at.elapsed() >= PATIENCE {
             self.metrics.http().count_dropped_stream();
         }
     }

@@ -187,7 +187,7 @@ async fn completed(guarded: &GuardedRun, begun: ResponseOut) -> Result<Response,
 
 /// The query of a request for a stored response. Unknown fields are ignored.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct Again {
+pub(super) struct RetrieveQuery {
     /// Must be `false`: an existing response cannot be streamed again.
     stream: Option<bool>,
 }
@@ -198,9 +198,9 @@ pub(super) async fn retrieve(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
     id: Result<Path<String>, PathRejection>,
-    again: Result<Query<Again>, QueryRejection>,
+    query: Result<Query<RetrieveQuery>, QueryRejection>,
 ) -> Result<Json<ResponseOut>, Problem> {
-    if request_body::parse_query(again)?.stream == Some(true) {
+    if request_body::parse_query(query)?.stream == Some(true) {
         let why = "a stored response cannot be streamed; retrieve it whole once its run has ended";
         return Err(Problem::invalid("stream", why));
     }

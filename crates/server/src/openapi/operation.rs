@@ -276,7 +276,7 @@ impl Operation {
     }
 
     /// Declares a further status, whose content the protocol itself defines.
-    pub(crate) fn or(mut self, status: &'static str, description: &'static str) -> Self {
+    pub(crate) fn also_answers(mut self, status: &'static str, description: &'static str) -> Self {
         self.others.push((status, description));
         self
     }
@@ -336,7 +336,7 @@ impl Operation {
     }
 
     /// Reads or writes the store.
-    pub(crate) fn stores(self) -> Self {
+    pub(crate) fn uses_store(self) -> Self {
         self.problems(OF_THE_STORE)
     }
 

@@ -43,21 +43,21 @@ async fn a_pair_that_was_renewed_is_used_and_one_that_cannot_be_is_not() {
     let second = pair();
     let current = || Arc::clone(tls.acceptor().config());
     let used = current();
-    tokio::time::advance(LOOK_EVERY).await;
+    tokio::time::advance(CHECK_INTERVAL).await;
     assert!(Arc::ptr_eq(&used, &current()), "nothing has changed");
 
     // First the certificate alone, which does not match the key.
     write(&certificate, &second.0, 1);
-    tokio::time::advance(LOOK_EVERY).await;
+    tokio::time::advance(CHECK_INTERVAL).await;
     assert!(Arc::ptr_eq(&used, &current()), "the former goes on");
     write(&key, &second.1, 2);
     assert!(Arc::ptr_eq(&used, &current()), "nobody has looked yet");
-    tokio::time::advance(LOOK_EVERY).await;
+    tokio::time::advance(CHECK_INTERVAL).await;
     let renewed = current();
     assert!(!Arc::ptr_eq(&used, &renewed), "the new pair is used");
 
     fs::remove_file(&key).unwrap();
-    tokio::time::advance(LOOK_EVERY).await;
+    tokio::time::advance(CHECK_INTERVAL).await;
     assert!(Arc::ptr_eq(&renewed, &current()), "without a key, too");
 }
 
@@ -72,10 +72,10 @@ async fn a_key_that_was_refused_for_who_can_read_it_is_read_once_that_has_change
     write(&key, &second.1, 1);
     let allow = |mode| fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
     allow(0o644);
-    tokio::time::advance(LOOK_EVERY).await;
+    tokio::time::advance(CHECK_INTERVAL).await;
     assert!(Arc::ptr_eq(&used, &current()), "everybody can read the key");
     allow(0o600);
-    tokio::time::advance(LOOK_EVERY).await;
+    tokio::time::advance(CHECK_INTERVAL).await;
     assert!(!Arc::ptr_eq(&used, &current()), "nobody else can");
 }
 
@@ -101,7 +101,7 @@ async fn another_pair_that_a_link_leads_to_is_read_though_it_is_as_old_and_as_la
     let used = current();
     fs::remove_file(&link).unwrap();
     symlink("b", &link).unwrap();
-    tokio::time::advance(LOOK_EVERY).await;
+    tokio::time::advance(CHECK_INTERVAL).await;
     assert!(!Arc::ptr_eq(&used, &current()));
 }
 
@@ -111,7 +111,7 @@ async fn a_pair_is_read_again_at_once_when_that_is_asked_for() {
     let (_, _, tls) = serving(folder.path());
     let current = || Arc::clone(tls.acceptor().config());
     let used = current();
-    tls.read_again();
+    tls.reread();
     assert!(!Arc::ptr_eq(&used, &current()), "it looks as before");
 }
 
@@ -138,11 +138,11 @@ async fn a_certificate_that_has_expired_begins_and_never_takes_the_place_of_anot
     let valid = pair();
     write(&certificate, &valid.0, 1);
     write(&key, &valid.1, 1);
-    tokio::time::advance(LOOK_EVERY).await;
+    tokio::time::advance(CHECK_INTERVAL).await;
     let renewed = current();
     assert!(!Arc::ptr_eq(&begun, &renewed));
     write_expired(2);
-    tokio::time::advance(LOOK_EVERY).await;
+    tokio::time::advance(CHECK_INTERVAL).await;
     assert!(Arc::ptr_eq(&renewed, &current()), "the former goes on");
     assert!(tls.expires_at().unwrap() > at, "and its time is told");
 }

@@ -18,7 +18,7 @@ struct Subagent {
     call: ToolCallId,
     /// Its id, while the client knows it and it is active.
     sent_id: Option<String>,
-    is_over: bool,
+    has_ended: bool,
 }
 
 impl Subagents {
@@ -32,7 +32,7 @@ impl Subagents {
             parent,
             call: call.tool_call_id.clone(),
             sent_id: None,
-            is_over: false,
+            has_ended: false,
         });
     }
 
@@ -43,7 +43,7 @@ impl Subagents {
         let Some(subagent) = self.0.get_mut(&agent) else {
             return;
         };
-        if subagent.sent_id.is_some() || subagent.is_over {
+        if subagent.sent_id.is_some() || subagent.has_ended {
             return;
         }
         let id = format!("{run}.{agent}");
@@ -77,7 +77,7 @@ impl Subagents {
     /// Returns whether an agent is the root agent or an active sub-agent.
     pub(super) fn is_active(&self, agent: AgentId) -> bool {
         let subagent = self.0.get(&agent);
-        agent == AgentId::ROOT || subagent.is_some_and(|subagent| !subagent.is_over)
+        agent == AgentId::ROOT || subagent.is_some_and(|subagent| !subagent.has_ended)
     }
 
     /// Returns the id that marks an agent's events, if the client knows the agent. The root agent has none.
@@ -88,7 +88,7 @@ impl Subagents {
     /// Records that an agent has ended. Returns its id if the client knows it.
     fn end(&mut self, agent: AgentId) -> Option<String> {
         let subagent = self.0.get_mut(&agent)?;
-        subagent.is_over = true;
+        subagent.has_ended = true;
         subagent.sent_id.take()
     }
 
@@ -104,7 +104,7 @@ impl Subagents {
     /// Returns the active agents that match, the last started first.
     fn active(&self, chosen: impl Fn(&Subagent) -> bool) -> Vec<AgentId> {
         let each = self.0.iter().rev();
-        each.filter(|(_, subagent)| !subagent.is_over && chosen(subagent))
+        each.filter(|(_, subagent)| !subagent.has_ended && chosen(subagent))
             .map(|(agent, _)| *agent)
             .collect()
     }
