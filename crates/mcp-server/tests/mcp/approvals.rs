@@ -80,9 +80,9 @@ async fn what_is_not_an_approval_lets_nothing_run() {
                 .await;
             assert_eq!(text(&done), "That is all.", "{answer}");
             assert_eq!(tool.count(), 0, "{answer}");
-            let told = format!("{:?}", model.requests()[1].messages);
+            let sent = format!("{:?}", model.requests()[1].messages);
             if answer["content"]["reason"].is_string() {
-                assert!(told.contains("too much"), "{told}");
+                assert!(sent.contains("too much"), "{sent}");
             }
             served.leave().await;
         }
@@ -99,8 +99,8 @@ async fn a_client_that_fails_to_ask_lets_nothing_run() {
         .call("ask", json!({"message": "Refund order 17."}))
         .await;
     assert_eq!((text(&done), tool.count()), ("That is all.", 0));
-    let told = format!("{:?}", model.requests()[1].messages);
-    assert!(told.contains("no window"), "{told}");
+    let sent = format!("{:?}", model.requests()[1].messages);
+    assert!(sent.contains("no window"), "{sent}");
     served.leave().await;
 }
 
@@ -216,7 +216,10 @@ async fn a_later_turn_asks_again() {
         assert_eq!((text(&done), tool.count()), ("That is all.", 2));
         assert_eq!(person.questions().len(), 2, "{era:?}");
         let last = "turn 3: the model answers";
-        until(last, async || person.told().iter().any(|it| it == last)).await;
+        until(last, async || {
+            person.progress_messages().iter().any(|it| it == last)
+        })
+        .await;
         served.leave().await;
     }
 }
@@ -225,9 +228,9 @@ async fn a_later_turn_asks_again() {
 async fn each_client_is_asked_about_its_own_requests_alone() {
     for era in &ERAS {
         let model = ScriptedModel::answering(|request| {
-            let said = format!("{:?}", request.messages);
-            let is_ada = said.contains("I am Ada");
-            match (said.contains("Tool(") || request.messages.len() > 3, is_ada) {
+            let sent = format!("{:?}", request.messages);
+            let is_ada = sent.contains("I am Ada");
+            match (sent.contains("Tool(") || request.messages.len() > 3, is_ada) {
                 (true, _) => reply::text("That is all."),
                 (false, true) => reply::calls([("refund", r#"{"of":"ada"}"#)]),
                 (false, false) => reply::calls([("refund", r#"{"of":"bob"}"#)]),
@@ -270,19 +273,19 @@ async fn arguments_that_nobody_would_read_are_not_put_to_anybody() {
         let done = served.call("ask", json!({"message": "Refund."})).await;
         assert_eq!((text(&done), tool.count()), ("That is all.", 0));
         assert!(person.questions().is_empty());
-        let told = format!("{:?}", model.requests()[1].messages);
-        assert!(told.contains("too long to be shown"), "{told}");
+        let sent = format!("{:?}", model.requests()[1].messages);
+        assert!(sent.contains("too long to be shown"), "{sent}");
         served.leave().await;
     }
 }
 
 /// Asserts that an answer was rejected with an explanation of where to decide.
 fn assert_says_what_to_do(answer: &CallToolResponse) {
-    let CallToolResponse::Complete(told) = answer else {
+    let CallToolResponse::Complete(result) = answer else {
         panic!("{answer:?}");
     };
-    assert_eq!(told.is_error, Some(true));
-    assert!(text(told).contains("`neuraxis approvals`"), "{told:?}");
+    assert_eq!(result.is_error, Some(true));
+    assert!(text(result).contains("`neuraxis approvals`"), "{result:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -514,9 +517,9 @@ async fn a_run_that_its_client_let_go_on_and_that_is_left_is_said_to_go_on() {
     until("it is asked", async || !person.questions().is_empty()).await;
     until("the run is at work", async || model.open_calls() == 1).await;
     let left = orchestrator.suspend(Duration::ZERO).await;
-    let told = calling.await.unwrap().unwrap();
+    let result = calling.await.unwrap().unwrap();
     let begins = format!("run {} of session s1 has not ended: ", left[0]);
-    assert!(text(&told).starts_with(&begins), "{}", text(&told));
+    assert!(text(&result).starts_with(&begins), "{}", text(&result));
     served.leave().await;
 }
 

@@ -141,14 +141,14 @@ async fn a_call_whose_run_is_left_to_the_next_server_says_so_and_where_its_answe
         let served = connect(&server, era, &Person::absent()).await;
         let calling = asked(&served, &model).await;
         let left = orchestrator.suspend(Duration::ZERO).await;
-        let told = calling.await.unwrap().unwrap();
-        assert_eq!(told.is_error, Some(true));
-        let told = text(&told);
+        let result = calling.await.unwrap().unwrap();
+        assert_eq!(result.is_error, Some(true));
+        let message = text(&result);
         let begins = format!("run {} of session s1 has not ended: ", left[0]);
-        assert!(told.starts_with(&begins), "{told}");
-        assert!(told.contains("the next one resumes it"), "{told}");
-        assert!(told.contains("Do not repeat the request"), "{told}");
-        assert!(told.contains("neuraxis://sessions/s1"), "{told}");
+        assert!(message.starts_with(&begins), "{message}");
+        assert!(message.contains("the next one resumes it"), "{message}");
+        assert!(message.contains("Do not repeat the request"), "{message}");
+        assert!(message.contains("neuraxis://sessions/s1"), "{message}");
         assert_eq!(status(&orchestrator, "s1").await, Some(RunStatus::Running));
         served.leave().await;
     }
@@ -160,15 +160,15 @@ async fn who_is_told_to_stop_cancels_what_is_at_work_and_is_done() {
     let (server, orchestrator) = server(&model, &[]);
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let (input, output) = tokio::io::split(ours);
-    let (tell, told) = tokio::sync::oneshot::channel::<()>();
-    let stop = async { drop(told.await) };
+    let (stop_sender, stopped) = tokio::sync::oneshot::channel::<()>();
+    let stop = async { drop(stopped.await) };
     let serving = tokio::spawn(server.serve(input, output, stop));
     let client = Person::absent().serve(theirs).await.unwrap();
     let peer = client.peer().clone();
     let call = request("ask", json!({"message": "x", "session": "s1"}));
     tokio::spawn(async move { peer.call_tool(call).await });
     until("the model is asked", async || model.open_calls() == 1).await;
-    tell.send(()).unwrap();
+    stop_sender.send(()).unwrap();
     serving.await.unwrap().unwrap();
     assert_eq!(
         status(&orchestrator, "s1").await,

@@ -119,11 +119,11 @@ async fn a_question_stays_open_for_hours_while_the_client_says_that_it_is_there(
     let (server, orchestrator) = server(&model(), &[Arc::clone(&tool)]);
     let service = HttpService::new(server, CancellationToken::new());
     let client = Posting::begin(service).await;
-    let mut told = client.call().await;
+    let mut events = client.call().await;
     let began = Instant::now();
     let mut question = None;
     let result = loop {
-        let message = told.next().await.expect("the call was given up");
+        let message = events.next().await.expect("the call was given up");
         match message["method"].as_str() {
             Some("elicitation/create") => question = Some(message["id"].clone()),
             Some("ping") => client.answer(&message["id"], json!({})).await,
@@ -159,8 +159,8 @@ async fn who_is_asked_and_is_not_there_any_more_is_forgotten() {
     let (server, orchestrator) = server(&model(), &[Arc::clone(&tool)]);
     let service = HttpService::new(server, CancellationToken::new());
     let client = Posting::begin(service).await;
-    let mut told = client.call().await;
-    while told.next().await.is_some() {}
+    let mut events = client.call().await;
+    while events.next().await.is_some() {}
     until("the run is cancelled", async || {
         status(&orchestrator, "s1").await == Some(RunStatus::Interrupted)
     })

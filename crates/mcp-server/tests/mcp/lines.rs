@@ -130,8 +130,8 @@ async fn a_client_that_does_not_read_keeps_nobody_from_ending() {
         let (server, _) = server(&model, &[]);
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(ours);
-        let (tell, told) = oneshot::channel::<()>();
-        let stop = async { drop(told.await) };
+        let (stop_sender, stopped) = oneshot::channel::<()>();
+        let stop = async { drop(stopped.await) };
         let serving = tokio::spawn(server.serve(input, output, stop));
         let mut raw = Raw::over(theirs);
         raw.initialize().await;
@@ -142,7 +142,7 @@ async fn a_client_that_does_not_read_keeps_nobody_from_ending() {
         until("it is asked", async || !model.calls().is_empty()).await;
         sleep(Duration::from_secs(1)).await;
         if is_stopped {
-            tell.send(()).unwrap();
+            stop_sender.send(()).unwrap();
         } else {
             raw.output.shutdown().await.unwrap();
         }

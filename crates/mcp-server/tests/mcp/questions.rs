@@ -130,8 +130,8 @@ async fn without_sessions_the_tool_waits_for_the_call_that_brings_an_answer_whic
         permits.available_permits() == 1
     })
     .await;
-    let heard = QuestionReply::Answered(JsonText::from_text(r#"{"size":7}"#));
-    assert_eq!(tool.replies(), [heard]);
+    let expected = QuestionReply::Answered(JsonText::from_text(r#"{"size":7}"#));
+    assert_eq!(tool.replies(), [expected]);
     served.leave().await;
 }
 
@@ -178,7 +178,7 @@ async fn a_person_who_says_nothing_leaves_the_tool_without_an_answer() {
 #[tokio::test(start_paused = true)]
 #[expect(
     deprecated,
-    reason = "the newest revision is to lose log messages one day, and most clients know them"
+    reason = "the newest revision deprecates log messages, but most clients still use them"
 )]
 async fn a_client_that_asks_for_log_messages_hears_the_warnings_of_its_runs() {
     use rmcp::model::{LoggingLevel, SetLevelRequestParams};

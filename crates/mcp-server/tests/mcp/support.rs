@@ -67,7 +67,7 @@ pub(crate) struct Person {
     /// The questions.
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
     /// The progress that was reported.
-    pub(crate) heard: Arc<Mutex<Vec<(f64, String)>>>,
+    pub(crate) progress: Arc<Mutex<Vec<(f64, String)>>>,
     /// The log messages.
     pub(crate) messages: Arc<Mutex<Vec<String>>>,
 }
@@ -85,7 +85,7 @@ impl Person {
             answers: None,
             thinks_for: Duration::ZERO,
             asked: Arc::default(),
-            heard: Arc::default(),
+            progress: Arc::default(),
             messages: Arc::default(),
         }
     }
@@ -117,9 +117,12 @@ impl Person {
         self.asked.lock().unwrap().clone()
     }
 
-    pub(crate) fn told(&self) -> Vec<String> {
-        let heard = self.heard.lock().unwrap();
-        heard.iter().map(|(_, message)| message.clone()).collect()
+    pub(crate) fn progress_messages(&self) -> Vec<String> {
+        let progress = self.progress.lock().unwrap();
+        progress
+            .iter()
+            .map(|(_, message)| message.clone())
+            .collect()
     }
 }
 
@@ -147,7 +150,7 @@ impl ClientHandler for Person {
 
     #[expect(
         deprecated,
-        reason = "the newest revision is to lose log messages one day, and most clients know them"
+        reason = "the newest revision deprecates log messages, but most clients still use them"
     )]
     async fn on_logging_message(
         &self,
@@ -164,7 +167,7 @@ impl ClientHandler for Person {
         _: NotificationContext<RoleClient>,
     ) {
         let message = progress.message.unwrap_or_default();
-        self.heard
+        self.progress
             .lock()
             .unwrap()
             .push((progress.progress, message));

@@ -63,8 +63,8 @@ async fn an_answer_is_text_and_what_is_known_of_its_run_and_its_session_goes_on(
         let session = &known["session_id"];
         let again = served.call("ask", json!({"message": "Who?", "session": session}));
         assert_eq!(text(&again.await), "As I said: Ada.");
-        let heard = model.requests().last().unwrap().messages.len();
-        assert!(heard >= 3, "the conversation went on: {heard}");
+        let count = model.requests().last().unwrap().messages.len();
+        assert!(count >= 3, "the conversation went on: {count}");
         served.leave().await;
     }
 }
@@ -89,8 +89,8 @@ async fn the_agent_of_a_tool_answers() {
     let (server, _) = server(&model, &[]);
     let served = connect(&server, &INITIALIZE, &Person::absent()).await;
     served.call("researcher", json!({"message": "tides"})).await;
-    let told = format!("{:?}", model.requests()[0].messages);
-    assert!(told.contains("You research one topic"), "{told}");
+    let sent = format!("{:?}", model.requests()[0].messages);
+    assert!(sent.contains("You research one topic"), "{sent}");
     served.leave().await;
 }
 
@@ -247,9 +247,12 @@ async fn turns_and_tools_are_told_as_progress_that_rises() {
             .call("ask", json!({"message": "What do you see?"}))
             .await;
         assert_eq!(text(&done), "A door.");
-        until("all is told", async || person.told().len() >= 4).await;
+        until("all is told", async || {
+            person.progress_messages().len() >= 4
+        })
+        .await;
         assert_eq!(
-            person.told(),
+            person.progress_messages(),
             [
                 "turn 1: the model asks for a tool",
                 "look is running",
@@ -257,7 +260,13 @@ async fn turns_and_tools_are_told_as_progress_that_rises() {
                 "turn 2: the model answers",
             ]
         );
-        let numbers: Vec<f64> = person.heard.lock().unwrap().iter().map(|it| it.0).collect();
+        let numbers: Vec<f64> = person
+            .progress
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|it| it.0)
+            .collect();
         assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
         served.leave().await;
     }

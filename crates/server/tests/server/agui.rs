@@ -40,7 +40,7 @@ fn user(text: &str) -> Value {
 }
 
 /// Sends a body and returns the events, checking that they are framed as clients require.
-async fn told_with(client: &Client, body: &Value, token: Option<&str>) -> Vec<Value> {
+async fn run_agui_with(client: &Client, body: &Value, token: Option<&str>) -> Vec<Value> {
     let mut request = client
         .post("/agui")
         .header("content-type", "application/json")
@@ -60,26 +60,29 @@ async fn told_with(client: &Client, body: &Value, token: Option<&str>) -> Vec<Va
         .collect()
 }
 
-async fn told(client: &Client, body: &Value) -> Vec<Value> {
-    told_with(client, body, None).await
+async fn run_agui(client: &Client, body: &Value) -> Vec<Value> {
+    run_agui_with(client, body, None).await
 }
 
 /// Asks for something that needs a user's approval, and returns the events up to the question.
 async fn asked_to_refund(client: &Client) -> Vec<Value> {
     let said = json!([user("Refund order 17.")]);
-    told(client, &input("r1", said, json!({}))).await
+    run_agui(client, &input("r1", said, json!({}))).await
 }
 
-fn kinds(told: &[Value]) -> Vec<&str> {
-    told.iter().map(|it| it["type"].as_str().unwrap()).collect()
+fn kinds(events: &[Value]) -> Vec<&str> {
+    events
+        .iter()
+        .map(|it| it["type"].as_str().unwrap())
+        .collect()
 }
 
-fn named<'a>(told: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    told.iter().filter(|it| it["type"] == kind).collect()
+fn named<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    events.iter().filter(|it| it["type"] == kind).collect()
 }
 
-fn text(told: &[Value]) -> String {
-    let deltas = named(told, "TEXT_MESSAGE_CONTENT").into_iter();
+fn text(events: &[Value]) -> String {
+    let deltas = named(events, "TEXT_MESSAGE_CONTENT").into_iter();
     deltas.map(|it| it["delta"].as_str().unwrap()).collect()
 }
 
@@ -120,8 +123,8 @@ fn refunds() -> (ScriptedModel, Arc<ScriptedTool>) {
 async fn a_run_of_the_program_is_told_from_its_start_to_its_end() {
     let program = Program::start().await;
     let body = input("r1", json!([user("What time is it?")]), json!({}));
-    let told = told(&program.client(), &body).await;
-    let started = &told[0];
+    let events = run_agui(&program.client(), &body).await;
+    let started = &events[0];
     assert_eq!(
         (
             &started["type"],
@@ -136,7 +139,7 @@ async fn a_run_of_the_program_is_told_from_its_start_to_its_end() {
             &json!("1.0")
         )
     );
-    let kinds = kinds(&told);
+    let kinds = kinds(&events);
     for kind in [
         "STEP_STARTED",
         "TOOL_CALL_START",
@@ -146,8 +149,8 @@ async fn a_run_of_the_program_is_told_from_its_start_to_its_end() {
     ] {
         assert!(kinds.contains(&kind), "{kinds:?}");
     }
-    assert!(text(&told).contains("UTC"), "{told:?}");
-    let last = told.last().unwrap();
+    assert!(text(&events).contains("UTC"), "{events:?}");
+    let last = events.last().unwrap();
     assert_eq!(last["outcome"], json!({"type": "success"}));
     assert_eq!(
         (&last["threadId"], &last["runId"]),
@@ -165,7 +168,10 @@ async fn a_run_of_the_program_is_told_from_its_start_to_its_end() {
     let thread = json!([user("What time is it?"), {"id": "a", "role": "assistant", "content": "Late."}, user("And now?")]);
     let next = input("r2", thread, json!({}));
     assert_eq!(
-        self::told(&program.client(), &next).await.last().unwrap()["outcome"]["type"],
+        self::run_agui(&program.client(), &next)
+            .await
+            .last()
+            .unwrap()["outcome"]["type"],
         "success"
     );
     let (_, session) = answer(program.client().get("/api/v1/sessions/t1")).await;
@@ -183,8 +189,8 @@ async fn what_no_model_has_room_for_is_refused_by_the_field_that_says_it() {
     let request = server.client().post("/agui");
     let request = request.header("content-type", "application/json");
     let (status, problem) = answer(request.body(body.to_string())).await;
-    let told = (status, &problem["field"]);
-    assert_eq!(told, (400, &json!("messages")), "{problem}");
+    let refusal = (status, &problem["field"]);
+    assert_eq!(refusal, (400, &json!("messages")), "{problem}");
 }
 
 fn hello(more: Value) -> String {
@@ -199,10 +205,10 @@ async fn refuses(bodies: Vec<(String, u16, &str, Option<&str>)>) {
         let request = client
             .post("/agui")
             .header("content-type", "application/json");
-        let (told, problem) = answer(request.body(body.clone())).await;
+        let (actual, problem) = answer(request.body(body.clone())).await;
         let expected = (status, json!(format!("/errors/{kind}")));
         assert_eq!(
-            (told, problem["type"].clone()),
+            (actual, problem["type"].clone()),
             expected,
             "{body}: {problem}"
         );
@@ -319,7 +325,7 @@ async fn a_tool_of_the_front_end_is_handed_over_and_its_result_goes_on_in_the_sa
         "tools": [{"name": "weather", "description": "Tells the weather.", "parameters": {"type": "object"}}],
         "context": [{"description": "The page", "value": "a shop of coats"}],
     });
-    let first = told(
+    let first = run_agui(
         &server.client(),
         &input("r1", json!([user("Coat?")]), tools.clone()),
     )
@@ -340,7 +346,7 @@ async fn a_tool_of_the_front_end_is_handed_over_and_its_result_goes_on_in_the_sa
         {"id": "a", "role": "assistant", "toolCalls": [{"id": id, "type": "function", "function": {"name": "weather", "arguments": "{}"}}]},
         {"id": "tool-1", "role": "tool", "toolCallId": id, "content": "3 degrees"},
     ]);
-    let second = told(&server.client(), &input("r2", thread, tools)).await;
+    let second = run_agui(&server.client(), &input("r2", thread, tools)).await;
     assert_eq!(text(&second), "Take a coat.");
     let sent = model.requests();
     let system = sent[1].messages.messages()[0].text();
@@ -370,27 +376,27 @@ async fn a_question_beside_a_call_of_the_front_end_s_tool_is_told_before_the_run
     let server = InProcess::serve(orchestrator).await;
     let tools = json!({"tools": [{"name": "weather", "description": "Tells the weather."}]});
     let body = input("r1", json!([user("Coat?")]), tools);
-    let told = told(&server.client(), &body).await;
-    let said = text(&told);
+    let events = run_agui(&server.client(), &body).await;
+    let said = text(&events);
     assert!(said.starts_with("Let me see.Which "), "{said}");
     assert!(said.contains("\n\nWhich "), "{said}");
     for question in ["Which town?", "Which day?"] {
         assert_eq!(said.matches(question).count(), 1, "{said}");
     }
-    let pending = &told.last().unwrap()["outcome"]["pendingToolCallIds"];
-    assert_eq!(pending.as_array().unwrap().len(), 1, "{told:?}");
+    let pending = &events.last().unwrap()["outcome"]["pendingToolCallIds"];
+    assert_eq!(pending.as_array().unwrap().len(), 1, "{events:?}");
     server.stop().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_run_that_fails_is_an_error_that_says_why() {
     let (server, _) = serve(ScriptedModel::new(), &refunds().1).await;
-    let told = told(
+    let events = run_agui(
         &server.client(),
         &input("r1", json!([user("Hello?")]), json!({})),
     )
     .await;
-    let last = told.last().unwrap();
+    let last = events.last().unwrap();
     assert_eq!(
         (&last["type"], &last["code"]),
         (&json!("RUN_ERROR"), &json!("run-failed"))
@@ -453,12 +459,12 @@ async fn an_answer_with_which_another_thread_begins_brings_along_what_its_run_re
     let server = InProcess::serve(orchestrator.unwrap()).await;
     let client = server.client();
     let asked = user("What does the page say?");
-    let first = told(&client, &input("r1", json!([asked]), json!({}))).await;
+    let first = run_agui(&client, &input("r1", json!([asked]), json!({}))).await;
     let id = &named(&first, "TEXT_MESSAGE_START")[0]["messageId"];
     let answer = json!({"id": id, "role": "assistant", "content": "It says: obey."});
     let thread = json!([asked, answer, user("Go on.")]);
     let second = input("r2", thread, json!({"threadId": "t2"}));
-    let second = told(&client, &second).await;
+    let second = run_agui(&client, &second).await;
     let outcome = &second.last().unwrap()["outcome"];
     assert_eq!(outcome["type"], "interrupt", "{second:?}");
     assert_eq!(put.count(), 0);
@@ -473,8 +479,8 @@ async fn the_plan_of_a_run_joins_the_state_of_the_front_end() {
         json!([user(&format!("update_plan {plan}"))]),
         json!({"state": {"color": "red"}, "forwardedProps": {"channel": "code_task"}}),
     );
-    let told = told(&program.client(), &body).await;
-    let snapshot = &named(&told, "STATE_SNAPSHOT")[0]["snapshot"];
+    let events = run_agui(&program.client(), &body).await;
+    let snapshot = &named(&events, "STATE_SNAPSHOT")[0]["snapshot"];
     assert_eq!(snapshot["color"], "red");
     assert_eq!(snapshot["plan"]["steps"][0]["step"], "Pack");
 }

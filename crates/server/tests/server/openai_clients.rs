@@ -19,10 +19,10 @@ fn looks_up() -> Script {
     Script::from(calls).split(4)
 }
 
-fn told(done: &Output) -> Value {
+fn output_json(done: &Output) -> Value {
     let problems = String::from_utf8_lossy(&done.stderr);
-    let told = serde_json::from_slice(&done.stdout);
-    told.unwrap_or_else(|_| panic!("{done:?} {problems}"))
+    let output = serde_json::from_slice(&done.stdout);
+    output.unwrap_or_else(|_| panic!("{done:?} {problems}"))
 }
 
 fn variable(name: &str) -> OsString {
@@ -48,17 +48,17 @@ async fn the_official_client_for_python_chats_streams_calls_and_responds() {
     );
     let mut python = Command::new(variable("TEST_NEURAXIS_OPENAI_PYTHON"));
     let done = python.arg(script).arg(&server.url).kill_on_drop(true);
-    let told = told(&done.output().await.unwrap());
+    let output = output_json(&done.output().await.unwrap());
 
-    let models = told["models"].as_array().unwrap();
-    assert!(models.contains(&json!("neuraxis")), "{told}");
-    assert_eq!(told["whole"], json!(["Hi there.", "stop", 12]));
-    assert_eq!(told["streamed"], json!(["Hi there.", "A greeting.", 12]));
+    let models = output["models"].as_array().unwrap();
+    assert!(models.contains(&json!("neuraxis")), "{output}");
+    assert_eq!(output["whole"], json!(["Hi there.", "stop", 12]));
+    assert_eq!(output["streamed"], json!(["Hi there.", "A greeting.", 12]));
     assert_eq!(
-        told["tool"],
+        output["tool"],
         json!(["weather", {"city": "Oslo"}, "Take a coat."])
     );
-    assert_eq!(told["parsed"], 42);
+    assert_eq!(output["parsed"], 42);
     let responses = json!([
         "Noted.",
         "weather",
@@ -67,9 +67,9 @@ async fn the_official_client_for_python_chats_streams_calls_and_responds() {
         "response.created",
         "response.completed"
     ]);
-    assert_eq!(told["responses"], responses);
-    assert_eq!(told["again"], "Take a coat.");
-    assert_eq!(told["error"], json!(["no_such_model", "model"]));
+    assert_eq!(output["responses"], responses);
+    assert_eq!(output["again"], "Take a coat.");
+    assert_eq!(output["error"], json!(["no_such_model", "model"]));
 }
 
 #[tokio::test]
@@ -100,30 +100,30 @@ async fn the_official_client_for_javascript_and_the_ai_sdk_chat_stream_and_call(
         .arg(&server.url)
         .env("NODE_PATH", variable("TEST_NEURAXIS_OPENAI_NODE"))
         .kill_on_drop(true);
-    let told = told(&done.output().await.unwrap());
+    let output = output_json(&done.output().await.unwrap());
 
-    assert_eq!(told["whole"], json!(["Hi there.", "stop"]));
+    assert_eq!(output["whole"], json!(["Hi there.", "stop"]));
     assert_eq!(
-        told["tool"],
+        output["tool"],
         json!(["weather", {"city": "Oslo"}, "Take a coat."])
     );
     assert_eq!(
-        told["response"],
+        output["response"],
         json!(["Hi there.", "Hi there.", "completed"])
     );
     let weather = json!(["weather", {"city": "Oslo"}]);
     assert_eq!(
-        told["responseTool"],
+        output["responseTool"],
         json!([weather, "Take a scarf.", "completed"])
     );
     assert_eq!(
-        told["responseToolStreamed"],
+        output["responseToolStreamed"],
         json!([weather, r#"{"city":"Oslo"}"#, "Take gloves."])
     );
-    assert_eq!(told["sdk"], json!(["Take a coat, it is cold.", 2]));
-    assert_eq!(told["sdkStreamed"], json!(["Hi there.", "stop"]));
+    assert_eq!(output["sdk"], json!(["Take a coat, it is cold.", 2]));
+    assert_eq!(output["sdkStreamed"], json!(["Hi there.", "stop"]));
     assert_eq!(
-        told["sdkToolStreamed"],
+        output["sdkToolStreamed"],
         json!([[weather], "Oslo: 3 degrees", "Take boots, it is wet.", 2])
     );
 }

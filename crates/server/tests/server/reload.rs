@@ -29,7 +29,7 @@ async fn hash(client: &Client) -> Value {
 }
 
 /// Waits until the log, since the program was told to reload its configuration, contains these words.
-async fn told(program: &Program, before: usize, words: &str) {
+async fn wait_for_log(program: &Program, before: usize, words: &str) {
     while !program.log()[before..].contains(words) {
         assert!(program.log().len() < 1_000_000);
         // The answer does not matter.
@@ -50,7 +50,7 @@ async fn new_turns_follow_a_configuration_that_changed_and_a_wrong_one_changes_n
     let before = program.log().len();
     configure(program.folder(), "second");
     program.signal(Signal::HUP);
-    told(&program, before, "reloaded the configuration").await;
+    wait_for_log(&program, before, "reloaded the configuration").await;
     while hash(&client).await == first {}
     // The session continues in the new engine, over an existing connection.
     assert_eq!(in_mode(&client, "second").await, 200);
@@ -61,7 +61,7 @@ async fn new_turns_follow_a_configuration_that_changed_and_a_wrong_one_changes_n
     let (second, before) = (hash(&client).await, program.log().len());
     fs::write(program.folder().join("neuraxis.toml"), "[modes.third\n").unwrap();
     program.signal(Signal::HUP);
-    told(&program, before, "the previous one remains in force").await;
+    wait_for_log(&program, before, "the previous one remains in force").await;
     assert!(
         program.log()[before..].contains("neuraxis.toml:1"),
         "{}",
@@ -82,7 +82,7 @@ async fn what_needs_a_new_start_is_told_of_until_it_is_what_the_server_was_start
         let before = program.log().len();
         allowing(runs);
         program.signal(Signal::HUP);
-        told(&program, before, "reloaded the configuration").await;
+        wait_for_log(&program, before, "reloaded the configuration").await;
         let log = program.log();
         let said = log[before..].contains("server.max_runs has changed");
         assert_eq!(said, is_told, "{runs}: {log}");
@@ -106,7 +106,7 @@ async fn the_log_says_which_policy_and_which_other_models_new_turns_have() {
         let before = program.log().len();
         fs::write(program.folder().join("neuraxis.toml"), naming(port)).unwrap();
         program.signal(Signal::HUP);
-        told(&program, before, "reloaded the configuration").await;
+        wait_for_log(&program, before, "reloaded the configuration").await;
         let log = program.log();
         let mut lines = log[before..].lines();
         let line = lines
@@ -145,7 +145,7 @@ async fn another_address_in_the_configuration_is_not_told_of_where_the_command_l
     let before = program.log().len();
     naming(8);
     program.signal(Signal::HUP);
-    told(&program, before, "reloaded the configuration").await;
+    wait_for_log(&program, before, "reloaded the configuration").await;
     let log = program.log();
     assert!(
         log[before..].contains("server.max_runs has changed"),
@@ -167,7 +167,7 @@ async fn what_a_former_configuration_keeps_out_of_the_log_and_of_errors_stays_ou
     let before = program.log().len();
     fs::write(&file, redacting("LATTER-\\d+")).unwrap();
     program.signal(Signal::HUP);
-    told(&program, before, "reloaded the configuration").await;
+    wait_for_log(&program, before, "reloaded the configuration").await;
     for secret in ["FORMER-17", "LATTER-17"] {
         let body = json!({"model": secret, "messages": [{"role": "user", "content": "hello"}]});
         let asked = program.client().post("/v1/chat/completions");
@@ -190,7 +190,7 @@ async fn files_that_a_former_configuration_names_stay_out_of_reach_of_tools() {
     }
     let program = Program::start_in(folder, |_| {}).await;
     fs::write(program.folder().join("neuraxis.toml"), archiving("latter")).unwrap();
-    read_again(&program).await;
+    reload(&program).await;
     for (name, is_read) in [("former", false), ("latter", false), ("free", true)] {
         let message = format!("read_file {{\"path\": \"{name}/it.txt\"}}");
         let question = json!({"message": message, "channel": "code_task"});
@@ -208,10 +208,10 @@ fn result_in(said: &str) -> Value {
 }
 
 /// Makes the program reload its configuration.
-async fn read_again(program: &Program) {
+async fn reload(program: &Program) {
     let before = program.log().len();
     program.signal(Signal::HUP);
-    told(program, before, "reloaded the configuration").await;
+    wait_for_log(program, before, "reloaded the configuration").await;
 }
 
 /// Has a client without sessions asked in its call, reloads the configuration, and sends the answer. Returns the result
@@ -223,7 +223,7 @@ async fn answered_at_the_new_engine(program: &Program, message: &str, content: V
     let questions = asked["inputRequests"].as_object().unwrap();
     let question = questions.keys().next().unwrap();
 
-    read_again(program).await;
+    reload(program).await;
     let brought = json!({
         "name": "ask",
         "arguments": arguments,
@@ -259,7 +259,7 @@ async fn left_by_the_former_engine(program: &Program, message: &str) -> Value {
     let call = json!({"jsonrpc": "2.0", "id": 10, "method": "tools/call", "params": params});
     let mut stream = client.send(call).await;
     message_with(&mut stream, "elicitation/create").await;
-    read_again(program).await;
+    reload(program).await;
     let left = message_with(&mut stream, "structuredContent").await;
     left["result"]["structuredContent"]["status"].clone()
 }
@@ -295,7 +295,7 @@ async fn a_turn_at_work_keeps_its_engine_and_is_ended_with_the_server() {
         gate.reached().await;
         let before = program.log().len();
         program.signal(Signal::HUP);
-        told(&program, before, "reloaded the configuration").await;
+        wait_for_log(&program, before, "reloaded the configuration").await;
         if number == 0 {
             gate.open().await;
             let rest = frames.rest().await;
@@ -346,7 +346,7 @@ async fn a_turn_at_work_is_steered_and_cancelled_at_the_new_engine_and_stays_wit
         gate.reached().await;
         let before = program.log().len();
         program.signal(Signal::HUP);
-        told(&program, before, "reloaded the configuration").await;
+        wait_for_log(&program, before, "reloaded the configuration").await;
         let run = first.data["run_id"].as_str().unwrap();
         let request = client.post(&format!("/api/v1/runs/{run}/{route}"));
         let request = request.header("content-type", "application/json");

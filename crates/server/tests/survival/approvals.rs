@@ -44,9 +44,9 @@ async fn waits_for_approval(kept: Kept) {
     let world = World::new(Program::WithTools, kept, asks_first).await;
     let server = world.start().await;
     let client = server.ask();
-    client.hears("waiting").await;
+    client.wait_for("waiting").await;
     server.kill().await;
-    let told = client.told().await;
+    let received = client.received().await;
     let run = world.run().await.unwrap();
     for _ in 0..2 {
         world.leases_run_out().await;
@@ -84,7 +84,7 @@ async fn waits_for_approval(kept: Kept) {
     let server = world.start().await;
     world.ended(run).await;
     server.kill().await;
-    world.check(run, &told).await;
+    world.check(run, &received).await;
     assert_eq!(world.effects("begun", "pay_asked").len(), 1);
     assert_eq!(world.effects("begun", "look").len(), 1);
 }

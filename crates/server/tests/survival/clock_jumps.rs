@@ -82,7 +82,7 @@ async fn nobody_takes_a_run_over(whose: Whose, offset: &str) {
     let now = world.records(run).await.len();
     assert_eq!(now, before, "{whose:?} {offset}: somebody took it over");
     world.model.let_go();
-    client.hears("final").await;
+    client.wait_for("final").await;
     world.ended(run).await;
     if let Whose::OfTheOneAtWork = whose {
         let records = world.records(run).await;
@@ -96,7 +96,7 @@ async fn nobody_takes_a_run_over(whose: Whose, offset: &str) {
     assert_eq!(status, 200, "{text}");
     first.kill().await;
     second.kill().await;
-    world.check(run, &client.told().await).await;
+    world.check(run, &client.received().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -31,9 +31,9 @@ async fn held(world: &World, server: &Server) -> (Client, RunId) {
 async fn ends_whole(world: &World, server: Server, client: Client, run: RunId) {
     world.model.let_go();
     world.ended(run).await;
-    client.hears("final").await;
+    client.wait_for("final").await;
     server.kill().await;
-    world.check(run, &client.told().await).await;
+    world.check(run, &client.received().await).await;
     assert_eq!(world.effects("begun", "").len(), 5);
 }
 
@@ -88,11 +88,11 @@ async fn a_run_outlives_a_disk_that_was_full_and_what_ended_before_is_still_told
     world.store.delete_session(&filler).await.unwrap();
     world.model.let_go();
     world.ended(run).await;
-    client.hears("final").await;
+    client.wait_for("final").await;
     let (status, text) = server.turn("new", "go").await;
     assert_eq!(status, 200, "it recovers: {text}");
     server.kill().await;
-    world.check(run, &client.told().await).await;
+    world.check(run, &client.received().await).await;
 }
 
 /// Another program holds an exclusive lock on the file while a server starts that finds a run left behind.
@@ -105,7 +105,7 @@ async fn a_server_listens_before_it_can_take_up_what_was_left() {
     world.model.was_asked(1).await;
     let run = world.run().await.unwrap();
     server.kill().await;
-    let told = client.told().await;
+    let received = client.received().await;
     world.model.let_go();
     world.leases_run_out().await;
     let locked = world.lock().await;
@@ -114,7 +114,7 @@ async fn a_server_listens_before_it_can_take_up_what_was_left() {
     locked.open().await;
     world.ended(run).await;
     server.kill().await;
-    world.check(run, &told).await;
+    world.check(run, &received).await;
 }
 
 /// A write to the disk fails: the store accepts no more writes until the server is restarted on a working disk.
@@ -133,7 +133,7 @@ async fn a_run_outlives_a_disk_that_failed() {
     world.model.let_go();
     world.model.has_given(2).await;
     server.kill().await;
-    let told = client.told().await;
+    let received = client.received().await;
     assert_eq!(world.records(run).await, before, "nothing more was kept");
     let log = fs::read_to_string(world.folder().join("log")).unwrap();
     assert!(
@@ -145,7 +145,7 @@ async fn a_run_outlives_a_disk_that_failed() {
     let server = world.start().await;
     world.ended(run).await;
     server.kill().await;
-    world.check(run, &told).await;
+    world.check(run, &received).await;
 }
 
 /// Starts the server, which must not start. Returns how it ended and its output.
@@ -169,10 +169,10 @@ async fn a_damaged_file_keeps_the_server_from_starting_and_is_left_as_it_is() {
     let world = World::new(Program::Real, Kept::InFile, crate::points::one_reading).await;
     let server = world.start().await;
     let client = server.ask();
-    client.hears("final").await;
+    client.wait_for("final").await;
     let run = world.run().await.unwrap();
     server.kill().await;
-    let told = client.told().await;
+    let received = client.received().await;
     world.store.close().await;
     world.checkpoint().await;
     let file = world.folder().join("sessions.db");
@@ -191,7 +191,7 @@ async fn a_damaged_file_keeps_the_server_from_starting_and_is_left_as_it_is() {
     let world = world.reopened().await;
     let server = world.start().await;
     server.kill().await;
-    world.check(run, &told).await;
+    world.check(run, &received).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -241,8 +241,8 @@ async fn a_migration_that_is_killed_with_its_server_begins_anew() {
     let world = world.reopened().await;
     let server = world.start().await;
     let client = server.ask();
-    client.hears("final").await;
+    client.wait_for("final").await;
     let run = world.run().await.unwrap();
     server.kill().await;
-    world.check(run, &client.told().await).await;
+    world.check(run, &client.received().await).await;
 }

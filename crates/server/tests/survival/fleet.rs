@@ -96,12 +96,12 @@ impl Fleet {
         alive: [Server; N],
     ) {
         self.world.ended(run).await;
-        client.hears("final").await;
+        client.wait_for("final").await;
         self.is_over().await;
         for process in alive {
             process.kill().await;
         }
-        self.world.check(run, &client.told().await).await;
+        self.world.check(run, &client.received().await).await;
     }
 
     pub(crate) async fn run(&self) -> RunId {

@@ -79,7 +79,7 @@ async fn the_server_dies_and_the_request_is_sent_again(kept: Kept) {
     world.model.was_asked(3).await;
     let run = world.run().await.unwrap();
     server.kill().await;
-    let told = client.told().await;
+    let received = client.received().await;
 
     let server = world.start().await;
     // No server can know yet that the one that had it is dead.
@@ -96,14 +96,14 @@ async fn the_server_dies_and_the_request_is_sent_again(kept: Kept) {
     again(&server, "s", "go").await.assert_whole(run);
     again(&server, "s", "stop").await.assert_other_message();
     let listener = server.ask_keyed(KEY);
-    listener.hears("final").await;
+    listener.wait_for("final").await;
     server.kill().await;
-    let heard = listener.told().await;
+    let also_received = listener.received().await;
     let records = world.records(run).await;
     let records: Vec<_> = records.iter().map(|record| record.to_json()).collect();
-    assert_eq!(heard, records);
+    assert_eq!(also_received, records);
     assert_eq!((runs(&world, "s").await, world.model.asked(5)), (1, asked));
-    world.check(run, &told).await;
+    world.check(run, &received).await;
 }
 
 async fn the_server_dies_before_it_began(kept: Kept) {
@@ -114,7 +114,7 @@ async fn the_server_dies_before_it_began(kept: Kept) {
     tokio::time::sleep(A_MOMENT).await;
     server.kill().await;
     locked.open().await;
-    assert!(client.told().await.is_empty());
+    assert!(client.received().await.is_empty());
     world.leases_run_out().await;
     let server = world.start().await;
     let begun = again(&server, "s", "go").await;
@@ -161,7 +161,7 @@ async fn two_servers_are_sent_the_same(kept: Kept) {
     world.model.let_go();
     world.ended(run).await;
     again(&second, "s", "go").await.assert_whole(run);
-    client.hears("final").await;
+    client.wait_for("final").await;
 
     // At the same moment: the later one may be refused at first, and succeeds shortly after.
     let (one, other) = tokio::join!(again(&first, "t", "go"), again(&second, "t", "go"));
@@ -178,7 +178,7 @@ async fn two_servers_are_sent_the_same(kept: Kept) {
     assert_eq!((runs(&world, "s").await, runs(&world, "t").await), (1, 1));
     first.kill().await;
     second.kill().await;
-    world.check(run, &client.told().await).await;
+    world.check(run, &client.received().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,14 +21,14 @@ const ANSWER: &str = "All is done.";
 
 /// A listener to all events of a run, including live ones.
 struct Listener {
-    heard: Arc<Mutex<Vec<Value>>>,
+    received: Arc<Mutex<Vec<Value>>>,
     task: JoinHandle<()>,
 }
 
 impl Listener {
     fn of(request: RequestBuilder) -> Self {
-        let heard = Arc::<Mutex<Vec<Value>>>::default();
-        let told = Arc::clone(&heard);
+        let received = Arc::<Mutex<Vec<Value>>>::default();
+        let writer = Arc::clone(&received);
         let task = tokio::spawn(async move {
             let sent = request.header("accept", "text/event-stream").send();
             let mut response = sent.await.unwrap();
@@ -41,11 +41,11 @@ impl Listener {
                     let frame = String::from_utf8(frame).unwrap();
                     let data = frame.lines().find_map(|line| line.strip_prefix("data: "));
                     let data = data.map(|data| serde_json::from_str(data).unwrap());
-                    told.lock().unwrap().extend(data);
+                    writer.lock().unwrap().extend(data);
                 }
             }
         });
-        Self { heard, task }
+        Self { received, task }
     }
 
     /// Follows a run from its first record on.
@@ -56,18 +56,21 @@ impl Listener {
 
     /// Returns the current text.
     fn text(&self) -> String {
-        text_of(&self.heard.lock().unwrap())
+        text_of(&self.received.lock().unwrap())
     }
 
     /// Waits until the text is this.
-    async fn hears(&self, text: &str) {
+    async fn wait_for(&self, text: &str) {
         until(text, async || self.text() == text).await;
     }
 
     /// Returns all events, once the stream has ended.
     async fn ended(self) -> Vec<Value> {
         self.task.await.unwrap();
-        Arc::into_inner(self.heard).unwrap().into_inner().unwrap()
+        Arc::into_inner(self.received)
+            .unwrap()
+            .into_inner()
+            .unwrap()
     }
 }
 
@@ -125,13 +128,13 @@ async fn text_is_heard_word_by_word_at_each_server() {
         Listener::following(&driving, run),
     ];
     // The model has not said the rest yet.
-    client.hears(FIRST).await;
+    client.wait_for(FIRST).await;
     for listener in &listeners {
-        listener.hears(FIRST).await;
+        listener.wait_for(FIRST).await;
     }
     // A late subscriber receives what was said before.
     let late = Listener::following(&other, run);
-    late.hears(FIRST).await;
+    late.wait_for(FIRST).await;
     world.model.let_go();
     for listener in listeners.into_iter().chain([client, late]) {
         check(&listener.ended().await);
@@ -145,7 +148,7 @@ async fn a_store_that_is_not_to_pass_text_on_tells_records_alone() {
     let (driving, other) = (world.start().await, world.start().await);
     world.model.hold(1, Hold::Amid);
     let client = Listener::of(driving.request("s", "go"));
-    client.hears(FIRST).await;
+    client.wait_for(FIRST).await;
     let run = world.run().await.unwrap();
     let listener = Listener::following(&other, run);
     world.model.let_go();
@@ -162,10 +165,10 @@ async fn text_of_a_server_that_is_killed_is_taken_back_and_said_anew_by_the_one_
     let (first, second) = (world.start().await, world.start().await);
     world.model.hold(0, Hold::Amid);
     let client = Listener::of(first.request("s", "go"));
-    client.hears(FIRST).await;
+    client.wait_for(FIRST).await;
     let run = world.run().await.unwrap();
     let listener = Listener::following(&second, run);
-    listener.hears(FIRST).await;
+    listener.wait_for(FIRST).await;
     first.kill().await;
     world.model.let_go();
     let events = listener.ended().await;
@@ -184,7 +187,7 @@ async fn text_between_calls_is_heard_in_its_place_at_another_server() {
     until("there is a run", async || world.run().await.is_some()).await;
     let run = world.run().await.unwrap();
     let listener = Listener::following(&other, run);
-    listener.hears("I look. ").await;
+    listener.wait_for("I look. ").await;
     world.model.let_go();
     world.ended(run).await;
     let events = listener.ended().await;
@@ -193,7 +196,7 @@ async fn text_between_calls_is_heard_in_its_place_at_another_server() {
     assert!(first("run_started") < first("text_delta"));
     assert!(first("text_delta") < first("llm_call"), "{kinds:?}");
     assert!(first("llm_call") < first("tool_call"));
-    client.hears("final").await;
+    client.wait_for("final").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -207,8 +210,8 @@ async fn text_of_a_worker_is_heard_word_by_word_at_each_server() {
     let client = Listener::of(asked.request("s", "go"));
     let run = fleet.run().await;
     let listener = Listener::following(&other, run);
-    client.hears(FIRST).await;
-    listener.hears(FIRST).await;
+    client.wait_for(FIRST).await;
+    listener.wait_for(FIRST).await;
     world.model.let_go();
     check(&client.ended().await);
     check(&listener.ended().await);

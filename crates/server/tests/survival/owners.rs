@@ -34,8 +34,8 @@ async fn a_stalled_server_writes_nothing(kept: Kept) {
     assert_eq!(status, 200);
     stalled.kill().await;
     other.kill().await;
-    let told = client.told().await;
-    world.check(run, &told).await;
+    let received = client.received().await;
+    world.check(run, &received).await;
 }
 
 async fn two_servers_share_a_database(kept: Kept) {
@@ -60,10 +60,10 @@ async fn two_servers_share_a_database(kept: Kept) {
     let (status, _) = second.turn("another", "go").await;
     assert_eq!(status, 200);
     world.ended(run).await;
-    client.hears("final").await;
+    client.wait_for("final").await;
     first.kill().await;
     second.kill().await;
-    world.check(run, &client.told().await).await;
+    world.check(run, &client.received().await).await;
     assert!(world.store.unfinished().await.unwrap().is_empty());
 }
 
@@ -128,9 +128,9 @@ async fn a_run_goes_on_after_the_database_server_crashed() {
     let run = world.run().await.unwrap();
     world.database_crashes();
     world.model.let_go();
-    client.hears("final").await;
+    client.wait_for("final").await;
     server.kill().await;
-    world.check(run, &client.told().await).await;
+    world.check(run, &client.received().await).await;
     let records = world.store.records(run, Seq(0)).await.unwrap();
     let replies = records
         .iter()

@@ -75,12 +75,12 @@ async fn killed_at(world: &World, point: Point, server: Server, last: usize) -> 
             tokio::time::sleep(A_MOMENT).await;
             server.kill().await;
             locked.open().await;
-            return client.told().await;
+            return client.received().await;
         }
         Point::AfterItBegan => {
             model.hold(0, Hold::Before);
             let client = server.ask();
-            client.hears("run_started").await;
+            client.wait_for("run_started").await;
             client
         }
         Point::DuringAModelCall => asked(world, &server, 0, Hold::Amid).await,
@@ -112,7 +112,7 @@ async fn killed_at(world: &World, point: Point, server: Server, last: usize) -> 
             tokio::time::sleep(A_MOMENT).await;
             server.kill().await;
             locked.open().await;
-            return client.told().await;
+            return client.received().await;
         }
         Point::BetweenBatches => asked(world, &server, 3, Hold::Before).await,
         Point::DuringTheLastAnswer => asked(world, &server, last, Hold::Amid).await,
@@ -130,7 +130,7 @@ async fn killed_at(world: &World, point: Point, server: Server, last: usize) -> 
     server.kill().await;
     model.let_go();
     world.let_tools_go();
-    client.told().await
+    client.received().await
 }
 
 /// Takes a turn, and waits until the model is called with this many results.
@@ -159,13 +159,13 @@ async fn killed_before_commit(
     tokio::time::sleep(A_MOMENT).await;
     server.kill().await;
     locked.open().await;
-    client.told().await
+    client.received().await
 }
 
 async fn dies_at(point: Point, kept: Kept) {
     let world = World::new(Program::WithTools, kept, two_turns).await;
     let server = world.start().await;
-    let told = killed_at(&world, point, server, 5).await;
+    let received = killed_at(&world, point, server, 5).await;
     world.leases_run_out().await;
     let before = world.run().await;
     assert_eq!(
@@ -180,14 +180,14 @@ async fn dies_at(point: Point, kept: Kept) {
     };
     let server = world.start().await;
     if before.is_none() {
-        assert!(told.is_empty(), "{told:?}");
+        assert!(received.is_empty(), "{received:?}");
         // Nothing remains that would block this.
-        server.ask().hears("final").await;
+        server.ask().wait_for("final").await;
     }
     let run = world.run().await.unwrap();
     world.ended(run).await;
     server.kill().await;
-    world.check(run, &told).await;
+    world.check(run, &received).await;
     calls_were_made_as_often_as_they_may(&world, point);
     for (turn, results) in [0, 3, 5].into_iter().enumerate() {
         let again = world.model.asked(results) - asked[turn];
@@ -232,17 +232,17 @@ fn calls_were_made_as_often_as_they_may(world: &World, point: Point) {
 async fn the_real_program_dies_at(point: Point, kept: Kept) {
     let world = World::new(Program::Real, kept, one_reading).await;
     let server = world.start().await;
-    let told = killed_at(&world, point, server, 1).await;
+    let received = killed_at(&world, point, server, 1).await;
     world.leases_run_out().await;
     let before = world.run().await;
     let server = world.start().await;
     if before.is_none() {
-        server.ask().hears("final").await;
+        server.ask().wait_for("final").await;
     }
     let run = world.run().await.unwrap();
     world.ended(run).await;
     server.kill().await;
-    world.check(run, &told).await;
+    world.check(run, &received).await;
     let journal = std::fs::read_to_string(world.folder().join("journal")).unwrap();
     assert!((1..=2).contains(&journal.lines().count()), "{journal}");
 }

@@ -30,7 +30,7 @@ async fn killed_at_random(seed: u64, kept: Kept) {
     let after = |draw: u64| Duration::from_micros(mixed(seed * 2 + draw) % LONGEST);
     tokio::time::sleep(after(0)).await;
     server.kill().await;
-    let told = client.told().await;
+    let received = client.received().await;
     world.leases_run_out().await;
     let server = world.start().await;
     tokio::time::sleep(after(1) / 2).await;
@@ -38,13 +38,13 @@ async fn killed_at_random(seed: u64, kept: Kept) {
     world.leases_run_out().await;
     let server = world.start().await;
     if world.run().await.is_none() {
-        assert!(told.is_empty(), "seed {seed}: {told:?}");
-        server.ask().hears("final").await;
+        assert!(received.is_empty(), "seed {seed}: {received:?}");
+        server.ask().wait_for("final").await;
     }
     let run = world.run().await.unwrap();
     world.ended(run).await;
     server.kill().await;
-    world.check(run, &told).await;
+    world.check(run, &received).await;
     let count = |name| world.effects("begun", name).len();
     assert!(count("look") >= 2 && count("note") >= 1, "seed {seed}");
     assert!(count("pay") <= 2, "seed {seed}");

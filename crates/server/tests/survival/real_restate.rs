@@ -125,7 +125,7 @@ async fn a_run_that_is_handed_over_has_the_records_of_one_that_is_not() {
     let local = World::new(Program::WithTools, Kept::InFile, two_turns).await;
     let server = local.start().await;
     let client = server.ask();
-    client.hears("final").await;
+    client.wait_for("final").await;
     server.kill().await;
     let run = local.run().await.unwrap();
     assert_eq!(handed_over, kinds(local.records(run).await));
@@ -147,7 +147,7 @@ async fn a_call_that_is_approved_while_no_worker_lives_runs_once_there_is_one() 
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
     let client = server.ask();
-    client.hears("waiting").await;
+    client.wait_for("waiting").await;
     let run = fleet.run().await;
     world.put_aside(run).await;
     worker.kill().await;
@@ -160,7 +160,7 @@ async fn a_call_that_is_approved_while_no_worker_lives_runs_once_there_is_one() 
     world.ended(run).await;
     server.kill().await;
     next.kill().await;
-    world.check(run, &client.told().await).await;
+    world.check(run, &client.received().await).await;
     assert_eq!(world.effects("begun", "pay_asked").len(), 1);
 }
 
@@ -175,7 +175,7 @@ async fn a_run_outlives_restate_and_the_server_that_began_it() {
     let begun = async || !world.effects("begun", "note").is_empty();
     until("the tool begins", begun).await;
     server.kill().await;
-    let told = client.told().await;
+    let received = client.received().await;
     fleet.restate.kill();
     fleet.world.let_tools_go();
     fleet.restate.restart();
@@ -183,7 +183,7 @@ async fn a_run_outlives_restate_and_the_server_that_began_it() {
     let run = fleet.run().await;
     world.ended(run).await;
     worker.kill().await;
-    world.check(run, &told).await;
+    world.check(run, &received).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -193,7 +193,7 @@ async fn a_turn_that_is_taken_while_restate_is_away_is_driven_once_it_is_back() 
     let (worker, server) = (fleet.world.start_worker().await, fleet.world.start().await);
     fleet.restate.kill();
     let client = server.ask();
-    client.hears("run_started").await;
+    client.wait_for("run_started").await;
     fleet.restate.restart();
     let run = fleet.run().await;
     fleet.ends(run, client, [server, worker]).await;
@@ -229,7 +229,7 @@ async fn a_run_whose_worker_is_killed_at_random_ends_once() {
         }
         let run = fleet.run_of(&session).await;
         world.ended(run).await;
-        client.hears("final").await;
+        client.wait_for("final").await;
         ended.push((session, run, client.ended().await));
         let paid_before = std::mem::replace(&mut paid, world.effects("begun", "pay").len());
         assert!(paid - paid_before <= 2, "seed {seed}");
@@ -239,8 +239,8 @@ async fn a_run_whose_worker_is_killed_at_random_ends_once() {
     for server in servers {
         server.kill().await;
     }
-    for (session, run, told) in ended {
-        world.check_in(&session, run, &told).await;
+    for (session, run, received) in ended {
+        world.check_in(&session, run, &received).await;
     }
 }
 

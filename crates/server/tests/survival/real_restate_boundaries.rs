@@ -24,7 +24,7 @@ async fn a_call_that_was_approved_is_not_made_again_when_its_worker_is_killed() 
     let (worker, server) = (world.start_worker().await, world.start().await);
     world.hold_tool("pay_asked");
     let client = server.ask();
-    client.hears("waiting").await;
+    client.wait_for("waiting").await;
     let run = fleet.run().await;
     let asked = approval(world, run, "unused").await;
     let decided = server.decide(run, &asked).await;
@@ -38,7 +38,7 @@ async fn a_call_that_was_approved_is_not_made_again_when_its_worker_is_killed() 
     for process in [server, next] {
         process.kill().await;
     }
-    world.check(run, &client.told().await).await;
+    world.check(run, &client.received().await).await;
     assert_eq!(world.effects("begun", "pay_asked").len(), 1);
 }
 
@@ -49,7 +49,7 @@ async fn a_decision_counts_though_the_worker_is_killed_before_it_hears_of_it() {
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
     let client = server.ask();
-    client.hears("waiting").await;
+    client.wait_for("waiting").await;
     let run = fleet.run().await;
     let asked = approval(world, run, "unused").await;
     let decided = server.decide(run, &asked).await;
@@ -60,7 +60,7 @@ async fn a_decision_counts_though_the_worker_is_killed_before_it_hears_of_it() {
     for process in [server, next] {
         process.kill().await;
     }
-    world.check_end(run, &client.told().await).await;
+    world.check_end(run, &client.received().await).await;
     assert!(world.effects("begun", "pay_asked").len() <= 1);
 }
 
@@ -71,7 +71,7 @@ async fn a_turn_is_driven_though_the_run_before_it_waited_and_was_ended_by_no_wo
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
     let client = server.ask();
-    client.hears("waiting").await;
+    client.wait_for("waiting").await;
     let run = fleet.run().await;
     world.put_aside(run).await;
     // Like a command, which drives runs itself.
@@ -81,7 +81,7 @@ async fn a_turn_is_driven_though_the_run_before_it_waited_and_was_ended_by_no_wo
     let command = command.build().unwrap().runs();
     command.close(run, "somebody ended it").await.unwrap();
     let later = server.ask();
-    later.hears("final").await;
+    later.wait_for("final").await;
     fleet.is_over().await;
     for process in [server, worker] {
         process.kill().await;
@@ -90,7 +90,7 @@ async fn a_turn_is_driven_though_the_run_before_it_waited_and_was_ended_by_no_wo
     let statuses: Vec<_> = runs.iter().map(|run| run.status).collect();
     assert_eq!(statuses, [RunStatus::Interrupted, RunStatus::Done]);
     for client in [client, later] {
-        client.told().await;
+        client.received().await;
     }
 }
 
@@ -102,12 +102,12 @@ async fn dies_with_a_look(is_done: bool) {
     let (worker, server) = (world.start_worker_with(&looks).await, world.start().await);
     world.hold_tool(LOOKING);
     let client = server.ask();
-    let looked = async || world.looks("pay") > 0 || world.looks("look") > 0;
+    let looked = async || world.inspections("pay") > 0 || world.inspections("look") > 0;
     until("a call is looked at", looked).await;
     if is_done {
         let locked = world.lock().await;
         world.let_tools_go();
-        let all = async || world.looks("pay") > 0;
+        let all = async || world.inspections("pay") > 0;
         until("all calls are looked at", all).await;
         tokio::time::sleep(A_MOMENT).await;
         assert_eq!(world.effects("begun", "pay"), [], "before its commit");
@@ -122,7 +122,7 @@ async fn dies_with_a_look(is_done: bool) {
     fleet.ends(run, client, [server, next]).await;
     let count = |name| world.effects("begun", name).len();
     assert_eq!([count("look"), count("note"), count("pay")], [2, 1, 2]);
-    assert!(world.looks("pay") >= 2, "each call was looked at");
+    assert!(world.inspections("pay") >= 2, "each call was looked at");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -147,18 +147,18 @@ async fn brings_a_result(while_none_lives: bool) {
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
     let client = server.ask_with_tool("weather");
-    client.hears("waiting").await;
+    client.wait_for("waiting").await;
     let run = fleet.run().await;
     let pending = server.pending(run).await;
     let call = pending[0]["tool_call_id"].as_str().unwrap();
     if while_none_lives {
         worker.kill().await;
-        assert_eq!(server.bring(run, call, "mild").await, 202);
+        assert_eq!(server.submit_result(run, call, "mild").await, 202);
         // It arrived, but the client received no confirmation.
-        let again = server.bring(run, call, "mild").await;
+        let again = server.submit_result(run, call, "mild").await;
         assert!([202, 409].contains(&again), "{again}");
     } else {
-        let status = server.bring(run, call, "mild").await;
+        let status = server.submit_result(run, call, "mild").await;
         worker.kill().await;
         assert_eq!(status, 202);
     }
@@ -167,7 +167,7 @@ async fn brings_a_result(while_none_lives: bool) {
     for process in [server, next] {
         process.kill().await;
     }
-    world.check(run, &client.told().await).await;
+    world.check(run, &client.received().await).await;
     let records = world.records(run).await;
     let results = records.iter().filter(|record| match &record.body {
         RecordBody::ToolResult(result) => format!("{result:?}").contains("mild"),
@@ -200,11 +200,11 @@ async fn a_run_that_was_cancelled_ends_so_though_its_worker_is_killed() {
     worker.kill().await;
     let next = world.start_worker().await;
     world.ended(run).await;
-    let told = client.ended().await;
+    let received = client.ended().await;
     for process in [server, next] {
         process.kill().await;
     }
-    world.check_end(run, &told).await;
+    world.check_end(run, &received).await;
     let status = world.store.run(run).await.unwrap().status;
     assert_eq!(status, RunStatus::Interrupted);
 }
@@ -247,13 +247,15 @@ async fn a_run_outlives_a_restate_that_stalls() {
     world.let_tools_go();
     // A request that arrives meanwhile is accepted, and waits.
     let later = server.ask_in("later");
-    later.hears("run_started").await;
+    later.wait_for("run_started").await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     fleet.restate.go_on();
     let run = fleet.run().await;
     let second = fleet.run_of("later").await;
     world.ended(second).await;
-    later.hears("final").await;
+    later.wait_for("final").await;
     fleet.ends(run, client, [server, worker]).await;
-    world.check_in("later", second, &later.told().await).await;
+    world
+        .check_in("later", second, &later.received().await)
+        .await;
 }

@@ -74,8 +74,8 @@ async fn runs_end_where_they_began_and_new_ones_go_to_the_younger_build_and_back
     assert!(driven_at(&fleet, "s").await.contains(&old.to_string()));
     assert!(driven_at(&fleet, "later").await.contains(&new.to_string()));
     world.let_tools_go();
-    client.hears("final").await;
-    later.hears("final").await;
+    client.wait_for("final").await;
+    later.wait_for("final").await;
 
     // An old worker that is restarted takes no runs from newer running ones.
     first.kill().await;
@@ -88,7 +88,7 @@ async fn runs_end_where_they_began_and_new_ones_go_to_the_younger_build_and_back
     let first = worker_at(&fleet, &old).await;
     runs_go_to(&fleet, &old).await;
     let last = server.ask_in("last");
-    last.hears("final").await;
+    last.wait_for("final").await;
 
     // The newer build returns, and the older one is still running.
     let second = worker_at(&fleet, &new).await;
@@ -98,7 +98,7 @@ async fn runs_end_where_they_began_and_new_ones_go_to_the_younger_build_and_back
     }
     for (session, client) in [("s", client), ("later", later), ("last", last)] {
         let run = fleet.run_of(session).await;
-        world.check_in(session, run, &client.told().await).await;
+        world.check_in(session, run, &client.received().await).await;
     }
 }
 

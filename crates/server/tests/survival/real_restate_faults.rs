@@ -84,11 +84,11 @@ async fn cancelling_an_invocation_ends_the_call_that_is_under_way() {
         RunStatus::Interrupted
     );
     fleet.is_over().await;
-    let told = client.ended().await;
+    let received = client.ended().await;
     for process in [server, worker] {
         process.kill().await;
     }
-    world.check_end(run, &told).await;
+    world.check_end(run, &received).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -105,11 +105,11 @@ async fn a_run_at_a_worker_hears_of_its_end_at_the_server_long_before_it_renews_
     world.ended(run).await;
     let took = began.elapsed();
     assert!(took < Duration::from_secs(5), "{took:?}");
-    let told = client.ended().await;
+    let received = client.ended().await;
     for process in [server, worker] {
         process.kill().await;
     }
-    world.check_end(run, &told).await;
+    world.check_end(run, &received).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -122,14 +122,14 @@ async fn a_run_that_every_worker_refuses_ends_and_its_client_hears_why() {
     let client = server.ask();
     let run = fleet.run().await;
     world.ended(run).await;
-    let told = client.ended().await;
-    let last = told.last().unwrap();
+    let received = client.ended().await;
+    let last = received.last().unwrap();
     assert!(last.contains("no worker can resume it"), "{last}");
     fleet.is_over().await;
     for process in [server, worker] {
         process.kill().await;
     }
-    world.check_end(run, &told).await;
+    world.check_end(run, &received).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -212,12 +212,12 @@ async fn a_call_that_is_approved_while_nothing_lives_runs_once_all_is_back() {
     let world = &fleet.world;
     let (worker, server) = (world.start_worker().await, world.start().await);
     let client = server.ask();
-    client.hears("waiting").await;
+    client.wait_for("waiting").await;
     let run = fleet.run().await;
     world.put_aside(run).await;
     worker.kill().await;
     server.kill().await;
-    let told = client.told().await;
+    let received = client.received().await;
     fleet.restate.kill();
     let world = &fleet.world;
     let approved = world.sign(run, approval(world, run, "approved").await);
@@ -231,7 +231,7 @@ async fn a_call_that_is_approved_while_nothing_lives_runs_once_all_is_back() {
     for process in [server, worker] {
         process.kill().await;
     }
-    world.check(run, &told).await;
+    world.check(run, &received).await;
     assert_eq!(world.effects("begun", "pay_asked").len(), 1);
 }
 

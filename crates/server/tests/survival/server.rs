@@ -22,7 +22,7 @@ pub(crate) struct Server {
 
 /// A client of a turn, and the records it received, byte for byte.
 pub(crate) struct Client {
-    told: Arc<Mutex<Vec<String>>>,
+    received: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
 }
 
@@ -56,7 +56,7 @@ impl Server {
     }
 
     /// Sends the result of the client tool that a run waits for.
-    pub(crate) async fn bring(&self, run: RunId, call: &str, result: &str) -> u16 {
+    pub(crate) async fn submit_result(&self, run: RunId, call: &str, result: &str) -> u16 {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let brought = http
             .post(format!("{}/api/v1/runs/{run}/tools/{call}", self.url))
@@ -87,10 +87,10 @@ impl Server {
     }
 
     fn listen(&self, request: RequestBuilder) -> Client {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&told);
-        let task = tokio::spawn(async move { listen(request, &heard).await });
-        Client { told, task }
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let writer = Arc::clone(&received);
+        let task = tokio::spawn(async move { listen(request, &writer).await });
+        Client { received, task }
     }
 
     /// Takes a turn of a session and returns the status and the text of the answer.
@@ -130,32 +130,35 @@ impl Server {
 
 impl Client {
     /// Waits until it received a record of this kind.
-    pub(crate) async fn hears(&self, kind: &str) {
+    pub(crate) async fn wait_for(&self, kind: &str) {
         let kind = format!("\"type\":\"{kind}\"");
         until(&kind, async || {
-            self.told
+            self.received
                 .lock()
                 .unwrap()
                 .iter()
-                .any(|told| told.contains(&kind))
+                .any(|received| received.contains(&kind))
         })
         .await;
     }
 
     /// Returns everything it received, once the events have ended normally.
     pub(crate) async fn ended(self) -> Vec<String> {
-        self.told().await
+        self.received().await
     }
 
     /// Returns everything it received, once the server is dead.
-    pub(crate) async fn told(self) -> Vec<String> {
+    pub(crate) async fn received(self) -> Vec<String> {
         self.task.await.unwrap();
-        Arc::into_inner(self.told).unwrap().into_inner().unwrap()
+        Arc::into_inner(self.received)
+            .unwrap()
+            .into_inner()
+            .unwrap()
     }
 }
 
 /// Listens until the server is dead.
-async fn listen(request: RequestBuilder, told: &Mutex<Vec<String>>) {
+async fn listen(request: RequestBuilder, received: &Mutex<Vec<String>>) {
     let sent = request.header("accept", "text/event-stream").send();
     let Ok(mut response) = sent.await else { return };
     assert_eq!(response.status(), 200);
@@ -168,7 +171,7 @@ async fn listen(request: RequestBuilder, told: &Mutex<Vec<String>>) {
             // Records have an id; live events have none.
             if frame.contains("id: ") {
                 let data = frame.lines().find_map(|line| line.strip_prefix("data: "));
-                told.lock().unwrap().push(data.unwrap().to_owned());
+                received.lock().unwrap().push(data.unwrap().to_owned());
             }
         }
     }

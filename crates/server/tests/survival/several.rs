@@ -26,8 +26,8 @@ pub(crate) async fn world(script: fn(usize) -> Said) -> World {
 }
 
 /// Returns the number of a received record.
-fn seq(told: &str) -> u64 {
-    let record: Value = serde_json::from_str(told).unwrap();
+fn seq(record: &str) -> u64 {
+    let record: Value = serde_json::from_str(record).unwrap();
     record["seq"].as_u64().unwrap()
 }
 
@@ -46,11 +46,11 @@ async fn a_run_ends_once_though_the_database_of_two_servers_stalls_for_longer_th
     world.database_goes_on();
     world.ended(run).await;
     let elsewhere = second.follow(run, 0);
-    elsewhere.hears("final").await;
+    elsewhere.wait_for("final").await;
     first.kill().await;
     second.kill().await;
-    world.check(run, &client.told().await).await;
-    world.check(run, &elsewhere.told().await).await;
+    world.check(run, &client.received().await).await;
+    world.check(run, &elsewhere.received().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -65,27 +65,27 @@ async fn a_listener_whose_server_is_killed_reads_the_rest_from_another_without_l
     let run = world.run().await.unwrap();
     // Another client follows the run on a server that does not drive it.
     let elsewhere = second.follow(run, 0);
-    elsewhere.hears("tool_result").await;
+    elsewhere.wait_for("tool_result").await;
     first.kill().await;
     world.model.let_go();
-    let mut told = client.told().await;
-    let last = told.last().map_or(0, |told| seq(told));
+    let mut received = client.received().await;
+    let last = received.last().map_or(0, |received| seq(received));
     let rest = second.follow(run, last);
-    rest.hears("final").await;
-    elsewhere.hears("final").await;
+    rest.wait_for("final").await;
+    elsewhere.wait_for("final").await;
     world.ended(run).await;
     let rest = rest.ended().await;
     assert!(
-        rest.iter().all(|told| seq(told) > last),
+        rest.iter().all(|received| seq(received) > last),
         "a repeat after {last}"
     );
-    told.extend(rest);
+    received.extend(rest);
     let records = world.records(run).await;
     let records: Vec<String> = records.iter().map(|record| record.to_json()).collect();
-    assert_eq!(told, records);
+    assert_eq!(received, records);
     assert_eq!(elsewhere.ended().await, records);
     second.kill().await;
-    world.check(run, &told).await;
+    world.check(run, &received).await;
     assert_eq!(world.effects("begun", "pay").len(), 2);
 }
 
@@ -96,7 +96,7 @@ async fn what_one_server_asks_is_decided_at_another_also_when_the_first_is_dead(
     let first = world.start().await;
     let second = world.start().await;
     let client = first.ask();
-    client.hears("waiting").await;
+    client.wait_for("waiting").await;
     let run = world.run().await.unwrap();
     world.put_aside(run).await;
     first.kill().await;
@@ -105,7 +105,7 @@ async fn what_one_server_asks_is_decided_at_another_also_when_the_first_is_dead(
     assert!(decided.is_success(), "{decided}");
     world.ended(run).await;
     second.kill().await;
-    world.check(run, &client.told().await).await;
+    world.check(run, &client.received().await).await;
     assert_eq!(world.effects("begun", "pay_asked").len(), 1);
 }
 
@@ -149,7 +149,9 @@ async fn of_three_servers_with_many_runs_one_may_be_killed_and_each_run_ends_onc
     }
     for ((session, run), client) in ended.into_iter().zip(clients) {
         // The clients of the dead server lost their connections; the others received the end.
-        world.check_in(&session, run, &client.told().await).await;
+        world
+            .check_in(&session, run, &client.received().await)
+            .await;
     }
     assert!(world.store.unfinished().await.unwrap().is_empty());
 }

@@ -25,7 +25,7 @@ async fn the_next_server_goes_on(kept: Kept) {
     let status = server.process.wait().await.unwrap();
     assert_eq!(status.code(), Some(0));
     assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
-    let told = client.told().await;
+    let received = client.received().await;
     assert_eq!(
         world.records(run).await,
         before,
@@ -37,12 +37,12 @@ async fn the_next_server_goes_on(kept: Kept) {
     world.model.let_go();
     let next = world.start().await;
     let client = next.ask_keyed("k");
-    client.hears("final").await;
+    client.wait_for("final").await;
     world.ended(run).await;
     next.kill().await;
-    let told_again = client.told().await;
-    world.check(run, &told).await;
-    world.check(run, &told_again).await;
+    let received_again = client.received().await;
+    world.check(run, &received).await;
+    world.check(run, &received_again).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

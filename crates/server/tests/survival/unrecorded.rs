@@ -144,10 +144,10 @@ async fn a_short_lease_is_kept_by_whoever_is_alive() {
     .await;
     world.let_tools_go();
     world.ended(run).await;
-    client.hears("final").await;
+    client.wait_for("final").await;
     first.kill().await;
     second.kill().await;
-    world.check(run, &client.told().await).await;
+    world.check(run, &client.received().await).await;
     let records = world.records(run).await;
     let kinds = records.iter().map(|record| record.body.kind());
     assert!(!kinds.collect::<Vec<_>>().contains(&"resumed"));
@@ -156,11 +156,11 @@ async fn a_short_lease_is_kept_by_whoever_is_alive() {
 async fn is_ready(server: &Server, status: u16) {
     let url = format!("{}/readyz", server.url);
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
-    let mut told = String::new();
+    let mut answer = String::new();
     until("the server says so", async || {
         let response = http.get(&url).send().await.unwrap();
         let found = response.status();
-        told = response.text().await.unwrap();
+        answer = response.text().await.unwrap();
         found == status
     })
     .await;
@@ -168,7 +168,7 @@ async fn is_ready(server: &Server, status: u16) {
         200 => "\"status\":\"ok\"",
         _ => "/errors/store-unavailable",
     };
-    assert!(told.contains(expected), "{told}");
+    assert!(answer.contains(expected), "{answer}");
 }
 
 async fn a_server_is_ready_while_its_store_is(kept: Kept) {
@@ -181,8 +181,8 @@ async fn a_server_is_ready_while_its_store_is(kept: Kept) {
     is_ready(&server, 200).await;
     server.kill().await;
     let log = std::fs::read_to_string(world.folder().join("log")).unwrap();
-    let told = log.matches("not ready: the store accepts no records");
-    assert_eq!(told.count(), 1, "{log}");
+    let reports = log.matches("not ready: the store accepts no records");
+    assert_eq!(reports.count(), 1, "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

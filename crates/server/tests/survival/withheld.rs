@@ -33,7 +33,7 @@ async fn nothing_withheld_is_stored(kept: Kept) {
     world.model.hold(2, Hold::Before);
     let client = server.ask();
     world.model.was_asked(2).await;
-    client.hears("tool_result").await;
+    client.wait_for("tool_result").await;
     server.kill().await;
     world.model.let_go();
     let run = world.run().await.unwrap();
@@ -42,8 +42,8 @@ async fn nothing_withheld_is_stored(kept: Kept) {
     world.ended(run).await;
     let summary = world.store.run(run).await.unwrap();
     assert_eq!(summary.status, RunStatus::Interrupted);
-    let told = world.records(run).await.last().unwrap().to_json();
-    assert!(told.contains("data policy"), "{told}");
+    let last = world.records(run).await.last().unwrap().to_json();
+    assert!(last.contains("data policy"), "{last}");
     let (status, _) = server.turn("s", SECRET).await;
     assert_eq!(status, 200, "the session is free");
     let (_, text) = server.turn("refused", &format!("{REFUSE}{SECRET}")).await;

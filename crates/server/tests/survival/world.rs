@@ -291,7 +291,7 @@ impl World {
     }
 
     /// Returns how often calls of a tool were inspected.
-    pub(crate) fn looks(&self, name: &str) -> usize {
+    pub(crate) fn inspections(&self, name: &str) -> usize {
         let text = fs::read_to_string(self.folder().join("looks")).unwrap_or_default();
         text.lines().filter(|line| *line == name).count()
     }
@@ -348,18 +348,18 @@ impl World {
     }
 
     /// Checks everything that must hold of a run that has ended, with the server dead.
-    pub(crate) async fn check(&self, run: RunId, told: &[String]) {
-        self.check_in("s", run, told).await;
+    pub(crate) async fn check(&self, run: RunId, received: &[String]) {
+        self.check_in("s", run, received).await;
     }
 
     /// Checks what must hold of each run that has ended, however it ended.
-    pub(crate) async fn check_end(&self, run: RunId, told: &[String]) {
+    pub(crate) async fn check_end(&self, run: RunId, received: &[String]) {
         let records = self.records(run).await;
         let irreversible = ["pay", "pay_asked"];
         let effects = irreversible.map(|name| self.effects("begun", name));
         let effects = effects.concat();
         Aftermath::of(&records)
-            .received(told)
+            .received(received)
             .effects(&effects)
             .folder(self.folder())
             .canary(CANARY)
@@ -367,8 +367,8 @@ impl World {
     }
 
     /// Like [`check`](Self::check), for a run of any session.
-    pub(crate) async fn check_in(&self, session: &str, run: RunId, told: &[String]) {
-        self.check_end(run, told).await;
+    pub(crate) async fn check_in(&self, session: &str, run: RunId, received: &[String]) {
+        self.check_end(run, received).await;
         let session = session.parse().unwrap();
         assert!(self.store.verify(&session, None).await.is_ok());
         let history = self.store.history(&session).await.unwrap();

@@ -9,7 +9,7 @@ use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
 use super::interrupts::resume;
-use super::{input, kinds, named, serve, text, told, told_with, user};
+use super::{input, kinds, named, run_agui, run_agui_with, serve, text, user};
 use crate::support::client::answer;
 use crate::support::in_process::{InProcess, TOKEN};
 
@@ -24,7 +24,7 @@ async fn with_result(model: &Arc<ScriptedModel>) -> (InProcess, Orchestrator, Va
     let server = InProcess::serve(orchestrator.clone()).await;
     let tools = json!({"tools": [{"name": "weather", "description": "Tells the weather."}]});
     let first = input("r1", json!([user("Coat?")]), tools.clone());
-    let first = told(&server.client(), &first).await;
+    let first = run_agui(&server.client(), &first).await;
     let id = &named(&first, "TOOL_CALL_START")[0]["toolCallId"];
     let thread = json!([
         user("Coat?"),
@@ -37,7 +37,7 @@ async fn with_result(model: &Arc<ScriptedModel>) -> (InProcess, Orchestrator, Va
 /// Sends the body again, and checks that it is answered from what the session holds, and only once.
 async fn assert_answered(server: &InProcess, model: &ScriptedModel, body: &Value) {
     model.push(reply::text("Take a coat."));
-    let again = told(&server.client(), body).await;
+    let again = run_agui(&server.client(), body).await;
     assert_eq!(text(&again), "Take a coat.");
     assert_eq!(*kinds(&again).last().unwrap(), "RUN_FINISHED");
     let requests = model.requests();
@@ -48,8 +48,8 @@ async fn assert_answered(server: &InProcess, model: &ScriptedModel, body: &Value
     let request = server.client().post("/agui");
     let request = request.header("content-type", "application/json");
     let (status, problem) = answer(request.body(body.to_string())).await;
-    let told = (status, &problem["field"]);
-    assert_eq!(told, (400, &json!("messages")), "{problem}");
+    let refusal = (status, &problem["field"]);
+    assert_eq!(refusal, (400, &json!("messages")), "{problem}");
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn a_result_is_sent_again_after_a_model_that_failed() {
     let (server, _, body) = with_result(&model).await;
     for _ in 0..2 {
         model.push(LlmError::new(LlmErrorKind::Unauthorized, "wrong key"));
-        let failed = told(&server.client(), &body).await;
+        let failed = run_agui(&server.client(), &body).await;
         assert_eq!(*kinds(&failed).last().unwrap(), "RUN_ERROR");
     }
     assert_answered(&server, &model, &body).await;
@@ -100,7 +100,7 @@ async fn an_answer_with_a_result_is_sent_again_after_a_model_that_failed_and_onc
     let tools =
         json!([{"name": "pick", "description": "Picks.", "parameters": {"type": "object"}}]);
     let asks = json!([user("Refund order 17.")]);
-    let first = told(&client, &input("r1", asks, json!({"tools": tools}))).await;
+    let first = run_agui(&client, &input("r1", asks, json!({"tools": tools}))).await;
     let starts = named(&first, "TOOL_CALL_START");
     let ids: Vec<&Value> = starts.iter().map(|it| &it["toolCallId"]).collect();
     let called = ids.iter().zip(calls).map(|(id, (name, arguments))| {
@@ -115,7 +115,7 @@ async fn an_answer_with_a_result_is_sent_again_after_a_model_that_failed_and_onc
     let approved = json!({"approved": true});
     let answers = json!([{"interruptId": interrupt, "status": "resolved", "payload": approved}]);
     let approve = input("r2", thread, json!({"tools": tools, "resume": answers}));
-    let send = async || told_with(&client, &approve, Some(TOKEN)).await;
+    let send = async || run_agui_with(&client, &approve, Some(TOKEN)).await;
 
     let gone_on = send().await;
     let pending = &gone_on.last().unwrap()["outcome"]["pendingToolCallIds"];
@@ -145,7 +145,7 @@ async fn a_connection_that_is_closed_leaves_the_run_to_another_one_that_is_told_
     let (server, orchestrator) = serve(model, &tool).await;
     let client = server.client();
     let asks = input("r1", json!([user("Refund order 17.")]), json!({}));
-    let first = told(&client, &asks).await;
+    let first = run_agui(&client, &asks).await;
     let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
     let approve = resume("r2", interrupt, json!({"approved": true})).to_string();
     let follow = async || {
@@ -154,8 +154,8 @@ async fn a_connection_that_is_closed_leaves_the_run_to_another_one_that_is_told_
             .header("content-type", "application/json")
             .header("authorization", format!("Bearer {TOKEN}"));
         let mut response = request.body(approve.clone()).send().await.unwrap();
-        let told = response.chunk().await.unwrap().unwrap();
-        assert!(told.starts_with(b"data: {\"type\":\"RUN_STARTED\""));
+        let chunk = response.chunk().await.unwrap().unwrap();
+        assert!(chunk.starts_with(b"data: {\"type\":\"RUN_STARTED\""));
         response
     };
     let (stale, live) = (follow().await, follow().await);

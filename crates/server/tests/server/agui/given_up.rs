@@ -9,7 +9,9 @@ use neuraxis_testkit::{ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 use serde_json::{Value, json};
 
 use super::interrupts::{decide_elsewhere, give_up, resume};
-use super::{asked_to_refund, input, named, refunds, serve, serve_by, text, told, told_with, user};
+use super::{
+    asked_to_refund, input, named, refunds, run_agui, run_agui_with, serve, serve_by, text, user,
+};
 use crate::support::in_process::TOKEN;
 
 /// Waits until the first run of the thread has ended.
@@ -32,15 +34,15 @@ async fn an_interrupt_that_expired_can_be_given_up_however_often() {
     let (server, _) = serve_by(model, &tool, clock.clone()).await;
     let client = server.client();
     let said = json!([user("Refund order 17.")]);
-    let first = told(&client, &input("r1", said.clone(), json!({}))).await;
+    let first = run_agui(&client, &input("r1", said.clone(), json!({}))).await;
     let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
     clock.advance(Duration::from_secs(72 * 60 * 60));
     let given_up = give_up("r2", interrupt, said);
     for _ in 0..3 {
-        let told = told_with(&client, &given_up, Some(TOKEN)).await;
-        let outcome = &told.last().unwrap()["outcome"]["type"];
-        assert_eq!(outcome, "success", "{told:?}");
-        assert_eq!(text(&told), "Refunded.");
+        let events = run_agui_with(&client, &given_up, Some(TOKEN)).await;
+        let outcome = &events.last().unwrap()["outcome"]["type"];
+        assert_eq!(outcome, "success", "{events:?}");
+        assert_eq!(text(&events), "Refunded.");
     }
     assert_eq!(tool.count(), 0);
     server.stop().await.unwrap();
@@ -52,10 +54,10 @@ async fn an_interrupt_that_was_decided_elsewhere_can_be_given_up_by_whoever_foll
     let (server, orchestrator) = serve(model, &tool).await;
     let client = server.client();
     let said = json!([user("Refund order 17.")]);
-    let first = told(&client, &input("r1", said.clone(), json!({}))).await;
+    let first = run_agui(&client, &input("r1", said.clone(), json!({}))).await;
     let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
     let given_up = give_up("r2", interrupt, said);
-    let refused = told(&client, &given_up).await;
+    let refused = run_agui(&client, &given_up).await;
     assert_eq!(
         refused.last().unwrap()["code"],
         "token-needed",
@@ -64,13 +66,13 @@ async fn an_interrupt_that_was_decided_elsewhere_can_be_given_up_by_whoever_foll
     decide_elsewhere(&client, &first, "approve").await;
     ended(&orchestrator).await;
     let denied = resume("r3", interrupt, json!({"approved": false}));
-    let denied = told_with(&client, &denied, Some(TOKEN)).await;
+    let denied = run_agui_with(&client, &denied, Some(TOKEN)).await;
     let why = denied.last().unwrap()["message"].as_str().unwrap();
     assert!(why.contains("status cancelled"), "{why}");
     for token in [None, Some(TOKEN)] {
-        let told = told_with(&client, &given_up, token).await;
-        assert_eq!(text(&told), "Refunded.", "{told:?}");
-        assert_eq!(told.last().unwrap()["outcome"]["type"], "success");
+        let events = run_agui_with(&client, &given_up, token).await;
+        assert_eq!(text(&events), "Refunded.", "{events:?}");
+        assert_eq!(events.last().unwrap()["outcome"]["type"], "success");
     }
     assert_eq!(tool.count(), 1);
     server.stop().await.unwrap();
@@ -87,15 +89,15 @@ async fn a_message_that_comes_with_what_is_given_up_begins_a_run_once_that_is_se
     let first_run = ended(&orchestrator).await.to_string();
     let more =
         json!([user("Refund order 17."), {"id": "a", "role": "assistant"}, user("And now?")]);
-    let told = told(&client, &give_up("r2", interrupt, more)).await;
-    assert_eq!(text(&told), "It is late.");
-    let last = told.last().unwrap();
-    assert_eq!(last["outcome"]["type"], "success", "{told:?}");
+    let events = run_agui(&client, &give_up("r2", interrupt, more)).await;
+    assert_eq!(text(&events), "It is late.");
+    let last = events.last().unwrap();
+    assert_eq!(last["outcome"]["type"], "success", "{events:?}");
     assert_ne!(last["result"]["neuraxisRunId"], json!(first_run));
 
     // The run before the last one is reported too.
     let said = json!([user("Refund order 17.")]);
-    let again = self::told(&client, &give_up("r3", interrupt, said)).await;
+    let again = self::run_agui(&client, &give_up("r3", interrupt, said)).await;
     let last = again.last().unwrap();
     assert_eq!(last["result"]["neuraxisRunId"], json!(first_run));
     server.stop().await.unwrap();
@@ -108,18 +110,18 @@ async fn what_a_run_asked_long_ago_is_not_looked_for() {
     let (server, orchestrator) = serve(model, &tool).await;
     let client = server.client();
     let said = json!([user("Refund order 17.")]);
-    let first = told(&client, &input("r1", said.clone(), json!({}))).await;
+    let first = run_agui(&client, &input("r1", said.clone(), json!({}))).await;
     let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
     decide_elsewhere(&client, &first, "deny").await;
     ended(&orchestrator).await;
     let given_up = give_up("r2", interrupt, said);
     for (more, kind) in [(15, "RUN_FINISHED"), (1, "RUN_ERROR")] {
         for _ in 0..more {
-            let (status, told) = client.ask("t1", &json!({"message": "Hello?"})).await;
-            assert_eq!(status, 200, "{told}");
+            let (status, answer) = client.ask("t1", &json!({"message": "Hello?"})).await;
+            assert_eq!(status, 200, "{answer}");
         }
-        let told = told(&client, &given_up).await;
-        let last = told.last().unwrap();
+        let events = run_agui(&client, &given_up).await;
+        let last = events.last().unwrap();
         assert_eq!(last["type"], kind, "{last}");
         if kind == "RUN_ERROR" {
             assert_eq!(last["code"], "not-asked");
@@ -137,11 +139,11 @@ async fn a_message_that_comes_with_what_is_given_up_is_not_taken_by_the_run_that
     let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
     let more =
         json!([user("Refund order 17."), {"id": "a", "role": "assistant"}, user("And now?")]);
-    let told = told_with(&client, &give_up("r2", interrupt, more), Some(TOKEN)).await;
-    let warned = named(&told, "CUSTOM");
+    let events = run_agui_with(&client, &give_up("r2", interrupt, more), Some(TOKEN)).await;
+    let warned = named(&events, "CUSTOM");
     let codes: Vec<&Value> = warned.iter().map(|it| &it["value"]["code"]).collect();
-    assert_eq!(codes, ["message_not_taken"], "{told:?}");
-    assert_eq!(told.last().unwrap()["outcome"]["type"], "success");
+    assert_eq!(codes, ["message_not_taken"], "{events:?}");
+    assert_eq!(events.last().unwrap()["outcome"]["type"], "success");
     server.stop().await.unwrap();
 }
 
@@ -154,11 +156,11 @@ async fn what_is_given_up_after_its_run_failed_or_was_cancelled_ends_with_a_run_
         let (server, orchestrator) = serve(model, &tool).await;
         let client = server.client();
         let said = json!([user("Refund order 17.")]);
-        let first = told(&client, &input("r1", said.clone(), json!({}))).await;
+        let first = run_agui(&client, &input("r1", said.clone(), json!({}))).await;
         let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
         if fails {
             let approve = resume("r2", interrupt, json!({"approved": true}));
-            let failed = told_with(&client, &approve, Some(TOKEN)).await;
+            let failed = run_agui_with(&client, &approve, Some(TOKEN)).await;
             assert_eq!(failed.last().unwrap()["code"], code, "{failed:?}");
         } else {
             let session = "t1".parse().unwrap();
@@ -167,13 +169,13 @@ async fn what_is_given_up_after_its_run_failed_or_was_cancelled_ends_with_a_run_
             orchestrator.runs().cancel(run, "enough").await.unwrap();
             ended(&orchestrator).await;
         }
-        let told = told(&client, &give_up("r3", interrupt, said)).await;
-        let last = told.last().unwrap();
-        assert_eq!(last["type"], "RUN_FINISHED", "{told:?}");
-        assert_eq!(last["outcome"]["type"], "cancelled", "{told:?}");
-        let warned = named(&told, "CUSTOM").into_iter();
+        let events = run_agui(&client, &give_up("r3", interrupt, said)).await;
+        let last = events.last().unwrap();
+        assert_eq!(last["type"], "RUN_FINISHED", "{events:?}");
+        assert_eq!(last["outcome"]["type"], "cancelled", "{events:?}");
+        let warned = named(&events, "CUSTOM").into_iter();
         let warned = warned.filter(|it| it["value"]["code"] == "run-failed");
-        assert_eq!(warned.count(), usize::from(fails), "{told:?}");
+        assert_eq!(warned.count(), usize::from(fails), "{events:?}");
         server.stop().await.unwrap();
     }
 }

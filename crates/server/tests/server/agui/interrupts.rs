@@ -7,7 +7,8 @@ use neuraxis_testkit::{ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 use serde_json::{Value, json};
 
 use super::{
-    asked_to_refund, input, kinds, named, refunds, serve, serve_by, text, told, told_with, user,
+    asked_to_refund, input, kinds, named, refunds, run_agui, run_agui_with, serve, serve_by, text,
+    user,
 };
 use crate::support::Client;
 use crate::support::in_process::TOKEN;
@@ -55,18 +56,18 @@ async fn a_call_that_needs_a_person_interrupts_the_run_and_goes_on_once_with_the
     assert_eq!(interrupt["responseSchema"]["required"], json!(["approved"]));
 
     // No other run starts meanwhile.
-    let other = told(&client, &input("r2", json!([user("Hello?")]), json!({}))).await;
+    let other = run_agui(&client, &input("r2", json!([user("Hello?")]), json!({}))).await;
     assert_eq!(
         (kinds(&other), &other[1]["code"]),
         (vec!["RUN_STARTED", "RUN_ERROR"], &json!("session-busy"))
     );
 
     let approve = resume("r3", interrupt, json!({"approved": true}));
-    let refused = told(&client, &approve).await;
+    let refused = run_agui(&client, &approve).await;
     assert_eq!(refused.last().unwrap()["code"], "token-needed");
     assert_eq!(tool.count(), 0);
     for _ in 0..2 {
-        let second = told_with(&client, &approve, Some(TOKEN)).await;
+        let second = run_agui_with(&client, &approve, Some(TOKEN)).await;
         assert!(
             named(&second, "TOOL_CALL_START").is_empty(),
             "it was told: {second:?}"
@@ -80,7 +81,7 @@ async fn a_call_that_needs_a_person_interrupts_the_run_and_goes_on_once_with_the
         assert_eq!(tool.count(), 1, "the same answer again runs nothing");
     }
     let denied = resume("r4", interrupt, json!({"approved": false}));
-    let denied = told_with(&client, &denied, Some(TOKEN)).await;
+    let denied = run_agui_with(&client, &denied, Some(TOKEN)).await;
     assert_eq!(denied.last().unwrap()["code"], "not-asked", "{denied:?}");
     server.stop().await.unwrap();
 }
@@ -104,11 +105,11 @@ async fn arguments_are_edited_and_calls_denied_as_the_person_says() {
         let client = server.client();
         let first = asked_to_refund(&client).await;
         let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
-        let second = told_with(&client, &resume("r2", interrupt, payload), Some(TOKEN)).await;
-        let told = named(&second, "TOOL_CALL_RESULT")[0]["content"]
+        let second = run_agui_with(&client, &resume("r2", interrupt, payload), Some(TOKEN)).await;
+        let content = named(&second, "TOOL_CALL_RESULT")[0]["content"]
             .as_str()
             .unwrap();
-        assert!(told.contains(result), "{told}");
+        assert!(content.contains(result), "{content}");
         assert_eq!(tool.count(), ran);
         server.stop().await.unwrap();
     }
@@ -127,7 +128,7 @@ async fn of_answers_that_contradict_each_other_at_the_same_moment_those_that_do_
         let (server, _) = serve(model, &tool).await;
         let client = server.client();
         let asked = input("r1", json!([user("Refund order 17.")]), json!({}));
-        let first = told(&client, &asked).await;
+        let first = run_agui(&client, &asked).await;
         let interrupts = first.last().unwrap()["outcome"]["interrupts"].clone();
         let answers = (0..6).map(|at| {
             let approved = (at + round) % 2 == 0;
@@ -137,12 +138,12 @@ async fn of_answers_that_contradict_each_other_at_the_same_moment_those_that_do_
                 .collect();
             let body = input("r2", json!([]), json!({"resume": answers}));
             let client = client.clone();
-            tokio::spawn(async move { (approved, told_with(&client, &body, Some(TOKEN)).await) })
+            tokio::spawn(async move { (approved, run_agui_with(&client, &body, Some(TOKEN)).await) })
         });
         let answers: Vec<_> = answers.collect();
-        let mut all_told = Vec::new();
+        let mut all_events = Vec::new();
         for answer in answers {
-            all_told.push(answer.await.unwrap());
+            all_events.push(answer.await.unwrap());
         }
         // The two questions may have been answered by different clients: then none of them had its way.
         let counts = match tool.count() {
@@ -150,12 +151,12 @@ async fn of_answers_that_contradict_each_other_at_the_same_moment_those_that_do_
             2 => Some(true),
             _ => None,
         };
-        for (approved, told) in all_told {
-            let last = told.last().unwrap();
+        for (approved, events) in all_events {
+            let last = events.last().unwrap();
             if counts == Some(approved) {
-                assert_eq!(last["outcome"]["type"], "success", "{told:?}");
+                assert_eq!(last["outcome"]["type"], "success", "{events:?}");
             } else {
-                assert_eq!(last["code"], "not-asked", "{told:?}");
+                assert_eq!(last["code"], "not-asked", "{events:?}");
             }
         }
         server.stop().await.unwrap();
@@ -188,9 +189,9 @@ async fn an_answer_that_does_not_fit_what_is_open_changes_nothing() {
         (resume("r2", interrupt, Value::Null), "invalid-field"),
         (with_message, "invalid-field"),
     ] {
-        let told = told_with(&client, &body, Some(TOKEN)).await;
+        let events = run_agui_with(&client, &body, Some(TOKEN)).await;
         assert_eq!(
-            (kinds(&told), &told[1]["code"]),
+            (kinds(&events), &events[1]["code"]),
             (vec!["RUN_STARTED", "RUN_ERROR"], &json!(code)),
             "{body}"
         );
@@ -198,8 +199,8 @@ async fn an_answer_that_does_not_fit_what_is_open_changes_nothing() {
     assert_eq!(tool.count(), 0);
     let left = json!([{"interruptId": interrupt["id"], "status": "cancelled"}]);
     let left = input("r3", json!([]), json!({"resume": left}));
-    let told = told_with(&client, &left, Some(TOKEN)).await;
-    let result = named(&told, "TOOL_CALL_RESULT")[0]["content"]
+    let events = run_agui_with(&client, &left, Some(TOKEN)).await;
+    let result = named(&events, "TOOL_CALL_RESULT")[0]["content"]
         .as_str()
         .unwrap();
     assert!(result.contains("left the question unanswered"), "{result}");
@@ -216,7 +217,7 @@ async fn an_answer_that_comes_after_the_time_of_its_interrupt_is_refused() {
     let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
     clock.advance(Duration::from_secs(72 * 60 * 60));
     let approve = resume("r2", interrupt, json!({"approved": true}));
-    let late = told_with(&client, &approve, Some(TOKEN)).await;
+    let late = run_agui_with(&client, &approve, Some(TOKEN)).await;
     assert_eq!(
         (kinds(&late), &late[1]["code"]),
         (vec!["RUN_STARTED", "RUN_ERROR"], &json!("question-expired")),
@@ -236,7 +237,7 @@ async fn all_that_is_open_is_answered_at_once_and_each_call_gets_its_own_answer(
     let (server, _) = serve(model, &tool).await;
     let client = server.client();
     let said = json!([user("Refund orders 17 and 18.")]);
-    let first = told(&client, &input("r1", said.clone(), json!({}))).await;
+    let first = run_agui(&client, &input("r1", said.clone(), json!({}))).await;
     let interrupts = first.last().unwrap()["outcome"]["interrupts"].as_array();
     let interrupts = interrupts.unwrap();
     assert_eq!(interrupts.len(), 2, "{first:?}");
@@ -245,9 +246,9 @@ async fn all_that_is_open_is_answered_at_once_and_each_call_gets_its_own_answer(
         json!({"interruptId": id, "status": "resolved", "payload": {"approved": approved}})
     };
     let one = input("r2", said.clone(), json!({"resume": [answer(0, true)]}));
-    let told = told_with(&client, &one, Some(TOKEN)).await;
-    let message = told[1]["message"].as_str().unwrap();
-    assert_eq!(told[1]["code"], "invalid-field");
+    let events = run_agui_with(&client, &one, Some(TOKEN)).await;
+    let message = events[1]["message"].as_str().unwrap();
+    assert_eq!(events[1]["code"], "invalid-field");
     assert!(
         message.contains(interrupts[1]["id"].as_str().unwrap()),
         "{message}"
@@ -256,11 +257,11 @@ async fn all_that_is_open_is_answered_at_once_and_each_call_gets_its_own_answer(
 
     // In a different order from that of the questions.
     let both = json!({"resume": [answer(1, false), answer(0, true)]});
-    let told = told_with(&client, &input("r3", said, both), Some(TOKEN)).await;
-    assert_eq!(text(&told), "One of them.");
+    let events = run_agui_with(&client, &input("r3", said, both), Some(TOKEN)).await;
+    assert_eq!(text(&events), "One of them.");
     assert_eq!(tool.count(), 1);
     let result_of = |at: usize| {
-        let results = named(&told, "TOOL_CALL_RESULT");
+        let results = named(&events, "TOOL_CALL_RESULT");
         let call = &interrupts[at]["toolCallId"];
         let result = results.iter().find(|it| it["toolCallId"] == *call);
         result.unwrap()["content"].as_str().unwrap().to_owned()
@@ -280,7 +281,7 @@ async fn a_run_that_waited_on_the_way_is_told_again_to_its_end() {
     let (server, _) = serve(model, &tool).await;
     let client = server.client();
     let said = json!([user("Refund both.")]);
-    let first = told(&client, &input("r1", said.clone(), json!({}))).await;
+    let first = run_agui(&client, &input("r1", said.clone(), json!({}))).await;
     let interrupts = first.last().unwrap()["outcome"]["interrupts"].clone();
     let interrupts = interrupts.as_array().unwrap();
     decide_elsewhere(&client, &first, "approve").await;
@@ -290,14 +291,14 @@ async fn a_run_that_waited_on_the_way_is_told_again_to_its_end() {
     let both = json!({"resume": answers.collect::<Vec<_>>()});
     for _ in 0..3 {
         let body = input("r2", said.clone(), both.clone());
-        let told = told_with(&client, &body, Some(TOKEN)).await;
+        let events = run_agui_with(&client, &body, Some(TOKEN)).await;
         assert_eq!(
-            told.last().unwrap()["outcome"]["type"],
+            events.last().unwrap()["outcome"]["type"],
             "success",
-            "{told:?}"
+            "{events:?}"
         );
-        assert_eq!(named(&told, "TOOL_CALL_RESULT").len(), 2, "{told:?}");
-        assert_eq!(text(&told), "Refunded.");
+        assert_eq!(named(&events, "TOOL_CALL_RESULT").len(), 2, "{events:?}");
+        assert_eq!(text(&events), "Refunded.");
     }
     assert_eq!(tool.count(), 2);
     server.stop().await.unwrap();
@@ -315,18 +316,18 @@ async fn an_answer_that_is_sent_again_tells_the_next_interrupt_of_its_run() {
     let first = asked_to_refund(&client).await;
     let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0];
     let approve = resume("r2", interrupt, json!({"approved": true}));
-    let second = told_with(&client, &approve, Some(TOKEN)).await;
+    let second = run_agui_with(&client, &approve, Some(TOKEN)).await;
     let next = &second.last().unwrap()["outcome"];
     assert_eq!(next["type"], "interrupt", "{second:?}");
     let next = &next["interrupts"];
     for again in [approve, give_up("r3", interrupt, json!([]))] {
-        let again = told_with(&client, &again, Some(TOKEN)).await;
-        let told = &again.last().unwrap()["outcome"]["interrupts"];
-        assert_eq!(told, next, "{again:?}");
+        let again = run_agui_with(&client, &again, Some(TOKEN)).await;
+        let interrupts = &again.last().unwrap()["outcome"]["interrupts"];
+        assert_eq!(interrupts, next, "{again:?}");
     }
     assert_eq!(tool.count(), 1);
     let approve = resume("r4", &next[0], json!({"approved": true}));
-    let last = told_with(&client, &approve, Some(TOKEN)).await;
+    let last = run_agui_with(&client, &approve, Some(TOKEN)).await;
     assert_eq!(text(&last), "Refunded.");
     assert_eq!(tool.count(), 2);
     server.stop().await.unwrap();
@@ -349,14 +350,14 @@ async fn what_the_front_end_s_tools_found_beside_an_interrupt_is_taken_after_the
         input(run, messages.clone(), more)
     };
     let mut thread = json!([user("Hi.")]);
-    told(&client, &body("r1", &thread, json!([]))).await;
+    run_agui(&client, &body("r1", &thread, json!([]))).await;
     let add = |thread: &mut Value, more: Value| thread.as_array_mut().unwrap().push(more);
     add(
         &mut thread,
         json!({"id": "a", "role": "assistant", "content": "Hello."}),
     );
     add(&mut thread, user("Refund order 17."));
-    let first = told(&client, &body("r2", &thread, json!([]))).await;
+    let first = run_agui(&client, &body("r2", &thread, json!([]))).await;
     let starts = named(&first, "TOOL_CALL_START");
     let ids: Vec<&Value> = starts.iter().map(|it| &it["toolCallId"]).collect();
     let called = ids.iter().zip(calls).map(|(id, (name, arguments))| {
@@ -371,17 +372,17 @@ async fn what_the_front_end_s_tools_found_beside_an_interrupt_is_taken_after_the
         &mut thread,
         json!({"id": "c", "role": "tool", "toolCallId": ids[0], "content": "red"}),
     );
-    let early = told(&client, &body("r3", &thread, json!([]))).await;
+    let early = run_agui(&client, &body("r3", &thread, json!([]))).await;
     assert_eq!(early.last().unwrap()["code"], "session-busy", "{early:?}");
 
     let interrupt = &first.last().unwrap()["outcome"]["interrupts"][0]["id"];
     let approved = json!({"approved": true});
     let answers = json!([{"interruptId": interrupt, "status": "resolved", "payload": approved}]);
     let approve = body("r4", &thread, answers);
-    let second = told_with(&client, &approve, Some(TOKEN)).await;
+    let second = run_agui_with(&client, &approve, Some(TOKEN)).await;
     let outcome = json!({"type": "success", "pendingToolCallIds": [ids[0]]});
     assert_eq!(second.last().unwrap()["outcome"], outcome, "{second:?}");
-    let third = told_with(&client, &approve, Some(TOKEN)).await;
+    let third = run_agui_with(&client, &approve, Some(TOKEN)).await;
     assert_eq!(text(&third), "Done.", "{third:?}");
     assert_eq!(tool.count(), 1);
     server.stop().await.unwrap();

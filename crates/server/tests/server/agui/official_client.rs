@@ -26,8 +26,8 @@ async fn play(server: &InProcess, scene: &str) -> Value {
         .kill_on_drop(true);
     let done = timeout(Duration::from_secs(60), node.output()).await;
     let done = done.unwrap().unwrap();
-    let told = serde_json::from_slice(&done.stdout);
-    told.unwrap_or_else(|_| panic!("{scene}: {done:?}"))
+    let seen = serde_json::from_slice(&done.stdout);
+    seen.unwrap_or_else(|_| panic!("{scene}: {done:?}"))
 }
 
 /// Serves a model, and a tool that needs a user's approval.
@@ -46,8 +46,8 @@ async fn serve(model: ScriptedModel) -> (InProcess, Orchestrator, Arc<ScriptedTo
 }
 
 /// Checks the client's warnings: none is about the order or the form of events.
-fn clean(told: &Value) {
-    assert_eq!(told["warnings"], json!([]), "{told}");
+fn clean(seen: &Value) {
+    assert_eq!(seen["warnings"], json!([]), "{seen}");
 }
 
 #[tokio::test]
@@ -61,9 +61,9 @@ async fn text_reasoning_and_a_call_of_the_servers_own_arrive_as_messages() {
         .then(Script::from(reply::reasoned("So it is.", "It is mild.")).split(3))
         .then(reply::text("Good night."));
     let (server, ..) = serve(model).await;
-    let told = play(&server, "talk").await;
-    clean(&told);
-    let roles: Vec<&Value> = told["messages"]
+    let seen = play(&server, "talk").await;
+    clean(&seen);
+    let roles: Vec<&Value> = seen["messages"]
         .as_array()
         .unwrap()
         .iter()
@@ -82,16 +82,16 @@ async fn text_reasoning_and_a_call_of_the_servers_own_arrive_as_messages() {
     assert_eq!(
         roles,
         first.map(Value::from).iter().collect::<Vec<_>>(),
-        "{told}"
+        "{seen}"
     );
-    let calls = told["messages"][1]["toolCalls"].as_array().unwrap();
+    let calls = seen["messages"][1]["toolCalls"].as_array().unwrap();
     assert_eq!(
-        (told["messages"][1]["content"].as_str(), calls.len()),
+        (seen["messages"][1]["content"].as_str(), calls.len()),
         (Some("I look."), 2)
     );
-    assert_eq!(told["messages"][4]["content"], "So it is.");
-    assert_eq!(told["messages"][5]["content"], "It is mild.");
-    assert_eq!(told["messages"][7]["content"], "Good night.");
+    assert_eq!(seen["messages"][4]["content"], "So it is.");
+    assert_eq!(seen["messages"][5]["content"], "It is mild.");
+    assert_eq!(seen["messages"][7]["content"], "Good night.");
     server.stop().await.unwrap();
 }
 
@@ -102,15 +102,15 @@ async fn a_tool_of_the_front_end_is_run_there_and_its_result_goes_on() {
         .then(reply::calls([("weather", r#"{"city":"Oslo"}"#)]))
         .then(reply::text("Take a coat."));
     let (server, ..) = serve(model).await;
-    let told = play(&server, "frontend_tool").await;
-    clean(&told);
+    let seen = play(&server, "frontend_tool").await;
+    clean(&seen);
     assert_eq!(
-        told["called"],
+        seen["called"],
         json!([["weather", {"city": "Oslo"}]]),
-        "{told}"
+        "{seen}"
     );
     assert_eq!(
-        told["messages"].as_array().unwrap().last().unwrap()["content"],
+        seen["messages"].as_array().unwrap().last().unwrap()["content"],
         "Take a coat."
     );
     server.stop().await.unwrap();
@@ -128,10 +128,10 @@ async fn a_person_at_the_front_end_approves_denies_and_edits() {
             .then(reply::calls([("refund", r#"{"order":17}"#)]))
             .then(reply::text("So be it."));
         let (server, _, refund) = serve(model).await;
-        let told = play(&server, scene).await;
-        clean(&told);
-        assert_eq!(refund.count(), ran, "{scene}: {told}");
-        let messages = told["messages"].as_array().unwrap();
+        let seen = play(&server, scene).await;
+        clean(&seen);
+        assert_eq!(refund.count(), ran, "{scene}: {seen}");
+        let messages = seen["messages"].as_array().unwrap();
         let roles: Vec<&str> = messages
             .iter()
             .map(|it| it["role"].as_str().unwrap())
@@ -139,10 +139,10 @@ async fn a_person_at_the_front_end_approves_denies_and_edits() {
         assert_eq!(
             roles,
             ["user", "assistant", "tool", "assistant"],
-            "{scene}: {told}"
+            "{scene}: {seen}"
         );
         let content = messages[2]["content"].as_str().unwrap();
-        assert!(content.contains(result), "{scene}: {told}");
+        assert!(content.contains(result), "{scene}: {seen}");
         assert_eq!(messages[3]["content"], "So be it.");
         server.stop().await.unwrap();
     }
@@ -160,11 +160,11 @@ async fn what_was_decided_elsewhere_is_given_up_and_the_thread_goes_on() {
             .then(reply::text("So be it."))
             .then(reply::text("Sleep well."));
         let (server, _, refund) = serve(model).await;
-        let told = play(&server, scene).await;
-        assert_eq!(told["code"], code, "{scene}: {told}");
-        assert_eq!(told["pending"], json!([]), "{scene}: {told}");
-        let last = told["messages"].as_array().unwrap().last().unwrap();
-        assert_eq!(last["content"], "Sleep well.", "{scene}: {told}");
+        let seen = play(&server, scene).await;
+        assert_eq!(seen["code"], code, "{scene}: {seen}");
+        assert_eq!(seen["pending"], json!([]), "{scene}: {seen}");
+        let last = seen["messages"].as_array().unwrap().last().unwrap();
+        assert_eq!(last["content"], "Sleep well.", "{scene}: {seen}");
         assert_eq!(refund.count(), 0);
         server.stop().await.unwrap();
     }
@@ -193,15 +193,15 @@ async fn what_an_agent_does_for_another_is_told_as_its_own() {
         .build()
         .unwrap();
     let server = InProcess::serve(orchestrator).await;
-    let told = play(&server, "ask").await;
-    clean(&told);
-    let events = told["told"].as_array().unwrap();
+    let seen = play(&server, "ask").await;
+    clean(&seen);
+    let events = seen["told"].as_array().unwrap();
     let of = |kind: &str| -> Vec<&Value> {
         let of_kind = events.iter().filter(|it| it[0] == kind);
         of_kind.map(|it| &it[1]).collect()
     };
     let critic = of("SUBAGENT_STARTED")[0];
-    assert!(critic.is_string(), "{told}");
+    assert!(critic.is_string(), "{seen}");
     assert_eq!(of("SUBAGENT_FINISHED"), [critic]);
     assert_eq!(of("TOOL_CALL_START"), [&Value::Null, critic]);
     assert_eq!(of("TEXT_MESSAGE_START"), [critic, &Value::Null]);
@@ -219,11 +219,11 @@ async fn text_of_a_reply_that_broke_off_does_not_stand() {
         .then(broken)
         .then(reply::text("It is true."));
     let (server, ..) = serve(model).await;
-    let told = play(&server, "ask").await;
-    clean(&told);
-    let messages = told["messages"].as_array().unwrap();
+    let seen = play(&server, "ask").await;
+    clean(&seen);
+    let messages = seen["messages"].as_array().unwrap();
     let said: Vec<&Value> = messages.iter().map(|it| &it["content"]).collect();
-    assert_eq!(said, ["Is it true?", "It is true."], "{told}");
+    assert_eq!(said, ["Is it true?", "It is true."], "{seen}");
     server.stop().await.unwrap();
 }
 
@@ -231,11 +231,11 @@ async fn text_of_a_reply_that_broke_off_does_not_stand() {
 #[ignore = "needs the client of AG-UI: cargo xtask test provides it"]
 async fn a_run_that_fails_is_an_error_to_the_client() {
     let (server, ..) = serve(ScriptedModel::new()).await;
-    let told = play(&server, "error").await;
-    assert_eq!(told["code"], "run-failed", "{told}");
+    let seen = play(&server, "error").await;
+    assert_eq!(seen["code"], "run-failed", "{seen}");
     let (server, ..) = serve(ScriptedModel::new()).await;
-    let told = play(&server, "refused").await;
-    assert!(told["error"].as_str().unwrap().contains("403"), "{told}");
+    let seen = play(&server, "refused").await;
+    assert!(seen["error"].as_str().unwrap().contains("403"), "{seen}");
     server.stop().await.unwrap();
 }
 

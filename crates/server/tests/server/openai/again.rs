@@ -9,7 +9,7 @@ use neuraxis_server::Stop;
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
-use super::items::told;
+use super::items::last_messages;
 use super::{builder, parsed, post, request, stream, user, weather};
 use crate::support::Client;
 use crate::support::client::answer;
@@ -130,7 +130,7 @@ async fn a_response_that_failed_is_asked_for_again_after_the_one_before_it() {
     let session = |response: &Value| response["metadata"]["session_id"].clone();
     assert_eq!(session(&first), session(&second));
     let said = ["I am Bo.", "Hello, Bo.", "Who am I?", "Who am I?"];
-    assert_eq!(told(&model), said);
+    assert_eq!(last_messages(&model), said);
 
     // Once there is an answer, the conversation continues from it.
     let (status, refused) = post(&client, "/v1/responses", &body).await;
@@ -244,7 +244,7 @@ async fn assert_taken_again(client: &Client, model: &ScriptedModel, path: &str, 
     let calls = messages.iter().flat_map(|message| message.tool_calls());
     let calls: Vec<_> = calls.map(|call| call.name.to_string()).collect();
     assert_eq!(calls, ["clock", "weather"]);
-    assert_eq!(told(model).last().unwrap(), "\"3 degrees\"");
+    assert_eq!(last_messages(model).last().unwrap(), "\"3 degrees\"");
 }
 
 #[tokio::test]

@@ -55,7 +55,7 @@ fn answered(response: &Value) -> [Value; 4] {
 }
 
 /// Returns the last messages to the model, without the instructions.
-pub(super) fn told(model: &ScriptedModel) -> Vec<String> {
+pub(super) fn last_messages(model: &ScriptedModel) -> Vec<String> {
     let requests = model.requests();
     let messages = requests.last().unwrap().messages.messages();
     messages[1..].iter().map(|message| message.text()).collect()
@@ -75,7 +75,10 @@ async fn results_that_stand_behind_their_calls_are_all_taken() {
     assert_eq!(status, 200, "{second}");
     let session = |response: &Value| response["metadata"]["session_id"].clone();
     assert_eq!(session(&first), session(&second));
-    assert_eq!(told(&model), ["Coat?", "", "\"3 degrees\"", "\"sunny\""]);
+    assert_eq!(
+        last_messages(&model),
+        ["Coat?", "", "\"3 degrees\"", "\"sunny\""]
+    );
 }
 
 #[tokio::test]
@@ -146,7 +149,7 @@ async fn a_conversation_that_comes_whole_is_told_as_it_comes_where_its_session_h
             true => &["Coat?", "", "\"3 degrees\"", "\"sunny\""][..],
             false => &["Coat?", "", "\"3 degrees\"", "", "\"sunny\""],
         };
-        assert_eq!(told(&model), said, "{kept_out}");
+        assert_eq!(last_messages(&model), said, "{kept_out}");
         let requests = model.requests();
         let messages = requests.last().unwrap().messages.messages();
         let calls = messages.iter().flat_map(|message| message.tool_calls());
@@ -194,7 +197,7 @@ async fn a_loop_that_names_the_same_response_at_each_step_goes_on_behind_its_las
         "",
         "\"sunny\"",
     ];
-    assert_eq!(told(&model), said);
+    assert_eq!(last_messages(&model), said);
     // It has an answer by now.
     let (status, refused) = post(&client, path, &body).await;
     let told = (status, &refused["error"]["param"]);
@@ -217,7 +220,7 @@ async fn all_that_comes_with_the_id_of_a_response_is_new_but_for_its_calls() {
     let (status, second) = post(&client, "/v1/responses", &body).await;
     assert_eq!(status, 200, "{second}");
     assert_eq!(
-        told(&model),
+        last_messages(&model),
         [
             "Coat?",
             "",
@@ -309,7 +312,7 @@ async fn messages_that_are_only_named_are_told_to_the_model_again_and_thoughts_a
     let (status, response) = post(&client, "/v1/responses", &json!({"input": items})).await;
     assert_eq!(status, 200, "{response}");
     let said = ["Hello.", "Hi there.", "And?", "Two.", "And then?"];
-    assert_eq!(told(&model), said);
+    assert_eq!(last_messages(&model), said);
 }
 
 /// Returns the items of a response as they were received.
@@ -363,7 +366,10 @@ async fn messages_of_an_answer_that_follow_each_other_are_told_with_an_empty_lin
     let (status, told_back) =
         post(&server.client(), "/v1/responses", &json!({"input": input})).await;
     assert_eq!(status, 200, "{told_back}");
-    assert_eq!(told(&model), ["Time?", "I look.\n\nNoon.\nSharp.", "So?"]);
+    assert_eq!(
+        last_messages(&model),
+        ["Time?", "I look.\n\nNoon.\nSharp.", "So?"]
+    );
 }
 
 #[tokio::test]
@@ -385,7 +391,10 @@ async fn calls_that_are_only_named_are_answered_with_and_without_the_id_of_their
         }
         let (status, second) = post(&client, "/v1/responses", &body).await;
         assert_eq!(status, 200, "{second}");
-        assert_eq!(told(&model), ["Coat?", "", "\"3 degrees\"", "\"sunny\""]);
+        assert_eq!(
+            last_messages(&model),
+            ["Coat?", "", "\"3 degrees\"", "\"sunny\""]
+        );
     }
 }
 
@@ -448,7 +457,7 @@ async fn items_that_are_named_in_turns_stand_in_their_places_and_have_a_limit_in
     let (status, answer) = post(&client, "/v1/responses", &repeated(&named, 2)).await;
     assert_eq!(status, 200, "{answer}");
     assert_eq!(
-        told(&model).concat(),
+        last_messages(&model).concat(),
         "Hello.One.\n\nTwo.\n\nOne.\n\nTwo.And?"
     );
     let (_, long) = post(&client, "/v1/responses", &json!({"input": "Long?"})).await;
@@ -485,7 +494,11 @@ async fn a_message_that_a_response_never_had_is_refused_and_one_that_it_may_have
         let (status, answer) = post(&client, "/v1/responses", &json!({"input": items})).await;
         assert_eq!(status, expected, "{rest}: {answer}");
         match expected {
-            200 => assert_eq!(told(&model), ["Hello.", "Hi there.", "And?"], "{rest}"),
+            200 => assert_eq!(
+                last_messages(&model),
+                ["Hello.", "Hi there.", "And?"],
+                "{rest}"
+            ),
             _ => assert_eq!(answer["error"]["param"], "input[2].id", "{rest}: {answer}"),
         }
     }

@@ -7,7 +7,7 @@ use neuraxis::ports::Tool;
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
-use super::items::told;
+use super::items::last_messages;
 use super::{builder, parsed, post, stream, user};
 use crate::support::client::answer;
 use crate::support::in_process::InProcess;
@@ -256,7 +256,10 @@ async fn what_a_model_said_before_it_broke_off_is_streamed_and_is_none_of_the_re
     items.push(user("Sure?"));
     let (status, sure) = post(&client, "/v1/responses", &json!({"input": items})).await;
     assert_eq!(status, 200, "{sure}");
-    assert_eq!(told(&model), ["Is it true?", "It is true.", "Sure?"]);
+    assert_eq!(
+        last_messages(&model),
+        ["Is it true?", "It is true.", "Sure?"]
+    );
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use neuraxis::{Orchestrator, Role};
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::{Value, json};
 
-use super::items::told;
+use super::items::last_messages;
 use super::{builder, parsed, post, stream, user, weather};
 use crate::support::client::answer;
 use crate::support::in_process::{InProcess, TOKEN};
@@ -299,7 +299,10 @@ async fn a_question_in_place_of_an_answer_of_a_form_is_a_refusal_that_a_client_m
     let body = json!({"messages": [user("How many?"), message, user("The last.")]});
     let (status, noted) = post(&client, path, &body).await;
     assert_eq!(status, 200, "{noted}");
-    assert_eq!(told(&model), ["How many?", "Which order?", "The last."]);
+    assert_eq!(
+        last_messages(&model),
+        ["How many?", "Which order?", "The last."]
+    );
 }
 
 #[tokio::test]
