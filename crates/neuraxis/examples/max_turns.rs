@@ -28,7 +28,7 @@ async fn main() -> Result<()> {
             reply::calls([("look", "{}")])
         }
     });
-    let look = FunctionTool::new("look", "Looks whether there is anything new.", look)?;
+    let look = FunctionTool::new("look", "Checks whether there is anything new.", look)?;
     let orchestrator = Orchestrator::builder()
         .model(Role::REASONING, Arc::new(model))
         .tool(look.class(ToolClass::ReadOnly).build())

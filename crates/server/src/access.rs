@@ -172,12 +172,12 @@ pub(crate) async fn record_request(
 
 /// Returns the run that an address names, if its route has one.
 fn run_in(route: &str, path: &str) -> Option<RunId> {
-    let places = [("/api/v1/runs/", ""), ("/v1/responses/", "resp_")];
-    let (place, mark) = places.into_iter().find(|(place, _)| {
-        let rest = route.strip_prefix(place);
+    let prefixes = [("/api/v1/runs/", ""), ("/v1/responses/", "resp_")];
+    let (prefix, mark) = prefixes.into_iter().find(|(prefix, _)| {
+        let rest = route.strip_prefix(prefix);
         rest.is_some_and(|rest| rest == "{id}" || rest.starts_with("{id}/"))
     })?;
-    let id = path.strip_prefix(place)?.split('/').next()?;
+    let id = path.strip_prefix(prefix)?.split('/').next()?;
     id.strip_prefix(mark)?.parse().ok().map(RunId)
 }
 

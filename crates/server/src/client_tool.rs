@@ -40,9 +40,9 @@ impl ClientTool {
         let Some(parameters) = self.parameters.map(Value::Object) else {
             return Ok(tool);
         };
-        if let Some(place) = request_body::find_nul(&parameters) {
+        if let Some(path) = request_body::find_nul(&parameters) {
             return Err(request_body::nul_problem(&format!(
-                "tools.parameters.{place}"
+                "tools.parameters.{path}"
             )));
         }
         Ok(tool.parameters(JsonText::from_text(parameters.to_string())))

@@ -59,7 +59,7 @@ struct State {
     /// Whether a key is needed: always, or from the moment there was one.
     is_needed: bool,
     /// Whether the log already reports that the file cannot be read.
-    has_complained: bool,
+    has_logged_failure: bool,
 }
 
 impl Keys {
@@ -103,7 +103,7 @@ impl Keys {
             stamp,
             is_needed,
             known: Arc::new(index_by_hash(read, &HashMap::new())),
-            has_complained: false,
+            has_logged_failure: false,
         };
         Self(Some(Arc::new(Shared {
             file,
@@ -240,18 +240,18 @@ impl Shared {
         let (stamp, read) = match read {
             Ok(read) => read,
             Err(error) => {
-                if !state.has_complained {
+                if !state.has_logged_failure {
                     let file = self.file.path().display();
                     tracing::error!(%file, %error, "cannot read the keys; the previous ones remain in force");
                 }
-                state.has_complained = true;
+                state.has_logged_failure = true;
                 // Once the file can be read, its stamp may be the same as before.
                 state.stamp = None;
                 return;
             }
         };
         state.stamp = stamp;
-        state.has_complained = false;
+        state.has_logged_failure = false;
         state.is_needed |= !read.is_empty();
         let keys = read.len();
         let read = index_by_hash(read, &state.known);

@@ -50,10 +50,10 @@ const SECONDS: [f64; 13] = [
 ///
 /// An engine is counted if its builder was given [`trace_sink`](Self::trace_sink), as `neuraxis-server` does.
 #[derive(Debug, Clone)]
-pub struct Metrics(Arc<Figures>);
+pub struct Metrics(Arc<Inner>);
 
 #[derive(Debug)]
-struct Figures {
+struct Inner {
     registry: Registry,
     http: HttpMetrics,
     runs: Arc<RunMetrics>,
@@ -90,7 +90,7 @@ impl Metrics {
             "When the server's TLS certificate expires, in seconds since 1970",
         );
         let telemetry = TelemetryMetrics::register(&mut registry);
-        Self(Arc::new(Figures {
+        Self(Arc::new(Inner {
             telemetry,
             registry,
             http,

@@ -43,7 +43,7 @@ pub(crate) const NOTHING_HERE: &str = "not found; the routes under /v1 are /v1/c
                                        /v1/models";
 
 /// The maximum length of an error message about an unreadable body, in characters.
-const MAX_COMPLAINT_CHARS: usize = 300;
+const MAX_ERROR_CHARS: usize = 300;
 
 /// The problems that can prevent a request from becoming a run.
 const OF_RUNS: Problems = &[
@@ -129,9 +129,9 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     // Bodies may be large, so they are parsed a second time only if necessary.
     if bytes.windows(NUL.len()).any(|part| part == NUL)
         && let Ok(body) = serde_json::from_slice::<Value>(bytes)
-        && let Some(place) = request_body::find_nul(&body)
+        && let Some(path) = request_body::find_nul(&body)
     {
-        return Err(request_body::nul_problem(&place));
+        return Err(request_body::nul_problem(&path));
     }
     if request_body::is_list(bytes) {
         let detail = "the body must be a JSON object, not a list";
@@ -140,7 +140,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let text: String = error.inner().to_string();
-        let text: String = text.chars().take(MAX_COMPLAINT_CHARS).collect();
+        let text: String = text.chars().take(MAX_ERROR_CHARS).collect();
         if error.inner().classify() != serde_json::error::Category::Data {
             return Problem::new(
                 &INVALID_JSON,
@@ -150,7 +150,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         match error.path().to_string().as_str() {
             "" | "." => Problem::new(&INVALID_FIELD, text),
             path => {
-                let path: String = path.chars().take(MAX_COMPLAINT_CHARS).collect();
+                let path: String = path.chars().take(MAX_ERROR_CHARS).collect();
                 Problem::invalid(&path, text)
             }
         }

@@ -23,7 +23,7 @@ pub(crate) struct Kind {
 
 impl Kind {
     /// Returns the name that clients see: the address of its documentation page.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn page_path(&self) -> String {
         format!("/errors/{}", self.name)
     }
 
@@ -216,7 +216,7 @@ impl IntoResponse for Problem {
             members.insert("request_id".to_owned(), id.as_str().into());
         }
         let document = Document {
-            kind: kind.place(),
+            kind: kind.page_path(),
             title: kind.title,
             status: kind.status.as_u16(),
             detail: details.detail.clone(),

@@ -15,7 +15,7 @@ use crate::problem::{INVALID_FIELD, INVALID_JSON, INVALID_QUERY, Problem, UNKNOW
 const MAX_REPEATED_CHARS: usize = 64;
 
 /// The maximum number of characters of such an error message.
-const MAX_COMPLAINT_CHARS: usize = 300;
+const MAX_ERROR_CHARS: usize = 300;
 
 /// The schema pattern of a string that every store can hold.
 pub(crate) const WITHOUT_NUL: &str = r"^[^\x00]*$";
@@ -82,7 +82,7 @@ pub(crate) fn is_list(bytes: &[u8]) -> bool {
 /// Parses the query string of an address.
 pub(crate) fn parse_query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
     let Query(query) = query.map_err(|rejection| {
-        let text = clip(&rejection.body_text(), MAX_COMPLAINT_CHARS);
+        let text = clip(&rejection.body_text(), MAX_ERROR_CHARS);
         Problem::new(&INVALID_QUERY, text)
     })?;
     Ok(query)
@@ -140,10 +140,7 @@ fn parse_problem(error: &serde_json::Error, path: &str, fields: &[&'static str])
     let (line, column) = (error.line(), error.column());
     let place = format!(" at line {line} column {column}");
     let text = error.to_string();
-    let text = clip(
-        text.strip_suffix(&place).unwrap_or(&text),
-        MAX_COMPLAINT_CHARS,
-    );
+    let text = clip(text.strip_suffix(&place).unwrap_or(&text), MAX_ERROR_CHARS);
     let problem = match (error.classify(), path) {
         (Category::Data, "" | ".") => {
             let problem = Problem::new(&INVALID_FIELD, format!("{text}{place}"));

@@ -42,16 +42,16 @@ struct State {
     /// When the certificate in use expires, if known.
     expires_at: Option<Timestamp>,
     /// Whether the log already reports that it has expired.
-    has_complained: bool,
+    has_logged_expiry: bool,
 }
 
 impl State {
     /// Logs once that clients refuse an expired certificate, including one that expires while it is in use.
-    fn complain_if_expired(&mut self, certificate: &Path) {
+    fn log_if_expired(&mut self, certificate: &Path) {
         let Some(at) = self.expires_at.filter(is_past) else {
             return;
         };
-        if !std::mem::replace(&mut self.has_complained, true) {
+        if !std::mem::replace(&mut self.has_logged_expiry, true) {
             let certificate = certificate.display();
             tracing::error!(%certificate, "the certificate expired on {at}, so clients reject it; renew it");
         }
@@ -141,9 +141,9 @@ impl Tls {
             stamps,
             acceptor: pair.acceptor,
             expires_at: pair.expires_at,
-            has_complained: false,
+            has_logged_expiry: false,
         };
-        state.complain_if_expired(&certificate);
+        state.log_if_expired(&certificate);
         Ok(Self(Arc::new(Inner {
             certificate,
             key,
@@ -161,7 +161,7 @@ impl Tls {
             if stamps != state.stamps {
                 self.renew(&mut state, stamps);
             }
-            state.complain_if_expired(&self.0.certificate);
+            state.log_if_expired(&self.0.certificate);
         }
         state.acceptor.clone()
     }
@@ -180,7 +180,7 @@ impl Tls {
         match Pair::read(certificate, key).and_then(|pair| pair.unless_expired(certificate)) {
             Ok(pair) => {
                 state.acceptor = pair.acceptor;
-                (state.expires_at, state.has_complained) = (pair.expires_at, false);
+                (state.expires_at, state.has_logged_expiry) = (pair.expires_at, false);
                 tracing::info!(certificate = %certificate.display(), "reloaded the certificate");
             }
             Err(error) => {

@@ -38,18 +38,18 @@ impl fmt::Display for Deltas {
             "| {DELTAS} deltas, streamed | heard by | processor time of one | text events heard |"
         )?;
         writeln!(f, "| --- | --- | ---: | ---: |")?;
-        for (pace, heard, time, events) in &self.0 {
+        for (pace, listener, time, events) in &self.0 {
             let pace = match pace {
                 Pace::Burst => "all at once",
                 Pace::Slow => "2 ms apart, on a virtual clock",
             };
-            let heard = match heard {
+            let listener = match listener {
                 Listener::WithoutEngine => "the model alone, no engine",
                 Listener::Nobody => "nobody",
                 Listener::Client => "a listener",
             };
             let nanos = time.as_nanos() as f64 / DELTAS as f64;
-            writeln!(f, "| {pace} | {heard} | {nanos:.0} ns | {events} |")?;
+            writeln!(f, "| {pace} | {listener} | {nanos:.0} ns | {events} |")?;
         }
         Ok(())
     }
@@ -58,15 +58,15 @@ impl fmt::Display for Deltas {
 pub(crate) fn measure() -> Result<Deltas> {
     let mut rows = Vec::new();
     for pace in [Pace::Slow, Pace::Burst] {
-        for heard in [Listener::WithoutEngine, Listener::Nobody, Listener::Client] {
-            let (time, events) = measured(pace, heard)?;
-            rows.push((pace, heard, time, events));
+        for listener in [Listener::WithoutEngine, Listener::Nobody, Listener::Client] {
+            let (time, events) = measured(pace, listener)?;
+            rows.push((pace, listener, time, events));
         }
     }
     Ok(Deltas(rows))
 }
 
-fn measured(pace: Pace, heard: Listener) -> Result<(Duration, usize)> {
+fn measured(pace: Pace, listener: Listener) -> Result<(Duration, usize)> {
     let model = Arc::new(Streaming {
         deltas: DELTAS,
         pace,
@@ -82,8 +82,8 @@ fn measured(pace: Pace, heard: Listener) -> Result<(Duration, usize)> {
     // The first round is a warm-up and is not counted.
     for round in 0..=ROUNDS {
         let started = ProcessTime::now();
-        let heard = runtime.block_on(async {
-            match heard {
+        let total = runtime.block_on(async {
+            match listener {
                 Listener::WithoutEngine => {
                     let deltas = model.stream().count().await;
                     ensure!(deltas == DELTAS + 1, "the stream was cut");
@@ -95,7 +95,7 @@ fn measured(pace: Pace, heard: Listener) -> Result<(Duration, usize)> {
         })?;
         if round > 0 {
             times.push(started.elapsed());
-            events.push(heard);
+            events.push(total);
         }
     }
     Ok((median(times), median(events)))

@@ -42,7 +42,7 @@ type Cost = (u128, usize, usize);
 /// Whether the model reports how many tokens a call used. Otherwise the machine must estimate the size of the
 /// conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum UsageTold {
+enum UsageReported {
     Yes,
     No,
 }
@@ -50,7 +50,7 @@ enum UsageTold {
 /// The medians: for each length of history, one per step.
 #[derive(Debug)]
 pub(crate) struct Steps {
-    tables: Vec<(UsageTold, Vec<Vec<Cost>>)>,
+    tables: Vec<(UsageReported, Vec<Vec<Cost>>)>,
     empty: u128,
 }
 
@@ -61,13 +61,13 @@ impl fmt::Display for Steps {
             write!(f, " after {turns} turns |")?;
         }
         writeln!(f, "\n| --- | --- | ---: | ---: | ---: |")?;
-        for (told, histories) in &self.tables {
-            let told = match told {
-                UsageTold::Yes => "yes",
-                UsageTold::No => "no",
+        for (usage_reported, histories) in &self.tables {
+            let usage_reported = match usage_reported {
+                UsageReported::Yes => "yes",
+                UsageReported::No => "no",
             };
             for (place, step) in STEPS.iter().enumerate() {
-                write!(f, "| {step} | {told} |")?;
+                write!(f, "| {step} | {usage_reported} |")?;
                 for costs in histories {
                     let (nanos, bytes, count) = costs.get(place).copied().unwrap_or_default();
                     write!(f, " {nanos} ns, {bytes} bytes in {count} |")?;
@@ -85,9 +85,11 @@ impl fmt::Display for Steps {
 
 pub(crate) fn measure() -> Result<Steps> {
     let mut tables = Vec::new();
-    for told in [UsageTold::Yes, UsageTold::No] {
-        let histories = HISTORIES.into_iter().map(|turns| after(turns, told));
-        tables.push((told, histories.collect::<Result<_>>()?));
+    for usage_reported in [UsageReported::Yes, UsageReported::No] {
+        let histories = HISTORIES
+            .into_iter()
+            .map(|turns| after(turns, usage_reported));
+        tables.push((usage_reported, histories.collect::<Result<_>>()?));
     }
     let empty = median(
         (0..10_000)
@@ -98,10 +100,10 @@ pub(crate) fn measure() -> Result<Steps> {
 }
 
 /// Returns the medians of the steps after this many turns.
-fn after(turns: usize, told: UsageTold) -> Result<Vec<Cost>> {
+fn after(turns: usize, usage_reported: UsageReported) -> Result<Vec<Cost>> {
     let mut costs: [Vec<Cost>; 3] = Default::default();
     for _ in 0..RUNS {
-        let mut run = Scripted::start(told)?;
+        let mut run = Scripted::start(usage_reported)?;
         for _ in 0..turns {
             run.turn()?;
         }
@@ -127,11 +129,11 @@ struct Scripted {
     tree: RunTree,
     step: Step,
     turn: usize,
-    told: UsageTold,
+    usage_reported: UsageReported,
 }
 
 impl Scripted {
-    fn start(told: UsageTold) -> Result<Self> {
+    fn start(usage_reported: UsageReported) -> Result<Self> {
         let mut agent = AgentSpec::new(Profile::main_thread(), Role::REASONING);
         agent.limits = Limits::NONE;
         agent.context_tokens = Some(CONTEXT_TOKENS);
@@ -144,7 +146,7 @@ impl Scripted {
             tree,
             step,
             turn: 0,
-            told,
+            usage_reported,
         })
     }
 
@@ -178,7 +180,7 @@ impl Scripted {
 
     fn reply(&self) -> Reply {
         let mut reply = models::call(self.turn);
-        if self.told == UsageTold::Yes {
+        if self.usage_reported == UsageReported::Yes {
             let turn = u64::try_from(self.turn).unwrap_or(u64::MAX);
             reply.usage.prompt = TokenCount::measured(TOKENS_PER_TURN * turn);
             reply.usage.completion = TokenCount::measured(TOKENS_PER_TURN / 2);

@@ -59,12 +59,12 @@ pub(crate) async fn measure(protocol: Protocol) {
 
 async fn read(reader: &Reader) -> Duration {
     let started = ThreadTime::now();
-    let mut heard = 0_usize;
-    reader.read(|more| heard += more).await;
+    let mut received = 0_usize;
+    reader.read(|more| received += more).await;
     let time = started.elapsed();
     let said = words(DELTAS).map(str::len).sum::<usize>();
-    let all = matches!(reader, Reader::Body(..)) || heard == said;
-    assert!(all, "{heard} of {said} bytes of text were heard");
+    let all = matches!(reader, Reader::Body(..)) || received == said;
+    assert!(all, "{received} of {said} bytes of text were heard");
     time
 }
 

@@ -48,11 +48,11 @@ impl Reader {
     }
 
     /// Reads a stream to its end, reporting the number of bytes of text as they arrive, or of the raw body.
-    pub(crate) async fn read(&self, heard: impl FnMut(usize)) {
+    pub(crate) async fn read(&self, on_text: impl FnMut(usize)) {
         match self {
-            Self::Body(client, url) => bytes(client, url, heard).await,
-            Self::Client(client) => deltas(client, heard).await,
-            Self::Listener(engine) => events(engine, heard).await,
+            Self::Body(client, url) => bytes(client, url, on_text).await,
+            Self::Client(client) => deltas(client, on_text).await,
+            Self::Listener(engine) => events(engine, on_text).await,
         }
     }
 }
@@ -67,25 +67,25 @@ fn client(url: &str, protocol: Protocol) -> Arc<OpenAiClient> {
     Arc::new(OpenAiClient::new(config).unwrap())
 }
 
-async fn bytes(client: &reqwest::Client, url: &str, mut heard: impl FnMut(usize)) {
+async fn bytes(client: &reqwest::Client, url: &str, mut on_text: impl FnMut(usize)) {
     let request = client.post(url).body("{}");
     let mut response = request.send().await.unwrap();
     while let Some(chunk) = response.chunk().await.unwrap() {
-        heard(std::hint::black_box(chunk).len());
+        on_text(std::hint::black_box(chunk).len());
     }
 }
 
-async fn deltas(client: &OpenAiClient, mut heard: impl FnMut(usize)) {
+async fn deltas(client: &OpenAiClient, mut on_text: impl FnMut(usize)) {
     let (request, ctx) = (request("hi"), call_context());
     let mut stream = client.stream_respond(&request, &ctx).await.unwrap();
     while let Some(delta) = stream.next().await {
         if let ReplyDelta::Text { text, .. } = std::hint::black_box(delta.unwrap()) {
-            heard(text.len());
+            on_text(text.len());
         }
     }
 }
 
-async fn events(engine: &Orchestrator, mut heard: impl FnMut(usize)) {
+async fn events(engine: &Orchestrator, mut on_text: impl FnMut(usize)) {
     let request = UserRequest::new("bench".parse().unwrap(), "hi");
     let (_, mut events) = engine.stream(request).await.unwrap();
     while let Some(event) = events.next().await {
@@ -93,7 +93,7 @@ async fn events(engine: &Orchestrator, mut heard: impl FnMut(usize)) {
             continue;
         };
         if let LiveBody::TextDelta { text } = live.body {
-            heard(text.len());
+            on_text(text.len());
         }
     }
 }

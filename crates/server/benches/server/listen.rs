@@ -102,7 +102,12 @@ pub(crate) async fn ask(address: &str, api: Api, session: usize) -> TcpStream {
 }
 
 /// Reads one stream to its end and returns how late each delta was, in microseconds.
-pub(crate) async fn listen(address: &str, api: Api, session: usize, heard: &AtomicU64) -> Vec<u64> {
+pub(crate) async fn listen(
+    address: &str,
+    api: Api,
+    session: usize,
+    received: &AtomicU64,
+) -> Vec<u64> {
     let mut stream = ask(address, api, session).await;
     let mut late = Vec::new();
     let mut rest = Vec::new();
@@ -123,7 +128,7 @@ pub(crate) async fn listen(address: &str, api: Api, session: usize, heard: &Atom
             } else if line.starts_with(b"data: ") && api.is_delta(&event, line) {
                 let before = late.len();
                 late.extend(times(line).map(|sent| now.saturating_sub(sent)));
-                heard.fetch_add((late.len() - before) as u64, Ordering::Relaxed);
+                received.fetch_add((late.len() - before) as u64, Ordering::Relaxed);
             }
         }
     }

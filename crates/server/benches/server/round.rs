@@ -39,15 +39,15 @@ impl Round {
         let address = server.url.strip_prefix("http://").unwrap().to_owned();
         // One-time initialization must happen before the measurement.
         self.warm_up(&address, api).await;
-        let heard = Arc::new(AtomicU64::new(0));
+        let received = Arc::new(AtomicU64::new(0));
         let idle = server.used();
         let listening: Vec<_> = (0..self.streams)
             .map(|session| {
-                let (address, heard) = (address.clone(), Arc::clone(&heard));
-                tokio::spawn(async move { listen(&address, api, session, &heard).await })
+                let (address, received) = (address.clone(), Arc::clone(&received));
+                tokio::spawn(async move { listen(&address, api, session, &received).await })
             })
             .collect();
-        let (begin, end) = self.amid(server, &heard).await;
+        let (begin, end) = self.amid(server, &received).await;
         let mut late = Vec::new();
         for listening in listening {
             let all = timeout(self.duration + PATIENCE, listening).await;
@@ -66,8 +66,8 @@ impl Round {
     }
 
     /// Returns the usage and the number of deltas received once all streams are open, and shortly before they end.
-    async fn amid(&self, server: &Measured, heard: &AtomicU64) -> ((Used, u64), (Used, u64)) {
-        let now = || (server.used(), heard.load(Ordering::Relaxed));
+    async fn amid(&self, server: &Measured, received: &AtomicU64) -> ((Used, u64), (Used, u64)) {
+        let now = || (server.used(), received.load(Ordering::Relaxed));
         sleep(self.duration * 3 / 10).await;
         let begin = now();
         sleep(self.duration * 5 / 10).await;
@@ -76,8 +76,8 @@ impl Round {
 
     /// Listens to one stream to its end: an abandoned one might continue without its listener and be measured too.
     async fn warm_up(&self, address: &str, api: Api) {
-        let heard = AtomicU64::new(0);
-        let one = listen(address, api, usize::MAX, &heard);
+        let received = AtomicU64::new(0);
+        let one = listen(address, api, usize::MAX, &received);
         let all = timeout(self.duration + PATIENCE, one).await.unwrap();
         assert!(!all.is_empty(), "no delta was heard of {address}");
     }

@@ -94,9 +94,9 @@ async fn wave(client: &Client, begun: usize) -> usize {
         // Apart from the sessions of the turns, which count from 0.
         let session = 1_000_000 + begun + number;
         asking.spawn(async move {
-            let heard = listen(&address, api, session, &AtomicU64::new(0)).await;
-            let heard = u64::try_from(heard.len()).unwrap();
-            assert_eq!(heard, SECONDS * RATE, "deltas by {api:?}");
+            let received = listen(&address, api, session, &AtomicU64::new(0)).await;
+            let received = u64::try_from(received.len()).unwrap();
+            assert_eq!(received, SECONDS * RATE, "deltas by {api:?}");
         });
         let address = client
             .server

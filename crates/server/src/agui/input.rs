@@ -19,7 +19,7 @@ use crate::request_body;
 const MAX_RUN_ID_CHARS: usize = 256;
 
 /// The maximum length of an error message about a field, in characters.
-const MAX_COMPLAINT_CHARS: usize = 300;
+const MAX_ERROR_CHARS: usize = 300;
 
 /// The front end's ids of the session and the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,8 +145,8 @@ impl Input {
         if !body.is_object() {
             return Err(invalid("threadId", "the body must be a JSON object"));
         }
-        if let Some(place) = request_body::find_nul(&body) {
-            return Err(request_body::nul_problem(&place));
+        if let Some(path) = request_body::find_nul(&body) {
+            return Err(request_body::nul_problem(&path));
         }
         let wire: Wire = typed(body, "")?;
         let session = wire.thread_id.parse::<SessionId>().map_err(|error| {
@@ -256,17 +256,17 @@ pub(super) fn typed<T: DeserializeOwned>(value: Value, within: &str) -> Result<T
             path => path,
         };
         let field = format!("{within}{path}");
-        let complaint = error.into_inner().to_string();
-        invalid(field.trim_end_matches('.'), &complaint)
+        let why = error.into_inner().to_string();
+        invalid(field.trim_end_matches('.'), &why)
     })
 }
 
 /// Refuses the value of a field.
-pub(super) fn invalid(field: &str, complaint: &str) -> Problem {
-    let short = |text: &str| text.chars().take(MAX_COMPLAINT_CHARS).collect::<String>();
-    let (field, complaint) = (short(field), short(complaint));
+pub(super) fn invalid(field: &str, why: &str) -> Problem {
+    let short = |text: &str| text.chars().take(MAX_ERROR_CHARS).collect::<String>();
+    let (field, why) = (short(field), short(why));
     if field.is_empty() {
-        return Problem::new(&INVALID_FIELD, complaint);
+        return Problem::new(&INVALID_FIELD, why);
     }
-    Problem::invalid(&field, complaint)
+    Problem::invalid(&field, why)
 }

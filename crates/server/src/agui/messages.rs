@@ -161,9 +161,9 @@ impl Conversation {
                 (String::new(), Vec::new())
             }
             _ => {
-                let complaint = "the list must end with something new to the session: a user message, or the result \
+                let why = "the list must end with something new to the session: a user message, or the result \
                                  of a call that is waiting for one";
-                return Err(invalid("messages", complaint));
+                return Err(invalid("messages", why));
             }
         };
         if message.trim().is_empty() && !attachments.is_empty() {
@@ -280,11 +280,11 @@ fn check_none_missing(kept: &[Arc<Message>], new: &[Arc<Message>]) -> Result<(),
     if missing.is_empty() {
         return Ok(());
     }
-    let complaint = format!(
+    let why = format!(
         "the results of all calls of a reply must be sent together; missing: {}",
         missing.join(", ")
     );
-    Err(invalid("messages", &complaint))
+    Err(invalid("messages", &why))
 }
 
 /// Returns the run that a message belongs to, according to its id.

@@ -89,8 +89,8 @@ async fn answer(
     let questions = Questions::of(run, &records);
     let is_new = is_new(input.conversation.last_user_text(), &records);
     if is_new && !is_cancelled {
-        let complaint = "a resumed run accepts no new message; send it once the run has ended";
-        return Err(invalid("messages", complaint));
+        let why = "a resumed run accepts no new message; send it once the run has ended";
+        return Err(invalid("messages", why));
     }
     let (decided, earlier) = split_settled(orchestrator, answers, &open, &questions)?;
     let is_settled = decided.is_empty();
@@ -323,8 +323,8 @@ fn decision(answer: &Resume, at: usize) -> Result<ApprovalDecision, Problem> {
     }
     let within = format!("resume[{at}].payload");
     let Some(payload) = answer.payload.clone() else {
-        let complaint = "expected an object with the field approved";
-        return Err(invalid(&within, complaint));
+        let why = "expected an object with the field approved";
+        return Err(invalid(&within, why));
     };
     let payload: Payload = typed(payload, &format!("{within}."))?;
     if !payload.approved {

@@ -169,10 +169,10 @@ pub(crate) async fn create(
     };
     let runs = orchestrator.runs().with_context(caller.creation_context());
     let session = runs.new_session(new.id).await?;
-    let place = format!("/api/v1/sessions/{}", session.id);
+    let address = format!("/api/v1/sessions/{}", session.id);
     Ok((
         StatusCode::CREATED,
-        [(header::LOCATION, place)],
+        [(header::LOCATION, address)],
         Json(session),
     )
         .into_response())

@@ -54,11 +54,13 @@ impl TelemetryMetrics {
     /// Copies the counts of the exporter.
     pub(super) fn count(&self) {
         let telemetry = self.telemetry.get().into_iter();
-        for place in telemetry.flat_map(Telemetry::destinations) {
-            let to = SinkLabels { sink: place.sink };
+        for destination in telemetry.flat_map(Telemetry::destinations) {
+            let to = SinkLabels {
+                sink: destination.sink,
+            };
             let counts = [
-                (&self.delivered, place.delivery.delivered),
-                (&self.dropped, place.delivery.dropped),
+                (&self.delivered, destination.delivery.delivered),
+                (&self.dropped, destination.delivery.dropped),
             ];
             for (family, count) in counts {
                 let counter = family.get_or_create_owned(&to);

@@ -236,12 +236,12 @@ fn conversation(sent: Vec<MessageIn>) -> Result<(Vec<Message>, Vec<String>), Pro
             }
             "tool" => {
                 let why = "the result of a call must name the call";
-                let place = field("tool_call_id");
+                let id_field = field("tool_call_id");
                 let id = message
                     .tool_call_id
-                    .ok_or_else(|| Problem::invalid(&place, why))?;
+                    .ok_or_else(|| Problem::invalid(&id_field, why))?;
                 let id = ToolCallId::from_text(id);
-                messages.push(calls.answer(id, &lines(content)?, &place)?);
+                messages.push(calls.answer(id, &lines(content)?, &id_field)?);
             }
             _ => {
                 let why = "expected system, developer, user, assistant or tool";

@@ -1,5 +1,5 @@
-//! A client's request, from either API, and its conversion to the engine's request, including which conversation
-//! continues.
+//! A client's request, in either of OpenAI's protocols, and its conversion to the engine's request, including which
+//! conversation continues.
 
 use std::collections::BTreeSet;
 use std::mem;

@@ -1,4 +1,4 @@
-//! The content of messages: text, images, audio and files, as both APIs write them.
+//! The content of messages: text, images, audio and files, as both protocols write them.
 
 use std::fmt;
 

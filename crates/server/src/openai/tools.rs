@@ -1,5 +1,5 @@
-//! The tools that a client sends, whether one must be called, and the requested format of the answer. The two APIs
-//! differ in the nesting of their fields.
+//! The tools that a client sends, whether one must be called, and the requested format of the answer. The two
+//! protocols differ in the nesting of their fields.
 
 use std::collections::BTreeSet;
 

@@ -108,10 +108,10 @@ fn parameters(operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
         .iter()
         .map(|parameter| {
             json!({
-                "in": parameter.place,
+                "in": parameter.location,
                 "name": parameter.name,
                 "description": parameter.description,
-                "required": parameter.place == "path",
+                "required": parameter.location == "path",
                 "schema": (parameter.schema)(schemas),
             })
         })
@@ -183,7 +183,10 @@ fn problems(operation: &Operation, schemas: &mut Schemas) -> BTreeMap<String, Va
     let mut by_status: BTreeMap<StatusCode, Vec<&Kind>> = BTreeMap::new();
     for kind in &operation.problems {
         let same = by_status.entry(kind.status()).or_default();
-        if same.iter().all(|other| other.place() != kind.place()) {
+        if same
+            .iter()
+            .all(|other| other.page_path() != kind.page_path())
+        {
             same.push(kind);
         }
     }
@@ -197,7 +200,7 @@ fn problems(operation: &Operation, schemas: &mut Schemas) -> BTreeMap<String, Va
         }
         match operation.form {
             ProblemForm::Document => {
-                let names: Vec<String> = kinds.iter().map(|kind| kind.place()).collect();
+                let names: Vec<String> = kinds.iter().map(|kind| kind.page_path()).collect();
                 let schema = json!({
                     "allOf": [{ "$ref": "#/components/schemas/Problem" }],
                     "properties": { "type": { "enum": names }, "status": { "const": status.as_u16() } },

@@ -127,7 +127,7 @@ pub(super) enum ProblemForm {
 /// A parameter of a request apart from its body and its query.
 #[derive(Debug)]
 pub(super) struct Parameter {
-    pub(super) place: &'static str,
+    pub(super) location: &'static str,
     pub(super) name: &'static str,
     pub(super) description: &'static str,
     pub(super) schema: SchemaOf,
@@ -205,12 +205,12 @@ impl Operation {
 
     fn parameter<T: JsonSchema>(
         mut self,
-        place: &'static str,
+        location: &'static str,
         name: &'static str,
         description: &'static str,
     ) -> Self {
         self.parameters.push(Parameter {
-            place,
+            location,
             name,
             description,
             schema: Schemas::of_request::<T>,

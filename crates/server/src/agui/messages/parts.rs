@@ -96,8 +96,8 @@ impl WireSource {
                 }))
             }
             _ => {
-                let complaint = "expected data or url; provider file ids are not supported";
-                Err(invalid(&format!("{field}.source.type"), complaint))
+                let why = "expected data or url; provider file ids are not supported";
+                Err(invalid(&format!("{field}.source.type"), why))
             }
         }
     }
