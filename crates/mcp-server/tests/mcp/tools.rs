@@ -64,7 +64,7 @@ async fn an_answer_is_text_and_what_is_known_of_its_run_and_its_session_goes_on(
         let again = served.call("ask", json!({"message": "Who?", "session": session}));
         assert_eq!(text(&again.await), "As I said: Ada.");
         let count = model.requests().last().unwrap().messages.len();
-        assert!(count >= 3, "the conversation went on: {count}");
+        assert!(count >= 3, "the conversation continued: {count}");
         served.leave().await;
     }
 }
@@ -247,7 +247,7 @@ async fn turns_and_tools_are_told_as_progress_that_rises() {
             .call("ask", json!({"message": "What do you see?"}))
             .await;
         assert_eq!(text(&done), "A door.");
-        until("all is told", async || {
+        until("all progress is reported", async || {
             person.progress_messages().len() >= 4
         })
         .await;

@@ -147,9 +147,9 @@ async fn an_agent_that_there_is_not_is_a_wrong_field_and_nothing_that_policy_ref
     let program = Program::start().await;
     let turn = json!({"message": "hello", "agent": "nope"});
     let (status, problem) = answer(program.client().turn("s", &turn)).await;
-    let told = (status, &problem["type"], &problem["field"]);
+    let received = (status, &problem["type"], &problem["field"]);
     let expected = (400, &json!("/errors/invalid-field"), &json!("agent"));
-    assert_eq!(told, expected, "{problem}");
+    assert_eq!(received, expected, "{problem}");
     let known = problem["known"].as_array().unwrap();
     assert!(known.contains(&json!("main_thread")), "{problem}");
 }

@@ -68,9 +68,9 @@ async fn who_stops_a_run_twice_hears_that_it_ends_or_how_it_ended() {
     let run = first.data["run_id"].as_str().unwrap();
     let cancel = || answer(client.post(&format!("/api/v1/runs/{run}/cancel")));
     let (one, other) = tokio::join!(cancel(), cancel());
-    for (status, told) in [one, other] {
-        let is_told = status == 202 || told["run_status"] == "interrupted";
-        assert!(is_told, "{status} {told}");
+    for (status, received) in [one, other] {
+        let is_told = status == 202 || received["run_status"] == "interrupted";
+        assert!(is_told, "{status} {received}");
     }
 }
 

@@ -153,8 +153,8 @@ async fn a_fork_is_held_to_what_the_key_allows_a_turn() {
     // Omitted settings are those of the run, and are checked too.
     for (key, expected) in keys.iter().zip([202, 403, 403, 403]) {
         let client = Client::with_key(program.url(), key);
-        let (status, told) = fork(&client, run, json!({"message": "and now?"})).await;
-        assert_eq!(status, expected, "{told}");
+        let (status, received) = fork(&client, run, json!({"message": "and now?"})).await;
+        assert_eq!(status, expected, "{received}");
     }
 }
 

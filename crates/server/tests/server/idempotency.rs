@@ -53,9 +53,9 @@ async fn a_turn_sent_again_is_answered_with_what_it_came_to_and_begins_nothing()
 
     let frames = heard(&client, "s", "k1", &hello()).await;
     assert_eq!(frames.last().unwrap().event, "final");
-    let told = records(&frames);
-    assert_eq!(told[0]["run_id"], same["run_id"]);
-    assert!(told.iter().zip(1..).all(|(it, seq)| it["seq"] == seq));
+    let received = records(&frames);
+    assert_eq!(received[0]["run_id"], same["run_id"]);
+    assert!(received.iter().zip(1..).all(|(it, seq)| it["seq"] == seq));
     // With another key or without one, it is another turn.
     let next = heard(&client, "s", "k2", &hello()).await;
     assert_ne!(records(&next)[0]["run_id"], same["run_id"]);
@@ -204,8 +204,8 @@ async fn of_turns_sent_at_once_one_begins_and_all_hear_of_it() {
     assert!(runs.iter().all(|run| run == &runs[0]), "{runs:?}");
     // A second run would have reached the gate too, and found it closed.
     let frames = heard(&client, "s", "k1", &waiting_turn()).await;
-    let told = serde_json::to_string(&records(&frames)).unwrap();
-    assert!(told.contains("the gate was open"), "{told}");
+    let received = serde_json::to_string(&records(&frames)).unwrap();
+    assert!(received.contains("the gate was open"), "{received}");
 }
 
 /// A client that joins halfway receives the run from its start, and one that leaves does not affect the others.
@@ -226,9 +226,9 @@ async fn a_client_that_lost_its_connection_comes_back_to_its_run() {
     });
     gate.open().await;
     let frames = back.await.unwrap();
-    let told = records(&frames);
-    assert_eq!(told[0]["type"], "run_started");
-    assert!(told.iter().zip(1..).all(|(it, seq)| it["seq"] == seq));
+    let received = records(&frames);
+    assert_eq!(received[0]["type"], "run_started");
+    assert!(received.iter().zip(1..).all(|(it, seq)| it["seq"] == seq));
     assert_eq!(frames.last().unwrap().event, "final");
 }
 

@@ -307,9 +307,9 @@ async fn a_stream_that_its_run_ends_with_says_last_that_its_key_is_not_taken_any
         let response = request.body(body.to_string()).send().await.unwrap();
         assert_eq!(response.status(), 200, "{path}");
         file.revoke(&id, Timestamp::UNIX_EPOCH).unwrap();
-        let told = response.text().await.unwrap();
+        let received = response.text().await.unwrap();
         for said in said {
-            assert!(told.contains(said), "{path}: {told}");
+            assert!(received.contains(said), "{path}: {received}");
         }
         let other = Client::with_key(&server.url, &second);
         loop {
@@ -350,7 +350,7 @@ async fn a_secret_is_in_no_log_list_or_file() {
     let log = program.log();
     assert!(
         log.contains("revoked") && log.contains(id_of(&gone)),
-        "which key it was is told"
+        "the log names the key"
     );
     for secret in [&key, &gone].map(|key| key.rsplit('_').next().unwrap()) {
         for place in [&log, &text, &as_json, &file, &shown.to_string()] {

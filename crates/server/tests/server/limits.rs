@@ -80,8 +80,8 @@ async fn a_run_that_a_decision_lets_go_on_by_ag_ui_takes_a_place_again() {
         let request = request.header("content-type", "application/json");
         request.body(body.to_string()).send()
     };
-    let told = post(json!([])).await.unwrap().text().await.unwrap();
-    let last = told.trim_end().rsplit("data: ").next().unwrap();
+    let received = post(json!([])).await.unwrap().text().await.unwrap();
+    let last = received.trim_end().rsplit("data: ").next().unwrap();
     let last: Value = serde_json::from_str(last).unwrap();
     let interrupt = &last["outcome"]["interrupts"][0]["id"];
     let payload = json!({"approved": true});
@@ -263,9 +263,13 @@ async fn turns_of_an_owner_beyond_those_that_a_key_allows_are_refused_until_one_
     let chat = ada.post("/v1/chat/completions");
     let chat = chat.header("content-type", "application/json");
     let chat = chat.body(json!({"messages": [{"role": "user", "content": "hello"}]}).to_string());
-    let (status, told) = answer(chat).await;
+    let (status, received) = answer(chat).await;
     assert_eq!(
-        (status, &told["error"]["code"], &told["error"]["type"]),
+        (
+            status,
+            &received["error"]["code"],
+            &received["error"]["type"]
+        ),
         (429, &json!("too_many_own_runs"), &json!("rate_limit_error"))
     );
     assert_eq!(bob.ask("s3", &hello).await.0, 200, "another owner");

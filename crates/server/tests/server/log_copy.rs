@@ -28,8 +28,8 @@ fn configured(more: &str) -> TempDir {
 async fn talk(program: &Program, sessions: &[&str]) {
     for session in sessions {
         let body = json!({"message": format!("What can you do, {session}?")});
-        let (status, told) = program.client().ask(session, &body).await;
-        assert_eq!(status, 200, "{told}");
+        let (status, received) = program.client().ask(session, &body).await;
+        assert_eq!(status, 200, "{received}");
     }
 }
 

@@ -159,9 +159,9 @@ async fn what_a_page_or_another_name_asks_is_refused_here_too() {
             "body-too-large",
         ),
     ] {
-        let (told, problem) = crate::support::client::answer(request).await;
+        let (received, problem) = crate::support::client::answer(request).await;
         assert_eq!(problem["type"], format!("/errors/{kind}"), "{problem}");
-        assert_eq!(told, status, "{kind}");
+        assert_eq!(received, status, "{kind}");
     }
     let request = client.get("/mcp").header(ORIGIN, "http://evil.example");
     assert_eq!(request.send().await.unwrap().status(), 403);
@@ -344,8 +344,8 @@ async fn a_stopping_server_ends_calls_and_open_streams() {
         server.stop().await.unwrap();
         let runs = sessions.runs(&session).await.unwrap().unwrap();
         assert_eq!(runs[0].status, RunStatus::Interrupted);
-        let told = calling.await.unwrap().unwrap();
-        assert_eq!(told.is_error, Some(true), "{told:?}");
+        let received = calling.await.unwrap().unwrap();
+        assert_eq!(received.is_error, Some(true), "{received:?}");
     }
 }
 

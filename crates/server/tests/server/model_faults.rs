@@ -24,7 +24,7 @@ const SESSIONS: [&str; 2] = ["json", "events"];
 struct Case {
     fault: ModelFault,
     /// The text that the user reads.
-    told: &'static str,
+    received: &'static str,
     /// The class of the error on record.
     kind: &'static str,
     /// The additional text of the recorded reason.
@@ -72,7 +72,7 @@ impl Case {
         );
         self.is_the_reason(&result["finish_reason"]);
         let reply = result["reply"].as_str().unwrap();
-        assert!(reply.contains(self.told), "{reply}");
+        assert!(reply.contains(self.received), "{reply}");
         for theirs in [
             FaultyModelServer::WORDS,
             FaultyModelServer::ELSEWHERE,
@@ -131,13 +131,13 @@ impl Case {
             }
         }
         assert_eq!((open.len(), results), (0, 1));
-        let told = serde_json::to_string(&history).unwrap();
-        assert!(!told.contains(FaultyModelServer::HALF), "{told}");
+        let received = serde_json::to_string(&history).unwrap();
+        assert!(!received.contains(FaultyModelServer::HALF), "{received}");
         assert!(
-            told.contains("Hello?") && told.contains("And now?"),
-            "{told}"
+            received.contains("Hello?") && received.contains("And now?"),
+            "{received}"
         );
-        assert!(told.contains(FaultyModelServer::ANSWER), "{told}");
+        assert!(received.contains(FaultyModelServer::ANSWER), "{received}");
     }
 }
 
@@ -162,7 +162,7 @@ fn count_of(records: &[Arc<Record>], kind: &str) -> usize {
 async fn a_model_server_that_is_not_there_fails_the_run_and_the_session_goes_on() {
     let case = Case {
         fault: ModelFault::Unreachable,
-        told: "no connection to the model server",
+        received: "no connection to the model server",
         kind: "connection",
         reason: "127.0.0.1",
     };
@@ -173,7 +173,7 @@ async fn a_model_server_that_is_not_there_fails_the_run_and_the_session_goes_on(
 async fn a_model_server_that_still_loads_fails_the_run_and_the_session_goes_on() {
     let case = Case {
         fault: ModelFault::Loading,
-        told: "the model is still loading",
+        received: "the model is still loading",
         kind: "loading",
         reason: "still loading",
     };
@@ -184,7 +184,7 @@ async fn a_model_server_that_still_loads_fails_the_run_and_the_session_goes_on()
 async fn a_model_server_that_fails_fails_the_run_and_the_session_goes_on() {
     let case = Case {
         fault: ModelFault::Failing,
-        told: "the model server failed with status 500",
+        received: "the model server failed with status 500",
         kind: "server",
         reason: FaultyModelServer::WORDS,
     };
@@ -195,7 +195,7 @@ async fn a_model_server_that_fails_fails_the_run_and_the_session_goes_on() {
 async fn a_model_server_that_fails_in_plain_text_fails_the_run_and_the_session_goes_on() {
     let case = Case {
         fault: ModelFault::FailingInPlainText,
-        told: "the model server failed with status 500",
+        received: "the model server failed with status 500",
         kind: "server",
         reason: FaultyModelServer::WORDS,
     };
@@ -206,7 +206,7 @@ async fn a_model_server_that_fails_in_plain_text_fails_the_run_and_the_session_g
 async fn a_web_page_in_place_of_a_reply_fails_the_run_and_the_session_goes_on() {
     let case = Case {
         fault: ModelFault::WebPage,
-        told: "the model server gave an invalid response",
+        received: "the model server gave an invalid response",
         kind: "invalid_response",
         reason: "text/html",
     };
@@ -217,7 +217,7 @@ async fn a_web_page_in_place_of_a_reply_fails_the_run_and_the_session_goes_on() 
 async fn a_redirect_fails_the_run_and_the_session_goes_on() {
     let case = Case {
         fault: ModelFault::Redirect,
-        told: "the provider refuses the request",
+        received: "the provider refuses the request",
         kind: "bad_request",
         reason: FaultyModelServer::ELSEWHERE,
     };
@@ -228,7 +228,7 @@ async fn a_redirect_fails_the_run_and_the_session_goes_on() {
 async fn a_reply_that_is_cut_off_fails_the_run_and_the_session_goes_on() {
     let case = Case {
         fault: ModelFault::CutOff,
-        told: "the reply was cut off",
+        received: "the reply was cut off",
         kind: "incomplete",
         reason: "cut off",
     };
@@ -239,7 +239,7 @@ async fn a_reply_that_is_cut_off_fails_the_run_and_the_session_goes_on() {
 async fn a_reply_that_stalls_fails_the_run_and_the_session_goes_on() {
     let case = Case {
         fault: ModelFault::Stalling,
-        told: "the model did not answer in time",
+        received: "the model did not answer in time",
         kind: "timeout",
         reason: "in time",
     };
@@ -250,7 +250,7 @@ async fn a_reply_that_stalls_fails_the_run_and_the_session_goes_on() {
 async fn a_connection_that_is_reset_fails_the_run_and_the_session_goes_on() {
     let case = Case {
         fault: ModelFault::Reset,
-        told: "no connection to the model server",
+        received: "no connection to the model server",
         kind: "connection",
         reason: "127.0.0.1",
     };

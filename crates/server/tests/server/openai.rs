@@ -85,24 +85,27 @@ async fn a_conversation_is_answered_in_one_piece_and_kept_as_a_session() {
         "frequency_penalty": 0.5,
         "a_field_of_tomorrow": {"x": 1}
     });
-    let (status, told) = post(&server.client(), "/v1/chat/completions", &body).await;
-    assert_eq!(status, 200, "{told}");
-    assert_eq!(told["object"], "chat.completion");
-    assert_eq!(told["model"], "neuraxis");
-    assert!(told["created"].as_i64().unwrap() > 1_700_000_000, "{told}");
-    let choice = &told["choices"][0];
+    let (status, received) = post(&server.client(), "/v1/chat/completions", &body).await;
+    assert_eq!(status, 200, "{received}");
+    assert_eq!(received["object"], "chat.completion");
+    assert_eq!(received["model"], "neuraxis");
+    assert!(
+        received["created"].as_i64().unwrap() > 1_700_000_000,
+        "{received}"
+    );
+    let choice = &received["choices"][0];
     assert_eq!(choice["message"]["role"], "assistant");
     assert_eq!(choice["message"]["content"], "In Oslo.");
     assert_eq!(choice["finish_reason"], "stop");
     assert_eq!(choice["message"].get("tool_calls"), None);
-    let usage = &told["usage"];
+    let usage = &received["usage"];
     assert_eq!(
         (&usage["prompt_tokens"], &usage["completion_tokens"]),
         (&json!(30), &json!(4))
     );
     assert_eq!(usage["total_tokens"], 34);
 
-    let session = told["neuraxis"]["session_id"].as_str().unwrap();
+    let session = received["neuraxis"]["session_id"].as_str().unwrap();
     let (status, kept) = answer(server.client().get(&format!("/api/v1/sessions/{session}"))).await;
     assert_eq!(status, 200);
     let said: Vec<&str> = kept["history"]
@@ -297,10 +300,13 @@ async fn what_a_model_says_beside_calls_is_told_as_no_answer_of_a_form() {
         assert_eq!(status, 200, "{whole}");
         body["stream"] = json!(true);
         let streamed = stream(&client, path, &body).await.concat();
-        for told in [whole.to_string(), streamed] {
-            assert!(told.contains(r#""finish_reason":"client_tools""#), "{told}");
-            assert!(!told.contains("I look."), "{told}");
-            assert!(told.contains("Oslo"), "{told}");
+        for received in [whole.to_string(), streamed] {
+            assert!(
+                received.contains(r#""finish_reason":"client_tools""#),
+                "{received}"
+            );
+            assert!(!received.contains("I look."), "{received}");
+            assert!(received.contains("Oslo"), "{received}");
         }
     }
 }
@@ -320,14 +326,14 @@ async fn a_client_that_forbids_tools_is_given_no_call_and_an_answer_of_its_form(
             let named = json!({"name": "Count", "schema": schema});
             body["response_format"] = json!({"type": "json_schema", "json_schema": named});
         }
-        let (status, told) = post(&server.client(), "/v1/chat/completions", &body).await;
-        let choice = &told["choices"][0];
+        let (status, received) = post(&server.client(), "/v1/chat/completions", &body).await;
+        let choice = &received["choices"][0];
         assert_eq!(
             (status, &choice["finish_reason"]),
             (200, &json!("stop")),
-            "{told}"
+            "{received}"
         );
-        assert_eq!(choice["message"].get("tool_calls"), None, "{told}");
+        assert_eq!(choice["message"].get("tool_calls"), None, "{received}");
         let content = choice["message"]["content"].as_str().unwrap();
         assert_eq!(
             serde_json::from_str::<Value>(content).unwrap(),
@@ -348,8 +354,8 @@ async fn assert_refused<const N: usize>(path: &str, wrong: [(Value, u16, &str, V
     for (body, status, code, param) in wrong {
         let (got, answer) = post(&server.client(), path, &body).await;
         let error = &answer["error"];
-        let told = (got, &error["code"], &error["param"]);
-        assert_eq!(told, (status, &json!(code), &param), "{body} {answer}");
+        let received = (got, &error["code"], &error["param"]);
+        assert_eq!(received, (status, &json!(code), &param), "{body} {answer}");
         assert!(error["message"].as_str().unwrap().len() > 5, "{answer}");
         let kind = error["type"].as_str().unwrap();
         assert!(kind.ends_with("_error"), "{answer}");
@@ -443,8 +449,8 @@ async fn what_is_wrong_with_a_response_or_an_address_is_told_so_too() {
         ("models/%FF", "no_such_model"),
     ] {
         let (status, wrong) = answer(client.get(&format!("/v1/{path}"))).await;
-        let told = (status, &wrong["error"]["code"]);
-        assert_eq!(told, (404, &json!(code)), "{path}: {wrong}");
+        let received = (status, &wrong["error"]["code"]);
+        assert_eq!(received, (404, &json!(code)), "{path}: {wrong}");
     }
 }
 

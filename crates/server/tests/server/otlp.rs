@@ -92,8 +92,8 @@ async fn run(folder: TempDir) -> (Value, String, TempDir) {
         .header("authorization", format!("Bearer {}", token.trim()))
         .header("content-type", "application/json")
         .body(json!({"decision": "approve", "question": question}).to_string());
-    let (status, told) = answer(decided).await;
-    assert_eq!(status, 202, "{told}");
+    let (status, received) = answer(decided).await;
+    assert_eq!(status, 202, "{received}");
     let events = program.client().get(&format!("/api/v1/runs/{run}/events"));
     let frames = program.client().events(events).await.rest().await;
     assert_eq!(frames.last().unwrap().event, "final");
@@ -227,9 +227,9 @@ async fn check(receiver: &Receiver, model: &Model, folder: TempDir) {
         .filter(|span| span.name.starts_with("chat"))
         .map(|span| format!("00-{TRACE}-{}-01", hex(&span.span_id)))
         .collect();
-    let told = model.traces();
-    assert_eq!(told.len(), 5, "four calls, one of them twice");
-    assert_eq!(told.into_iter().collect::<BTreeSet<_>>(), chats);
+    let received = model.traces();
+    assert_eq!(received.len(), 5, "four calls, one of them twice");
+    assert_eq!(received.into_iter().collect::<BTreeSet<_>>(), chats);
     check_metrics(receiver);
     assert!(receiver.services().iter().all(|name| name == "heronry"));
     assert!(receiver.was_shown(HEADER));
@@ -481,14 +481,14 @@ async fn an_endpoint_that_is_not_there_fails_no_run_and_what_is_lost_is_told() {
     let receiver = receiver.at(url);
     let folder = folder(&model, &receiver, "http/protobuf", false);
     let program = Program::start_in(folder, variables).await;
-    let (status, told) = program
+    let (status, received) = program
         .client()
         .ask("s", &json!({"message": "Hello?"}))
         .await;
     assert_eq!(
-        (status, &told["status"]),
+        (status, &received["status"]),
         (200, &json!("waiting")),
-        "{told}"
+        "{received}"
     );
     let folder = program.stopped().await;
     let log = fs::read_to_string(folder.path().join("log")).unwrap();

@@ -21,14 +21,14 @@ async fn a_mode_whose_roles_have_no_model_is_refused_and_no_other_model_is_asked
     .await;
     let client = program.client();
     let body = json!({"message": "Hello?", "mode": "conservative"});
-    let (status, told) = client.ask("s", &body).await;
-    assert_eq!(status, 503, "{told}");
-    assert_eq!(told["type"], "/errors/no-model", "{told}");
+    let (status, received) = client.ask("s", &body).await;
+    assert_eq!(status, 503, "{received}");
+    assert_eq!(received["type"], "/errors/no-model", "{received}");
     model.repair();
     let body = json!({"message": "Hello?", "mode": "moderate"});
-    let (status, told) = client.ask("s", &body).await;
-    assert_eq!(status, 200, "{told}");
-    assert_eq!(told["reply"], FaultyModelServer::ANSWER);
+    let (status, received) = client.ask("s", &body).await;
+    assert_eq!(status, 200, "{received}");
+    assert_eq!(received["reply"], FaultyModelServer::ANSWER);
 }
 
 #[tokio::test]
@@ -43,8 +43,8 @@ async fn the_log_of_a_store_in_memory_is_copied_record_by_record() {
     .await;
     for session in ["one", "two"] {
         let body = json!({"message": "What time is it?"});
-        let (status, told) = program.client().ask(session, &body).await;
-        assert_eq!(status, 200, "{told}");
+        let (status, received) = program.client().ask(session, &body).await;
+        assert_eq!(status, 200, "{received}");
     }
     let text = fs::read_to_string(copy.join("records.jsonl")).unwrap();
     let records: Vec<Value> = text

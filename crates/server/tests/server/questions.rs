@@ -255,12 +255,16 @@ async fn a_front_end_of_ag_ui_is_told_where_the_answer_goes() {
     let said = json!({"action": "accept", "content": {"size": 7}});
     let id = &question["question_id"];
     assert_eq!(answer(say(&client, &run_id, id, &said)).await.0, 202);
-    let told = run.await.unwrap();
-    let told = told.lines().filter_map(|line| line.strip_prefix("data: "));
-    let told: Vec<Value> = told.map(|it| serde_json::from_str(it).unwrap()).collect();
+    let received = run.await.unwrap();
+    let received = received
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "));
+    let received: Vec<Value> = received
+        .map(|it| serde_json::from_str(it).unwrap())
+        .collect();
     let custom = |name: &str| {
-        let found = told.iter().find(|it| it["name"] == name);
-        found.unwrap_or_else(|| panic!("{told:?}"))["value"].clone()
+        let found = received.iter().find(|it| it["name"] == name);
+        found.unwrap_or_else(|| panic!("{received:?}"))["value"].clone()
     };
     let asked = custom("question");
     assert_eq!((&asked["questionId"], &asked["from"]), (id, &json!("shop")));
@@ -268,7 +272,7 @@ async fn a_front_end_of_ag_ui_is_told_where_the_answer_goes() {
     let place = format!("/api/v1/runs/{run_id}/questions/{id}");
     assert_eq!(asked["answerAt"], place);
     assert_eq!(custom("question_settled")["outcome"], "answered");
-    assert_eq!(told.last().unwrap()["type"], "RUN_FINISHED");
+    assert_eq!(received.last().unwrap()["type"], "RUN_FINISHED");
     server.stop().await.unwrap();
 }
 

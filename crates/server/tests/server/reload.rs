@@ -172,9 +172,9 @@ async fn what_a_former_configuration_keeps_out_of_the_log_and_of_errors_stays_ou
         let body = json!({"model": secret, "messages": [{"role": "user", "content": "hello"}]});
         let asked = program.client().post("/v1/chat/completions");
         let asked = asked.header("content-type", "application/json");
-        let (status, told) = answer(asked.body(body.to_string())).await;
-        assert_eq!(status, 404, "{told}");
-        let message = told["error"]["message"].as_str().unwrap();
+        let (status, received) = answer(asked.body(body.to_string())).await;
+        assert_eq!(status, 404, "{received}");
+        let message = received["error"]["message"].as_str().unwrap();
         assert!(message.contains("[redacted]"), "{message}");
         assert!(!message.contains(secret), "{message}");
     }

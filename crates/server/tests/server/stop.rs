@@ -93,8 +93,9 @@ async fn a_turn_at_work_ends_as_if_nothing_happened_when_the_server_is_told_to_s
     TcpStream::connect(program.address()).await.unwrap_err();
     gate.open().await;
     let rest = frames.rest().await;
-    let told = serde_json::to_string(&rest.iter().map(|it| &it.data).collect::<Vec<_>>()).unwrap();
-    assert!(told.contains("the gate was open"), "{told}");
+    let received =
+        serde_json::to_string(&rest.iter().map(|it| &it.data).collect::<Vec<_>>()).unwrap();
+    assert!(received.contains("the gate was open"), "{received}");
     let last = rest.last().unwrap();
     assert_eq!(
         (last.event.as_str(), &last.data["finish_reason"]),

@@ -47,9 +47,12 @@ async fn a_run_that_a_server_that_stops_leaves_is_not_begun_again_by_clients() {
         assert_eq!(response.status(), 503);
         assert_eq!(response.headers()["x-should-retry"], "false");
         assert!(!response.headers().contains_key("retry-after"));
-        let told: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
-        assert_eq!(told["error"]["code"], "shutting_down", "{session}: {told}");
-        let message = told["error"]["message"].as_str().unwrap();
+        let received: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        assert_eq!(
+            received["error"]["code"], "shutting_down",
+            "{session}: {received}"
+        );
+        let message = received["error"]["message"].as_str().unwrap();
         assert!(message.contains("in the session"), "{message}");
         assert!(!message.contains("Idempotency-Key"), "{message}");
     }
@@ -77,9 +80,9 @@ async fn the_error_of_a_run_that_somebody_cancels_says_so_and_why() {
         assert_eq!(status, 202);
         let refused = asking.await.unwrap().unwrap();
         assert_eq!(refused.status(), 500, "{path}");
-        let told: Value = serde_json::from_str(&refused.text().await.unwrap()).unwrap();
-        assert_eq!(told["error"]["code"], "cancelled", "{told}");
-        let message = told["error"]["message"].as_str().unwrap();
+        let received: Value = serde_json::from_str(&refused.text().await.unwrap()).unwrap();
+        assert_eq!(received["error"]["code"], "cancelled", "{received}");
+        let message = received["error"]["message"].as_str().unwrap();
         assert!(message.contains("Cancelled"), "{message}");
         assert!(message.ends_with(": the operator stopped it"), "{message}");
     }
@@ -94,9 +97,13 @@ async fn a_model_without_room_for_a_conversation_is_told_by_openais_own_code() {
     let server = InProcess::of(ScriptedModel::always(LlmError::new(overflow, "too long"))).await;
     let client = server.client();
     let body = json!({"messages": [user("hi")]});
-    let (status, told) = post(&client, "/v1/chat/completions", &body).await;
+    let (status, received) = post(&client, "/v1/chat/completions", &body).await;
     let expected = json!("context_length_exceeded");
-    assert_eq!((status, &told["error"]["code"]), (500, &expected), "{told}");
+    assert_eq!(
+        (status, &received["error"]["code"]),
+        (500, &expected),
+        "{received}"
+    );
     let body = json!({"input": "hi", "stream": true});
     let events = parsed(&stream(&client, "/v1/responses", &body).await);
     let last = &events.last().unwrap()["response"];
@@ -237,7 +244,7 @@ async fn assert_taken_again(client: &Client, model: &ScriptedModel, path: &str, 
     assert_eq!(status, 500, "{failed}");
     let (status, again) = post(client, path, body).await;
     assert_eq!(status, 200, "{again}");
-    let place = |told: &Value| told["neuraxis"]["session_id"].clone();
+    let place = |received: &Value| received["neuraxis"]["session_id"].clone();
     assert_eq!(place(&failed["error"]), place(&again), "{again}");
     let requests = model.requests();
     let messages = requests.last().unwrap().messages.messages();

@@ -95,9 +95,9 @@ async fn a_value_of_the_wrong_kind_is_refused_by_its_place_and_in_the_words_of_j
             "messages[0].content: invalid type: integer `5`, expected a string or a list of parts",
         ),
     ] {
-        let (status, told) = super::post(&server.client(), "/v1/chat/completions", &body).await;
-        let message = told["error"]["message"].as_str().unwrap();
-        assert_eq!(status, 400, "{told}");
+        let (status, received) = super::post(&server.client(), "/v1/chat/completions", &body).await;
+        let message = received["error"]["message"].as_str().unwrap();
+        assert_eq!(status, 400, "{received}");
         assert!(message.starts_with(expected), "{message}");
     }
 }
@@ -110,10 +110,10 @@ async fn a_tool_with_a_pattern_of_another_language_is_taken_and_one_without_a_sc
         let parameters = json!({"type": "object", "properties": {"name": name}});
         let tool = json!({"type": "function", "name": "find", "parameters": parameters});
         let body = json!({"input": "hi", "tools": [tool]});
-        let (status, told) = super::post(&server.client(), "/v1/responses", &body).await;
-        assert_eq!(status, expected, "{told}");
+        let (status, received) = super::post(&server.client(), "/v1/responses", &body).await;
+        assert_eq!(status, expected, "{received}");
         if status == 400 {
-            let message = told["error"]["message"].as_str().unwrap();
+            let message = received["error"]["message"].as_str().unwrap();
             assert!(message.contains("tool find"), "{message}");
             assert!(message.contains("/properties/name/type"), "{message}");
         }
@@ -170,9 +170,13 @@ async fn a_conversation_that_ends_with_an_answer_is_refused_and_told_what_to_sen
     ] {
         let mut body = json!({});
         body[field] = said.clone();
-        let (status, told) = super::post(&server.client(), path, &body).await;
-        let error = &told["error"];
-        assert_eq!((status, &error["param"]), (400, &json!(field)), "{told}");
+        let (status, received) = super::post(&server.client(), path, &body).await;
+        let error = &received["error"];
+        assert_eq!(
+            (status, &error["param"]),
+            (400, &json!(field)),
+            "{received}"
+        );
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("omit it"), "{message}");
     }
@@ -191,9 +195,9 @@ async fn what_no_model_has_room_for_is_refused_by_the_field_that_says_it() {
         ),
         ("/v1/responses", json!({"input": long}), "input"),
     ] {
-        let (status, told) = post(&server.client(), path, &body).await;
-        let param = &told["error"]["param"];
-        assert_eq!((status, param), (400, &json!(field)), "{told}");
+        let (status, received) = post(&server.client(), path, &body).await;
+        let param = &received["error"]["param"];
+        assert_eq!((status, param), (400, &json!(field)), "{received}");
     }
 }
 
@@ -207,8 +211,8 @@ async fn a_later_call_may_have_the_id_of_an_earlier_one() {
     let called = json!({"role": "assistant", "tool_calls": [call]});
     let result = json!({"role": "tool", "tool_call_id": "c", "content": "3"});
     let body = json!({"messages": [user("hi"), called, result, called, result]});
-    let (status, told) = super::post(&server.client(), "/v1/chat/completions", &body).await;
-    assert_eq!(status, 200, "{told}");
+    let (status, received) = super::post(&server.client(), "/v1/chat/completions", &body).await;
+    assert_eq!(status, 200, "{received}");
 }
 
 #[tokio::test]
@@ -222,8 +226,8 @@ async fn what_only_looks_like_such_a_text_and_values_at_the_edge_are_taken() {
         json!({"messages": [user("hi")], "temperature": 2, "max_completion_tokens": null}),
         json!({"messages": [user("hi")], "functions": [], "function_call": "auto"}),
     ] {
-        let (status, told) = super::post(&server.client(), "/v1/chat/completions", &body).await;
-        assert_eq!(status, 200, "{told}");
+        let (status, received) = super::post(&server.client(), "/v1/chat/completions", &body).await;
+        assert_eq!(status, 200, "{received}");
     }
 }
 
@@ -235,10 +239,10 @@ async fn an_error_repeats_nothing_that_no_output_may_hold() {
         let mut body = json!({"model": "CANARY-17"});
         body[said] = json!([user("hello")]);
         let path = format!("/v1/{path}");
-        let (status, told) = super::post(&program.client(), &path, &body).await;
-        let code = &told["error"]["code"];
-        assert_eq!((status, code), (404, &json!("no_such_model")), "{told}");
-        let message = told["error"]["message"].as_str().unwrap();
+        let (status, received) = super::post(&program.client(), &path, &body).await;
+        let code = &received["error"]["code"];
+        assert_eq!((status, code), (404, &json!("no_such_model")), "{received}");
+        let message = received["error"]["message"].as_str().unwrap();
         assert!(message.contains("[redacted]"), "{message}");
         assert!(!message.contains("CANARY"), "{message}");
     }
@@ -275,11 +279,11 @@ async fn the_models_of_a_key_are_those_that_its_requests_may_name() {
     // Listed models are accepted, and others are refused.
     for (model, expected) in [("clerk", 200), ("neuraxis", 403), ("reasoning", 403)] {
         let body = json!({"model": model, "messages": [user("hello")]});
-        let (status, told) = super::post(&clerk, "/v1/chat/completions", &body).await;
-        assert_eq!(status, expected, "{model}: {told}");
+        let (status, received) = super::post(&clerk, "/v1/chat/completions", &body).await;
+        assert_eq!(status, expected, "{model}: {received}");
         if expected == 403 {
-            let error = &told["error"];
-            assert_eq!(error["param"], "model", "{told}");
+            let error = &received["error"];
+            assert_eq!(error["param"], "model", "{received}");
             let message = error["message"].as_str().unwrap();
             let advice = "allowed: clerk; set another in the field model";
             assert!(message.ends_with(advice), "{message}");

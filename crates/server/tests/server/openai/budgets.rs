@@ -22,9 +22,9 @@ async fn a_budget_that_leaves_nothing_is_an_error_and_no_answer_that_was_cut_off
     let chat = |stream: bool| json!({"messages": [user("hi")], "response_format": {"type": "json_object"}, "stream": stream});
     let response = |stream: bool| json!({"input": "hi", "stream": stream});
     let first = json!({"messages": [user("hi")]});
-    let (status, told) = post(&client, "/v1/chat/completions", &first).await;
-    assert_eq!(status, 200, "{told}");
-    assert_eq!(told["neuraxis"]["finish_reason"], "stop");
+    let (status, received) = post(&client, "/v1/chat/completions", &first).await;
+    assert_eq!(status, 200, "{received}");
+    assert_eq!(received["neuraxis"]["finish_reason"], "stop");
     for (path, body) in [
         ("/v1/chat/completions", chat(false)),
         ("/v1/responses", response(false)),
@@ -32,20 +32,20 @@ async fn a_budget_that_leaves_nothing_is_an_error_and_no_answer_that_was_cut_off
         let refused = request(&client, path, &body).send().await.unwrap();
         assert_eq!(refused.status(), 429, "{path}");
         assert_eq!(refused.headers()["x-should-retry"], "false", "{path}");
-        let told: Value = serde_json::from_str(&refused.text().await.unwrap()).unwrap();
-        let error = &told["error"];
+        let received: Value = serde_json::from_str(&refused.text().await.unwrap()).unwrap();
+        let error = &received["error"];
         let kinds = (&error["type"], &error["code"]);
         let expected = json!("insufficient_quota");
-        assert_eq!(kinds, (&expected, &expected), "{told}");
+        assert_eq!(kinds, (&expected, &expected), "{received}");
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("today's budget of tokens"), "{message}");
     }
     // It had no result: the response before it is still the last one.
-    let run = told["neuraxis"]["run_id"].as_str().unwrap();
+    let run = received["neuraxis"]["run_id"].as_str().unwrap();
     let after = json!({"input": "hi", "previous_response_id": format!("resp_{run}")});
     for _ in 0..2 {
-        let (status, told) = post(&client, "/v1/responses", &after).await;
-        assert_eq!(status, 429, "{told}");
+        let (status, received) = post(&client, "/v1/responses", &after).await;
+        assert_eq!(status, 429, "{received}");
     }
     let free = json!({"messages": [user("hi")], "stream": true});
     for body in [chat(true), free] {
@@ -56,12 +56,12 @@ async fn a_budget_that_leaves_nothing_is_an_error_and_no_answer_that_was_cut_off
         let said: String = deltas
             .filter_map(|delta| delta["content"].as_str())
             .collect();
-        assert_eq!(said, "", "it is told once");
+        assert_eq!(said, "", "it is sent once");
     }
     let events = parsed(&stream(&client, "/v1/responses", &response(true)).await);
     let last = events.last().unwrap();
     assert_eq!(last["type"], "response.failed", "{last}");
-    assert_eq!(last["response"]["output"], json!([]), "it is told once");
+    assert_eq!(last["response"]["output"], json!([]), "it is sent once");
     assert_eq!(last["response"]["error"]["code"], "insufficient_quota");
     let id = last["response"]["id"].as_str().unwrap();
     let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
@@ -90,10 +90,10 @@ async fn a_wrong_answer_that_is_given_again_and_again_is_an_error_and_none_that_
         json!({"input": "A?", "previous_response_id": first["id"], "text": {"format": format}});
     // A failed request may be sent again.
     for _ in 0..2 {
-        let (status, told) = post(&client, "/v1/responses", &response).await;
-        let error = &told["error"];
+        let (status, received) = post(&client, "/v1/responses", &response).await;
+        let error = &received["error"];
         let expected = (500, &json!("invalid_answer"));
-        assert_eq!((status, &error["code"]), expected, "{told}");
+        assert_eq!((status, &error["code"]), expected, "{received}");
         let message = error["message"].as_str().unwrap();
         assert!(
             message.contains(r#""a" is a required property"#),

@@ -95,17 +95,21 @@ async fn results_of_some_calls_of_an_answer_are_refused_and_name_those_that_are_
         (json!([user("Coat?"), weather, news, degrees]), &Value::Null),
     ] {
         let body = json!({"input": input, "previous_response_id": previous, "tools": tools()});
-        let (status, told) = post(&client, "/v1/responses", &body).await;
-        let error = &told["error"];
-        assert_eq!((status, &error["param"]), (400, &json!("input")), "{told}");
+        let (status, received) = post(&client, "/v1/responses", &body).await;
+        let error = &received["error"];
+        assert_eq!(
+            (status, &error["param"]),
+            (400, &json!("input")),
+            "{received}"
+        );
         let message = error["message"].as_str().unwrap();
         let missing = news["call_id"].as_str().unwrap();
         assert!(message.ends_with(&format!(": {missing}")), "{message}");
     }
     assert_eq!(model.requests().len(), 1);
     let body = json!({"input": [sunny, degrees], "previous_response_id": first["id"]});
-    let (status, told) = post(&client, "/v1/responses", &body).await;
-    assert_eq!(status, 200, "{told}");
+    let (status, received) = post(&client, "/v1/responses", &body).await;
+    assert_eq!(status, 200, "{received}");
 }
 
 #[tokio::test]
@@ -122,8 +126,8 @@ async fn who_gives_no_result_of_an_answer_or_of_an_earlier_one_too_few_is_answer
         json!([user("hi"), called, result, answer, called, user("Stop.")]),
     ] {
         let body = json!({"messages": messages});
-        let (status, told) = post(&server.client(), "/v1/chat/completions", &body).await;
-        assert_eq!(status, 200, "{told}");
+        let (status, received) = post(&server.client(), "/v1/chat/completions", &body).await;
+        assert_eq!(status, 200, "{received}");
     }
 }
 
@@ -200,8 +204,8 @@ async fn a_loop_that_names_the_same_response_at_each_step_goes_on_behind_its_las
     assert_eq!(last_messages(&model), said);
     // It has an answer by now.
     let (status, refused) = post(&client, path, &body).await;
-    let told = (status, &refused["error"]["param"]);
-    assert_eq!(told, (400, &json!("previous_response_id")), "{refused}");
+    let received = (status, &refused["error"]["param"]);
+    assert_eq!(received, (400, &json!("previous_response_id")), "{refused}");
 }
 
 #[tokio::test]
@@ -259,8 +263,8 @@ async fn what_the_system_says_in_the_input_holds_by_the_id_of_a_response_and_ins
         let requests = model.requests();
         let prompt = requests.last().unwrap().messages.messages()[0].text();
         let texts = ["Answer in French.", "Say tu.", "Be brief."];
-        let told = texts.map(|text| prompt.matches(text).count());
-        assert_eq!(told, held, "{input}: {prompt}");
+        let received = texts.map(|text| prompt.matches(text).count());
+        assert_eq!(received, held, "{input}: {prompt}");
         previous = response["id"].clone();
     }
 }
@@ -277,13 +281,13 @@ async fn a_call_that_is_told_again_may_have_no_arguments() {
         json!({"role": "tool", "tool_call_id": "c", "content": "None."}),
     ];
     let body = json!({"messages": said});
-    let (status, told) = post(&server.client(), "/v1/chat/completions", &body).await;
-    assert_eq!(status, 200, "{told}");
+    let (status, received) = post(&server.client(), "/v1/chat/completions", &body).await;
+    assert_eq!(status, 200, "{received}");
     let call = json!({"type": "function_call", "call_id": "c", "name": "news", "arguments": null});
     let output = json!({"type": "function_call_output", "call_id": "c", "output": "None."});
     let body = json!({"input": [user("News?"), call, output]});
-    let (status, told) = post(&server.client(), "/v1/responses", &body).await;
-    assert_eq!(status, 200, "{told}");
+    let (status, received) = post(&server.client(), "/v1/responses", &body).await;
+    assert_eq!(status, 200, "{received}");
 }
 
 /// Returns items that only refer to those of a response.
@@ -463,8 +467,8 @@ async fn items_that_are_named_in_turns_stand_in_their_places_and_have_a_limit_in
     let (_, long) = post(&client, "/v1/responses", &json!({"input": "Long?"})).await;
     let body = repeated(&references(&long), 128);
     let (status, answer) = post(&client, "/v1/responses", &body).await;
-    let told = (status, &answer["error"]["param"]);
-    assert_eq!(told, (400, &json!("input[128].id")));
+    let received = (status, &answer["error"]["param"]);
+    assert_eq!(received, (400, &json!("input[128].id")));
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ async fn a_response_says_which_form_was_asked_for_whole_streamed_and_asked_for_a
     let client = server.client();
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
     let named = json!({"type": "json_schema", "name": "Count", "schema": schema});
-    for (asked, told) in [
+    for (asked, received) in [
         (named.clone(), named),
         (
             json!({"type": "json_object"}),
@@ -48,7 +48,7 @@ async fn a_response_says_which_form_was_asked_for_whole_streamed_and_asked_for_a
         let mut body = json!({"input": "How many?", "text": text, "tool_choice": "none"});
         let (status, first) = post(&client, "/v1/responses", &body).await;
         assert_eq!(status, 200, "{first}");
-        assert_eq!(first["text"], json!({"format": told}));
+        assert_eq!(first["text"], json!({"format": received}));
         let id = first["id"].as_str().unwrap();
         let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
         assert_eq!(again["text"], first["text"], "{again}");
@@ -84,16 +84,16 @@ async fn a_response_and_a_session_that_are_both_named_have_to_belong_together() 
     let mut body = json!({"input": "And?", "previous_response_id": first["id"]});
     for (session, expected) in [("another", 400), (own, 200)] {
         body["neuraxis"] = json!({"session": session});
-        let (status, told) = post(&client, "/v1/responses", &body).await;
-        assert_eq!(status, expected, "{session}: {told}");
+        let (status, received) = post(&client, "/v1/responses", &body).await;
+        assert_eq!(status, expected, "{session}: {received}");
         if status == 400 {
-            assert_eq!(told["error"]["param"], "previous_response_id");
+            assert_eq!(received["error"]["param"], "previous_response_id");
         }
     }
     let nowhere = "resp_00000000-0000-0000-0000-000000000000";
     body["previous_response_id"] = nowhere.into();
-    let (status, told) = post(&client, "/v1/responses", &body).await;
-    assert_eq!(status, 400, "{told}");
+    let (status, received) = post(&client, "/v1/responses", &body).await;
+    assert_eq!(status, 400, "{received}");
 }
 
 #[tokio::test]
@@ -107,11 +107,11 @@ async fn a_session_that_holds_nothing_takes_all_of_a_conversation_and_then_what_
     ];
     for held in [4, 6] {
         let body = json!({"messages": messages, "neuraxis": {"session": "mine"}});
-        let (status, told) = post(&client, "/v1/chat/completions", &body).await;
-        assert_eq!(status, 200, "{told}");
+        let (status, received) = post(&client, "/v1/chat/completions", &body).await;
+        assert_eq!(status, 200, "{received}");
         let (_, kept) = answer(client.get("/api/v1/sessions/mine")).await;
         assert_eq!(kept["history"].as_array().unwrap().len(), held, "{kept}");
-        messages.extend([told["choices"][0]["message"].clone(), user("And now?")]);
+        messages.extend([received["choices"][0]["message"].clone(), user("And now?")]);
     }
 }
 
@@ -138,10 +138,10 @@ async fn conversations_prompts_and_streams_of_what_was_begun_are_refused() {
     assert_eq!(status, 200, "{first}");
     let id = first["id"].as_str().unwrap();
     for (query, expected) in [("stream=true", 400), ("stream=false&include[]=x", 200)] {
-        let (status, told) = answer(client.get(&format!("/v1/responses/{id}?{query}"))).await;
-        assert_eq!(status, expected, "{told}");
+        let (status, received) = answer(client.get(&format!("/v1/responses/{id}?{query}"))).await;
+        assert_eq!(status, expected, "{received}");
         if status == 400 {
-            assert_eq!(told["error"]["param"], "stream");
+            assert_eq!(received["error"]["param"], "stream");
         }
     }
 }

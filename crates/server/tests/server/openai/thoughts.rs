@@ -122,9 +122,9 @@ async fn a_response_has_the_same_items_whole_streamed_and_again() {
     let client = server.client();
     let mut body = json!({"input": "What time is it?"});
     let (_, whole) = post(&client, "/v1/responses", &body).await;
-    let told = items(&whole);
+    let received = items(&whole);
     let text = |item: &Value, field: &str| item[field][0]["text"].as_str().unwrap().to_owned();
-    let said: Vec<(String, String)> = told
+    let said: Vec<(String, String)> = received
         .iter()
         .map(|item| match item["type"].as_str().unwrap() {
             "reasoning" => ("reasoning".to_owned(), text(item, "summary")),
@@ -148,7 +148,7 @@ async fn a_response_has_the_same_items_whole_streamed_and_again() {
     body["stream"] = json!(true);
     let events = parsed(&stream(&client, "/v1/responses", &body).await);
     let streamed = &events.last().unwrap()["response"];
-    assert_eq!(items(streamed), told);
+    assert_eq!(items(streamed), received);
     let id = streamed["id"].as_str().unwrap();
     let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
     assert_eq!(again["output"], streamed["output"], "ids and all");
@@ -168,9 +168,9 @@ async fn what_is_only_a_draft_is_no_item_of_a_response_whole_streamed_or_again()
         } else {
             post(&client, "/v1/responses", &body).await.1
         };
-        let told = items(&response);
-        assert_eq!(told.len(), 1, "{response}");
-        assert_eq!(told[0]["content"][0]["text"], "It is noon.");
+        let received = items(&response);
+        assert_eq!(received.len(), 1, "{response}");
+        assert_eq!(received[0]["content"][0]["text"], "It is noon.");
         let id = response["id"].as_str().unwrap();
         let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;
         assert_eq!(again["output"], response["output"]);
@@ -206,18 +206,18 @@ async fn the_events_of_a_response_tell_its_items_without_breaks_before_and_with_
         let events = parsed(&stream(&client, "/v1/responses", &body).await);
         let response = &events.last().unwrap()["response"];
         let output = response["output"].as_array().unwrap();
-        let told: Vec<&str> = output
+        let received: Vec<&str> = output
             .iter()
             .map(|item| item["type"].as_str().unwrap())
             .collect();
-        assert_eq!(told, kinds, "{response}");
+        assert_eq!(received, kinds, "{response}");
         assert_eq!(output.last().unwrap()["content"][0]["text"], text);
         for (kind, is_whole) in [("added", false), ("done", true)] {
             let kind = format!("response.output_item.{kind}");
-            let told = events.iter().filter(|event| event["type"] == *kind);
-            let told: Vec<&Value> = told.map(|event| &event["item"]).collect();
-            assert_eq!(told.len(), output.len(), "{kind}");
-            assert!(!is_whole || told.into_iter().eq(output), "{kind}");
+            let received = events.iter().filter(|event| event["type"] == *kind);
+            let received: Vec<&Value> = received.map(|event| &event["item"]).collect();
+            assert_eq!(received.len(), output.len(), "{kind}");
+            assert!(!is_whole || received.into_iter().eq(output), "{kind}");
         }
         let id = response["id"].as_str().unwrap();
         let (_, again) = answer(client.get(&format!("/v1/responses/{id}"))).await;

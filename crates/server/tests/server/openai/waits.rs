@@ -74,13 +74,13 @@ async fn assert_told(server: &InProcess, tool: &ScriptedTool, text: &str, place:
 async fn a_chat_that_waits_for_a_person_says_what_for_and_where_it_is_decided() {
     let (server, tool) = asking().await;
     let body = json!({"messages": [user("Refund order 17.")]});
-    let (status, told) = post(&server.client(), "/v1/chat/completions", &body).await;
-    assert_eq!(status, 200, "{told}");
-    let choice = &told["choices"][0];
+    let (status, received) = post(&server.client(), "/v1/chat/completions", &body).await;
+    assert_eq!(status, 200, "{received}");
+    let choice = &received["choices"][0];
     assert_eq!(choice["finish_reason"], "stop");
     let text = choice["message"]["content"].as_str().unwrap();
     assert!(text.starts_with("I refund it.\n\nWaiting for"), "{text}");
-    assert_told(&server, &tool, text, &told["neuraxis"]).await;
+    assert_told(&server, &tool, text, &received["neuraxis"]).await;
 }
 
 #[tokio::test]
@@ -98,12 +98,14 @@ async fn a_chat_with_tools_of_its_own_is_told_where_their_calls_stand_once_it_is
         "neuraxis": {"session": "mine"},
     });
     let path = "/v1/chat/completions";
-    let (_, told) = post(&client, path, &body).await;
-    let text = told["choices"][0]["message"]["content"].as_str().unwrap();
-    let run = told["neuraxis"]["run_id"].as_str().unwrap();
+    let (_, received) = post(&client, path, &body).await;
+    let text = received["choices"][0]["message"]["content"]
+        .as_str()
+        .unwrap();
+    let run = received["neuraxis"]["run_id"].as_str().unwrap();
     let place = format!("/v1/responses/resp_{run}");
     assert!(text.contains(&place), "{text}");
-    assert_told(&server, &tool, text, &told["neuraxis"]).await;
+    assert_told(&server, &tool, text, &received["neuraxis"]).await;
     let (_, response) = answer(client.get(&place)).await;
     let output = response["output"].as_array().unwrap();
     let call = output.iter().find(|item| item["type"] == "function_call");
@@ -182,8 +184,8 @@ async fn what_a_response_waited_for_may_be_named_once_it_is_decided() {
     let mut items = vec![user("Refund order 17.")];
     items.extend(output.iter().map(named));
     items.push(user("Thank you."));
-    let (status, told) = post(&client, "/v1/responses", &json!({"input": items})).await;
-    assert_eq!(status, 200, "{told}");
+    let (status, received) = post(&client, "/v1/responses", &json!({"input": items})).await;
+    assert_eq!(status, 200, "{received}");
 }
 
 #[tokio::test]
@@ -375,12 +377,12 @@ async fn what_comes_in_place_of_a_call_that_a_client_wants_is_a_refusal_streamed
             assert_eq!(status, 200, "{whole}");
             body["stream"] = json!(true);
             let streamed = stream(&client, path, &body).await.concat();
-            for told in [whole.to_string(), streamed] {
-                let refused = told.contains(&format!(r#""refusal":"{why}"#));
-                assert_eq!(refused, is_refusal, "{choice}: {told}");
-                let content = told.contains(&format!(r#""content":"{why}"#));
-                let is_text = content || told.contains("output_text");
-                assert_eq!(is_text, !is_refusal, "{choice}: {told}");
+            for received in [whole.to_string(), streamed] {
+                let refused = received.contains(&format!(r#""refusal":"{why}"#));
+                assert_eq!(refused, is_refusal, "{choice}: {received}");
+                let content = received.contains(&format!(r#""content":"{why}"#));
+                let is_text = content || received.contains("output_text");
+                assert_eq!(is_text, !is_refusal, "{choice}: {received}");
             }
         }
     }
