@@ -139,14 +139,14 @@ export class AgentView {
     this.asked = [];
     /** The user's messages added during the run, and those of them that came too late for the current model call, whose reply goes
      *  before them. */
-    this.said = [];
+    this.userMessages = [];
     this.waiting = [];
     this.node = el("div", { class: "agent" });
   }
 
   /** How many of these messages a model has received. */
-  get heard() {
-    return this.said.length - this.waiting.length;
+  get receivedCount() {
+    return this.userMessages.length - this.waiting.length;
   }
 
   /** Returns the reply to one model call. */
@@ -191,10 +191,10 @@ export class AgentView {
     reply.record(record);
     const calls = partsOf(record.reply, "tool_call");
     this.asked = calls.map((part, at) => `${this.prefix}_${record.content_index}_${at}`);
-    const { heard } = this;
+    const { receivedCount } = this;
     this.endModelCall(record.purpose);
     if (ASIDE[record.purpose] && record.purpose !== "gather") return;
-    if (calls.length === 0) Object.assign(this, { answer: reply, answered: heard });
+    if (calls.length === 0) Object.assign(this, { answer: reply, answered: receivedCount });
     calls.forEach((part, at) => this.call(this.asked[at], part.name, part.arguments));
   }
 
@@ -221,7 +221,7 @@ export class AgentView {
   addUserMessage(text) {
     const node = el("div", { class: "said steered" }, appendInOrder(el("div", { class: "bubble" }), text));
     this.node.append(node);
-    this.said.push(node);
+    this.userMessages.push(node);
     const isCalling = [...this.calls.values()].some((call) => OPEN.has(call.state));
     if (!isCalling) this.waiting.push(node);
     this.newest = undefined;
@@ -238,15 +238,15 @@ export class AgentView {
     this.reply(-2).growing.set(text);
   }
 
-  /** The agent has ended, and no model received the last `unheard` messages: they go after all of its output. */
-  moveUnreceived(unheard) {
-    this.waiting = unheard > 0 ? this.said.slice(-unheard) : [];
+  /** The agent has ended, and no model received the last `unreceived` messages: they go after all of its output. */
+  moveUnreceived(unreceived) {
+    this.waiting = unreceived > 0 ? this.userMessages.slice(-unreceived) : [];
     const last = [...this.node.children].findLast((node) => node.classList.contains("reply"));
     if (last && this.waiting[0]?.compareDocumentPosition(last) & Node.DOCUMENT_POSITION_FOLLOWING) last.after(...this.waiting);
   }
 
   /** Returns the reply that holds the answer: a new one if a model has received a message since the last. */
   lastReply() {
-    return this.answer && this.answered >= this.heard ? this.answer : this.reply(-2);
+    return this.answer && this.answered >= this.receivedCount ? this.answer : this.reply(-2);
   }
 }

@@ -72,10 +72,10 @@ export async function send(method, where, { body, text, headers = {}, signal, as
   }
   noteClock(response);
   if (response.ok) return response;
-  const told = await textOf(response).then(JSON.parse).catch(() => undefined);
+  const details = await textOf(response).then(JSON.parse).catch(() => undefined);
   // The server always gives a reason, except for status 401, which a proxy in front of it may also send.
-  if (!told && response.status < 500 && response.status !== 401) throw strange(response.status);
-  const problem = new Problem(response.status, told ?? {});
+  if (!details && response.status < 500 && response.status !== 401) throw strange(response.status);
+  const problem = new Problem(response.status, details ?? {});
   // The server's own message is meant for programs.
   if (problem.kind === "key-needed") problem.message = shown ? "The server does not accept the key or token of this tab: it is unknown, expired or revoked." : "This server requires a key.";
   if (problem.status !== 401 || !asks) throw problem;

@@ -236,10 +236,10 @@ export class Chat {
   async peek() {
     const run = this.working?.view.runId;
     if (!document.hidden || !run) return;
-    const told = await get(path`/runs/${run}`, { asks: false });
-    const { status, questions } = told;
+    const summary = await get(path`/runs/${run}`, { asks: false });
+    const { status, questions } = summary;
     const isAwaited = status === "waiting" || questions?.length > 0;
-    this.peeked = { run, awaited: whoMustAct(awaitsUser(told)), state: ENDED.has(status) ? undefined : isAwaited ? "waiting" : "running" };
+    this.peeked = { run, awaited: whoMustAct(awaitsUser(summary)), state: ENDED.has(status) ? undefined : isAwaited ? "waiting" : "running" };
   }
 
   changed(turn, node) {
@@ -339,10 +339,10 @@ export class Chat {
       const isAtWork = !this.working || this.working.view === view;
       await this.follow(view, () => follower.startTurn(this.sessionId, turn, view.sent.key).catch((problem) => { throw namingFiles(problem, files); }), isAtWork, follower);
       if (view.isTwin) {
-        const told = "The server already has this message; its run is above.";
+        const notice = "The server already has this message; its run is above.";
         this.removeTurn(view);
-        fill(this.notice, el("p", { class: "line-note", text: told }));
-        announce(told);
+        fill(this.notice, el("p", { class: "line-note", text: notice }));
+        announce(notice);
       }
     } catch (error) {
       const problem = error.name === "AbortError" ? new Problem(0, LET_GO) : error;

@@ -79,21 +79,21 @@ export function passFocus(from, to) {
 }
 
 /** What to announce in the next frame. */
-let said = [];
+let queued = [];
 
 /** Announces something to screen readers. Announcements of the same frame are joined and spoken once, because a second text would
  *  replace the first. */
 export function announce(text) {
   document.getElementById("announcements").textContent = "";
-  if (!said.includes(text)) said.push(text);
-  if (said.length === 1) requestAnimationFrame(speak);
+  if (!queued.includes(text)) queued.push(text);
+  if (queued.length === 1) requestAnimationFrame(speak);
 }
 
 /** Speaks the announcements. Behind an open dialog they would not be heard, so they wait until it is closed. */
 function speak() {
-  if (said.length === 0 || document.querySelector("dialog[open]")) return;
-  document.getElementById("announcements").textContent = said.join(". ");
-  said = [];
+  if (queued.length === 0 || document.querySelector("dialog[open]")) return;
+  document.getElementById("announcements").textContent = queued.join(". ");
+  queued = [];
 }
 
 /** Creates a line for errors, hidden until there is one. */

@@ -71,7 +71,7 @@ export class SessionList {
 
   /** Reloads the list after a change, or after the user returned. With `asks: false`, the user is not asked for a key. */
   refresh({ asks = true } = {}) {
-    this.heard = undefined;
+    this.lastSearch = undefined;
     this.isWhole = true;
     return this.loadNewest(asks);
   }
@@ -164,8 +164,8 @@ export class SessionList {
     this.isWhole = false;
     try {
       const few = isWhole ? undefined : await get(`/runs?limit=${FEW}`, { asks });
-      const told = new Set([...(few?.runs ?? []), ...this.olderAwaiting].map(({ session_id: session, id }) => session ?? id));
-      const isEnough = few && (!few.next || [...this.states].every(([id, state]) => !isActive(state) || told.has(id)));
+      const covered = new Set([...(few?.runs ?? []), ...this.olderAwaiting].map(({ session_id: session, id }) => session ?? id));
+      const isEnough = few && (!few.next || [...this.states].every(([id, state]) => !isActive(state) || covered.has(id)));
       return isEnough ? { ...few, isPart: Boolean(few.next) } : await get(`/runs?limit=${NEWEST}`, { asks });
     } catch (problem) {
       this.isWhole ||= isWhole;
@@ -176,8 +176,8 @@ export class SessionList {
   /** Finds waiting runs beyond the newest. This is slower for the server, so it is done no more often than while runs only wait. */
   async findWaiting(newest, asks) {
     if (newest.size === 0) Object.assign(this, { olderAwaiting: [], isMoreAwaiting: false });
-    if (newest.size === 0 || performance.now() - this.heard < AGAIN_WAITING) return;
-    this.heard = performance.now();
+    if (newest.size === 0 || performance.now() - this.lastSearch < AGAIN_WAITING) return;
+    this.lastSearch = performance.now();
     const { waiting, isMore } = await awaited(asks);
     this.olderAwaiting = waiting.filter(({ run }) => !newest.has(run)).reverse();
     this.isMoreAwaiting = isMore;
@@ -262,9 +262,9 @@ export class SessionList {
     const groupOf = (session) => (waits(session) ? this.awaitedName : day(session.created_at));
     const groups = Map.groupBy ? Map.groupBy(shown, groupOf) : new Map([["Sessions", shown]]);
     // An unchanged list stays, because an entry may be being pressed or have the focus.
-    const told = JSON.stringify([this.failed?.message, [...groups].map(([name, sessions]) => [name, sessions.map(({ id }) => [id, this.titles.get(id), this.states.get(id), id === this.current])])]);
-    if (told === this.told && this.list.querySelector("section")) return undefined;
-    this.told = told;
+    const drawn = JSON.stringify([this.failed?.message, [...groups].map(([name, sessions]) => [name, sessions.map(({ id }) => [id, this.titles.get(id), this.states.get(id), id === this.current])])]);
+    if (drawn === this.drawn && this.list.querySelector("section")) return undefined;
+    this.drawn = drawn;
     const { activeElement } = document;
     const focused = this.list.contains(activeElement) ? [activeElement.closest("li").dataset.id, activeElement.tagName] : undefined;
     fill(this.list, problem, [...groups].map(([name, sessions]) => el("section", {}, el("h2", { text: name }), el("ul", {}, sessions.map((session) => this.entry(session))))));

@@ -193,9 +193,9 @@ function row(bar, scale, { choose, fold, isChosen, isOpen, isTree }) {
   const indent = `${bar.depth * 1.1}rem`;
   // For a waiting call, its subject distinguishes it from others of the same tool; otherwise its outcome says more.
   const about = aboutOf(bar.call);
-  const told = bar.kind === "wait" ? [about, bar.detail].filter(Boolean).join(" · ") : bar.detail || about;
+  const detail = bar.kind === "wait" ? [about, bar.detail].filter(Boolean).join(" · ") : bar.detail || about;
   const title = [bar.agent !== "a0" && [bar.agent, bar.task].filter(Boolean).join(": "), about, bar.detail].filter(Boolean).join("\n");
-  const name = el("span", { class: "bar-name" }, el("i", { class: `swatch ${bar.kind}` }), bar.agent !== "a0" && el("code", { class: "bar-agent", text: bar.agent }), bar.kind === "failed" && el("span", { class: "hidden", text: "failed: " }), appendVisible(el("span"), bar.name), appendVisible(el("span", { class: "bar-detail" }), told));
+  const name = el("span", { class: "bar-name" }, el("i", { class: `swatch ${bar.kind}` }), bar.agent !== "a0" && el("code", { class: "bar-agent", text: bar.agent }), bar.kind === "failed" && el("span", { class: "hidden", text: "failed: " }), appendVisible(el("span"), bar.name), appendVisible(el("span", { class: "bar-detail" }), detail));
   name.style.paddingInlineStart = isTree ? `calc(${indent} + 1.2rem)` : indent;
   const used = bar.facts.filter(Boolean).map((fact) => ` · ${fact}`).join("");
   const facts = el("span", { class: "bar-facts" }, took, el("span", { class: "bar-used", text: used }));
