@@ -149,7 +149,7 @@ impl HttpService {
             // An approximate check: clients that arrive at the same moment may exceed the limit.
             let open_sessions = self.sessions.sessions.read().await.len();
             if open_sessions >= MAX_SESSIONS {
-                return refused();
+                return too_many_sessions();
             }
         }
         let is_end = request.method() == Method::DELETE;
@@ -192,7 +192,7 @@ fn duplicate_id(id: &Value) -> Response<BoxBody<Bytes, Infallible>> {
     response
 }
 
-fn refused() -> Response<BoxBody<Bytes, Infallible>> {
+fn too_many_sessions() -> Response<BoxBody<Bytes, Infallible>> {
     let text = format!("the limit of {MAX_SESSIONS} sessions is reached; try again later\n");
     let mut response = Response::new(Full::new(Bytes::from(text)).boxed());
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;

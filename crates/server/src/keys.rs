@@ -121,12 +121,12 @@ impl Keys {
     }
 
     /// Returns the key that a request presents. The reason for a refusal is only logged.
-    pub(crate) fn admit(&self, shown: Option<&str>) -> Result<Arc<Key>, Problem> {
-        let Some((shared, shown)) = self.0.as_ref().zip(shown) else {
+    pub(crate) fn admit(&self, presented: Option<&str>) -> Result<Arc<Key>, Problem> {
+        let Some((shared, presented)) = self.0.as_ref().zip(presented) else {
             return Err(needed());
         };
         // Timing this reveals something about hashes, but nothing about keys.
-        let hash = ContentHash::of(shown.as_bytes());
+        let hash = ContentHash::of(presented.as_bytes());
         let found = shared.with_state(|state| state.known.get(&hash).cloned());
         let why = match &found {
             Some(key) => key.stored.refused_at(SystemClock.now()),

@@ -30,7 +30,7 @@ impl From<RequestError> for Problem {
                 Self::new(&INVALID_FIELD, text).with("field", "attachments")
             }
             RequestError::ClientInput(why) => client_input_problem(&why, text),
-            RequestError::Policy(refusal) => refused(refusal),
+            RequestError::Policy(refusal) => policy_problem(refusal),
             RequestError::Busy { session, run } => Self::new(
                 &SESSION_BUSY,
                 format!(
@@ -201,7 +201,7 @@ fn client_input_problem(why: &ClientInputError, text: String) -> Problem {
     }
 }
 
-fn refused(refusal: Refusal) -> Problem {
+fn policy_problem(refusal: Refusal) -> Problem {
     let text = refusal.to_string();
     match refusal {
         Refusal::UnknownMode { known, .. } => Problem::new(&UNKNOWN_MODE, text)

@@ -141,12 +141,12 @@ impl Conversation {
     /// Returns what is new to a session with these messages. An empty session gets the whole thread. Otherwise these
     /// are the results of calls that have none in the session, and the user's messages since the last answer. If there
     /// are only results, they must be complete.
-    pub(super) fn new_to(&self, kept: &[Arc<Message>]) -> Result<NewMessages, Problem> {
-        let mut new = if kept.is_empty() {
+    pub(super) fn new_to(&self, stored: &[Arc<Message>]) -> Result<NewMessages, Problem> {
+        let mut new = if stored.is_empty() {
             self.messages.clone()
         } else {
-            let mut new = self.results_for(kept);
-            new.extend(self.new_user_messages(kept));
+            let mut new = self.results_for(stored);
+            new.extend(self.new_user_messages(stored));
             new
         };
         let last = new.pop();
@@ -155,9 +155,9 @@ impl Conversation {
                 let media = parts.iter().filter(|part| !matches!(part, Part::Text(_)));
                 (texts(parts), media.cloned().collect())
             }
-            Some(Message::Tool(result)) if is_called(&result.tool_call_id, kept, &new) => {
+            Some(Message::Tool(result)) if is_called(&result.tool_call_id, stored, &new) => {
                 new.extend(last);
-                check_none_missing(kept, &new)?;
+                check_none_missing(stored, &new)?;
                 (String::new(), Vec::new())
             }
             _ => {
@@ -183,8 +183,8 @@ impl Conversation {
 
     /// Returns the results that the thread ends with, if the session holds their calls. Returns `None` if it ends
     /// otherwise.
-    pub(super) fn results_again(&self, kept: &[Arc<Message>]) -> Option<NewMessages> {
-        let calls = kept.iter().flat_map(|message| message.tool_calls());
+    pub(super) fn results_again(&self, stored: &[Arc<Message>]) -> Option<NewMessages> {
+        let calls = stored.iter().flat_map(|message| message.tool_calls());
         let called: BTreeSet<&ToolCallId> = calls.map(|call| &call.id).collect();
         let is_kept = |message: &&Arc<Message>| match message.as_ref() {
             Message::Tool(result) => called.contains(&result.tool_call_id),
@@ -201,14 +201,14 @@ impl Conversation {
     }
 
     /// Returns whether the thread holds results of calls that have none among these messages.
-    pub(super) fn answers_calls_of(&self, kept: &[Arc<Message>]) -> bool {
-        !self.results_for(kept).is_empty()
+    pub(super) fn answers_calls_of(&self, stored: &[Arc<Message>]) -> bool {
+        !self.results_for(stored).is_empty()
     }
 
-    fn results_for(&self, kept: &[Arc<Message>]) -> Vec<Arc<Message>> {
-        let calls = kept.iter().flat_map(|message| message.tool_calls());
+    fn results_for(&self, stored: &[Arc<Message>]) -> Vec<Arc<Message>> {
+        let calls = stored.iter().flat_map(|message| message.tool_calls());
         let mut open: BTreeSet<&ToolCallId> = calls.map(|call| &call.id).collect();
-        for message in kept {
+        for message in stored {
             if let Message::Tool(result) = message.as_ref() {
                 open.remove(&result.tool_call_id);
             }
@@ -223,7 +223,7 @@ impl Conversation {
     /// Returns the user's messages after the last answer. If there are several, those up to the last one that the
     /// session holds were handled by a run that gave no answer. The session may hold a later message that the front end
     /// does not know: one added to a run in progress that ended before a model received it.
-    fn new_user_messages(&self, kept: &[Arc<Message>]) -> Vec<Arc<Message>> {
+    fn new_user_messages(&self, stored: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let is_user = |message: &&Arc<Message>| matches!(***message, Message::User { .. });
         let is_answer = |message: &Arc<Message>| {
             matches!(**message, Message::Assistant(_)) && message.tool_calls().next().is_none()
@@ -236,7 +236,7 @@ impl Conversation {
         let mut new: Vec<_> = since.filter(is_user).cloned().collect();
         let before_last = new.len().saturating_sub(1);
         let earlier = new.get(..before_last).unwrap_or_default();
-        let latest_first = kept.iter().rev().skip_while(|message| !is_user(message));
+        let latest_first = stored.iter().rev().skip_while(|message| !is_user(message));
         let mut held = latest_first
             .take_while(|message| !is_answer(message))
             .filter(is_user);
@@ -252,16 +252,16 @@ impl Conversation {
 }
 
 /// Returns whether a call is in one of these conversations. A result without its call would not be sent to any model.
-fn is_called(id: &ToolCallId, kept: &[Arc<Message>], new: &[Arc<Message>]) -> bool {
-    let messages = kept.iter().chain(new);
+fn is_called(id: &ToolCallId, stored: &[Arc<Message>], new: &[Arc<Message>]) -> bool {
+    let messages = stored.iter().chain(new);
     let mut calls = messages.flat_map(|message| message.tool_calls());
     calls.any(|call| call.id == *id)
 }
 
 /// Checks that the last reply with calls has the results of all of them: a run that continues with only some would
 /// treat the others as lost.
-fn check_none_missing(kept: &[Arc<Message>], new: &[Arc<Message>]) -> Result<(), Problem> {
-    let messages = kept.iter().chain(new);
+fn check_none_missing(stored: &[Arc<Message>], new: &[Arc<Message>]) -> Result<(), Problem> {
+    let messages = stored.iter().chain(new);
     let given: BTreeSet<&ToolCallId> = messages
         .clone()
         .filter_map(|message| match message.as_ref() {

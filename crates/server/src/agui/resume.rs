@@ -95,11 +95,11 @@ async fn answer(
     let (decided, earlier) = split_settled(orchestrator, answers, &open, &questions)?;
     let is_settled = decided.is_empty();
     if is_settled && questions.has_run_ended() {
-        let kept = stored_messages(orchestrator, caller, session).await?;
-        if is_new || input.conversation.answers_calls_of(&kept) {
+        let stored = stored_messages(orchestrator, caller, session).await?;
+        if is_new || input.conversation.answers_calls_of(&stored) {
             return Ok(None);
         }
-        if let Some(last) = run_using_results(orchestrator, input, &kept, run).await? {
+        if let Some(last) = run_using_results(orchestrator, input, &stored, run).await? {
             return match last.status {
                 RunStatus::Failed | RunStatus::Interrupted => Ok(None),
                 _ => feed_from_start(state, input, last.run_id).await.map(Some),
@@ -148,10 +148,10 @@ async fn answer(
 async fn run_using_results(
     orchestrator: &Orchestrator,
     input: &Input,
-    kept: &[Arc<Message>],
+    stored: &[Arc<Message>],
     asking_run: RunId,
 ) -> Result<Option<RunSummary>, Problem> {
-    let Some(results) = input.conversation.results_again(kept) else {
+    let Some(results) = input.conversation.results_again(stored) else {
         return Ok(None);
     };
     let sessions = orchestrator.sessions();
