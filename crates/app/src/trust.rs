@@ -183,7 +183,7 @@ impl TrustList {
 
     fn read(&self) -> Result<StoredDecisions, TrustError> {
         let Some(text) = file::read(&self.file)? else {
-            return Ok(Answers::default());
+            return Ok(StoredDecisions::default());
         };
         toml::from_str(&text).map_err(|_| TrustError::Damaged {
             file: self.file.clone(),
