@@ -92,8 +92,8 @@ impl Input {
         }
     }
 
-    /// Returns the id that the sender chose, if there is one.
-    pub(crate) const fn sender(&self) -> Option<&InputId> {
+    /// Returns the id that the sender of the input chose, if it chose one.
+    pub(crate) const fn chosen_id(&self) -> Option<&InputId> {
         match self {
             Self::ApprovalDecided(decided) => Some(&decided.id),
             Self::Steered(steered) => Some(&steered.id),

@@ -48,10 +48,10 @@ impl Cost {
             {
                 None
             }
-            RecordBody::LlmCall(call) => Some(Self::said(call.cost, call.cost_label)),
+            RecordBody::LlmCall(call) => Some(Self::reported(call.cost, call.cost_label)),
             RecordBody::LlmFailed(failed) => {
                 let may_cost = failed.cost.is_some() || failed.error.used().is_some();
-                may_cost.then(|| Self::said(failed.cost, failed.cost_label))
+                may_cost.then(|| Self::reported(failed.cost, failed.cost_label))
             }
             RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
                 let is_unknown = outcome.usage.total.total.label == CountLabel::Unknown;
@@ -62,7 +62,7 @@ impl Cost {
     }
 
     /// Creates a cost from what is reported about a call; unknown if no amount is reported.
-    pub(crate) fn said(amount: Option<MicroUsd>, label: CountLabel) -> Self {
+    pub(crate) fn reported(amount: Option<MicroUsd>, label: CountLabel) -> Self {
         amount.map_or(Self::UNKNOWN, |amount| Self { amount, label })
     }
 }

@@ -145,7 +145,7 @@ impl ToolOutcome {
 
     /// Appends the output that a call had printed before it was cut off, if any, to what the model reads.
     #[must_use]
-    pub fn with_what_it_printed(mut self, printed: Option<String>) -> Self {
+    pub fn with_printed(mut self, printed: Option<String>) -> Self {
         let printed = printed.filter(|text| !text.trim().is_empty());
         if let (Some(printed), Some(error)) = (printed, self.output.value.error_message()) {
             let (error, printed) = (JsonText::string(&error), JsonText::string(&printed));

@@ -36,7 +36,7 @@ fn is_whole(messages: &[Arc<Message>]) -> bool {
                 }
             }
             other => {
-                let is_empty = matches!(other, Message::Assistant(said) if said.parts.is_empty());
+                let is_empty = matches!(other, Message::Assistant(reply) if reply.parts.is_empty());
                 if !expected.is_empty() || is_empty {
                     return false;
                 }
@@ -70,7 +70,7 @@ impl Repair {
     fn take(&mut self, message: &Arc<Message>) {
         match message.as_ref() {
             Message::Tool(tool) => self.take_result(tool, message),
-            Message::Assistant(said) if said.parts.is_empty() => {
+            Message::Assistant(reply) if reply.parts.is_empty() => {
                 self.note("an assistant message without content was left out".to_owned());
             }
             Message::Assistant(_) => {
@@ -150,12 +150,12 @@ impl Repair {
 
 /// Removes every call whose id an earlier call of the same message has.
 fn without_doubles(message: &Message) -> Message {
-    let Message::Assistant(said) = message else {
+    let Message::Assistant(reply) = message else {
         return message.clone();
     };
     let mut seen = Vec::new();
-    let mut said = said.clone();
-    said.parts.retain(|part| match part {
+    let mut reply = reply.clone();
+    reply.parts.retain(|part| match part {
         Part::ToolCall(call) if seen.contains(&call.id) => false,
         Part::ToolCall(call) => {
             seen.push(call.id.clone());
@@ -163,7 +163,7 @@ fn without_doubles(message: &Message) -> Message {
         }
         _ => true,
     });
-    Message::Assistant(said)
+    Message::Assistant(reply)
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ mod self_check;
 mod shares;
 mod start;
 mod sub_agent_answer;
-mod subagents;
+mod sub_agents;
 mod time_passed;
 mod tool_finished;
 mod vetted;
@@ -65,7 +65,7 @@ pub(crate) use self_check::checked;
 
 /// The result of one `start` or `advance`.
 #[derive(Debug, Clone, PartialEq)]
-#[must_use = "effects must be performed and records kept"]
+#[must_use = "effects must be performed and records stored"]
 pub struct Step {
     /// The run's status after the step.
     pub status: RunStatus,
@@ -183,7 +183,7 @@ impl RunTree {
             return Ok(self.conclude(step));
         };
         let is_resume = matches!(input, Input::Resumed(_));
-        let sender = input.sender().cloned();
+        let chosen_id = input.chosen_id().cloned();
         let mut agent_step = self.agent_step(agent, &mut step)?;
         let next = match input {
             Input::ModelReplied(replied) => agent_step.model_replied(replied),
@@ -197,11 +197,11 @@ impl RunTree {
             Input::Resumed(resumed) => self.resumed(&mut step, resumed),
             Input::TimePassed => Ok(self.time_passed(&mut step)),
         }?;
-        self.state.inputs_seen.extend(sender);
+        self.state.inputs_seen.extend(chosen_id);
         self.follow(&mut step, agent, next)?;
-        let comes_to_something = !is_resume && !step.records.is_empty();
+        let made_progress = !is_resume && !step.records.is_empty();
         let step = self.conclude(step);
-        if comes_to_something || self.state.status == RunStatus::Waiting {
+        if made_progress || self.state.status == RunStatus::Waiting {
             self.state.taken_up = 0;
         }
         Ok(step)
@@ -252,9 +252,9 @@ impl RunTree {
                 Next::Resume(recheck) => agent_step.resume(recheck)?,
                 Next::TimePassed => self.time_is_up(step, agent)?,
                 Next::Wait => match step.todo.pop() {
-                    Some((other, its)) => {
+                    Some((other, action)) => {
                         agent = other;
-                        its
+                        action
                     }
                     None => return Ok(()),
                 },
@@ -266,16 +266,16 @@ impl RunTree {
     fn addressee(&self, input: &Input) -> Result<Option<AgentId>, InputError> {
         if let Some(effect) = input.effect() {
             let waiting = self.agents.iter().find(|agent| agent.waits_for(effect));
-            let was_asked = effect.run == self.spec.run_id
+            let was_requested = effect.run == self.spec.run_id
                 && (1..=self.state.counters.effects).contains(&effect.number);
             return match waiting {
                 Some(agent) => Ok(Some(agent.id)),
-                None if was_asked => Ok(None),
+                None if was_requested => Ok(None),
                 None => Err(InputError::UnknownEffect(effect)),
             };
         }
         let is_known = |id: &InputId| self.state.inputs_seen.contains(id);
-        if input.sender().is_some_and(is_known) {
+        if input.chosen_id().is_some_and(is_known) {
             return Ok(None);
         }
         let has_ended = self.state.status.is_ended();

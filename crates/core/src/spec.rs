@@ -29,8 +29,8 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
     /// The messages that this run adds to the history, normally one user message; empty for a fork. If there are
-    /// messages of other kinds, a client brings its own copy of the conversation, or the results of calls that were
-    /// handed over to it.
+    /// messages of other kinds, a client supplies its own copy of the conversation, or the results of calls that
+    /// were handed over to it.
     pub messages: Vec<Arc<Message>>,
     /// The agent that answers the user.
     pub root: AgentSpec,
@@ -60,8 +60,8 @@ pub struct RunSpec {
     /// that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanName>,
-    /// The trace that it is part of and the span that requested it, if the request brought one or traces are recorded.
-    /// If the request brought none, the span is the run's own.
+    /// The trace that it is part of and the span that requested it, if the request came with one or traces are
+    /// recorded. If the request came with none, the span is the run's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
     /// What governance decided. It has a separate record, directly after the first one.

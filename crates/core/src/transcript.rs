@@ -105,9 +105,9 @@ pub fn last_of_user(messages: &[Arc<Message>]) -> Option<&Arc<Message>> {
 /// worked on, so it does not count unless there is no other user message.
 pub(crate) fn last_user_message(messages: &[Arc<Message>]) -> Option<usize> {
     let is_user = |message: &Arc<Message>| matches!(**message, Message::User { .. });
-    let is_said = |message: &Arc<Message>| is_user(message) && !is_summary(message);
-    let said = messages.iter().rposition(is_said);
-    said.or_else(|| messages.iter().rposition(is_user))
+    let is_own = |message: &Arc<Message>| is_user(message) && !is_summary(message);
+    let last = messages.iter().rposition(is_own);
+    last.or_else(|| messages.iter().rposition(is_user))
 }
 
 /// Returns whether a message is a summary that replaces other messages.

@@ -64,8 +64,8 @@ impl Escalation {
 }
 
 /// Strips the punctuation and quotes that models often put around a single word.
-fn bare(said: &str) -> &str {
-    said.trim().trim_matches(['"', '\'', '`', '.', '*'])
+fn bare(text: &str) -> &str {
+    text.trim().trim_matches(['"', '\'', '`', '.', '*'])
 }
 
 #[cfg(test)]

@@ -57,9 +57,13 @@ pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<A
         let result = RecordBody::ToolResult(Box::new(result));
         closing.add(Some(open.record), result, None);
     }
-    for asked in &view.asked {
-        if let Some(result) = never_ran(&view, asked) {
-            closing.add(Some(asked), RecordBody::ToolResult(Box::new(result)), None);
+    for request in &view.approval_requests {
+        if let Some(result) = never_ran(&view, request) {
+            closing.add(
+                Some(request),
+                RecordBody::ToolResult(Box::new(result)),
+                None,
+            );
         }
     }
     let outcome = RunOutcome {
@@ -78,16 +82,17 @@ pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<A
 
 /// Returns the result of a call that still waited for a user's decision. `None` for a call that had begun before its
 /// run was resumed and its approval was requested again.
-fn never_ran(view: &RunView, asked: &Record) -> Option<ToolResult> {
-    let RecordBody::ApprovalRequested(request) = &asked.body else {
+fn never_ran(view: &RunView, record: &Record) -> Option<ToolResult> {
+    let RecordBody::ApprovalRequested(request) = &record.body else {
         return None;
     };
     let (id, name) = (&request.tool_call_id, Arc::clone(&request.name));
     if view.open_calls().any(|open| open.call.tool_call_id == *id) {
         return None;
     }
-    let mut messages = view.conversation(asked.agent)?.messages().iter().rev();
-    let place = messages.find_map(|said| said.tool_calls().position(|call| call.id == *id))?;
+    let mut messages = view.conversation(record.agent)?.messages().iter().rev();
+    let place =
+        messages.find_map(|message| message.tool_calls().position(|call| call.id == *id))?;
     let index = CallIndex(u32::try_from(place).ok()?);
     let not_run = ToolOutcome::failed(
         ToolFailure::Cancelled,

@@ -87,12 +87,13 @@ impl Conversation {
     /// Creates the conversation of the agent that answers the user, and returns it with the repairs that the earlier
     /// history needed. The agent's system prompt goes first, unless the history already begins with a system message.
     ///
-    /// Messages that a client brings from a conversation it keeps, and results of calls that were handed over to it,
-    /// belong to the earlier history. They are repaired together with it and need no record other than the spec.
+    /// Messages that a client supplies from a conversation that it keeps itself, and results of calls that were handed
+    /// over to it, belong to the earlier history. They are repaired together with it and need no record other than the
+    /// spec.
     pub(crate) fn of_root(spec: &RunSpec, history: Transcript) -> (Self, Vec<String>) {
-        let brings = !spec.messages.iter().all(is_said);
-        let before = if brings {
-            with_brought(&history, &spec.messages)
+        let has_replies = !spec.messages.iter().all(is_prompt);
+        let before = if has_replies {
+            with_client_messages(&history, &spec.messages)
         } else {
             history
         };
@@ -110,15 +111,15 @@ impl Conversation {
             }
             None => Self::begun(before, false),
         };
-        if brings {
+        if has_replies {
             // Nothing says which of these messages are new, but everything before the last question was available
             // before that question. Results alone continue the question that their calls were made for, whatever was
             // said since.
             let messages = conversation.messages();
             let reply = messages.iter().rposition(is_reply);
             let end = reply.filter(|_| spec.messages.iter().all(is_result));
-            let asked = messages.get(..end.unwrap_or(messages.len()));
-            let question = last_user_message(asked.unwrap_or_default());
+            let until_reply = messages.get(..end.unwrap_or(messages.len()));
+            let question = last_user_message(until_reply.unwrap_or_default());
             conversation.earlier = question.unwrap_or_default();
         } else {
             for message in &spec.messages {
@@ -380,13 +381,13 @@ impl Conversation {
     }
 
     /// Replaces the answer that a model gave with the one that the user sees, if there is one and it differs.
-    pub(crate) fn answer_with(&mut self, told: &str) {
+    pub(crate) fn answer_with(&mut self, shown: &str) {
         let last = self.messages().last();
         let is_answer = last.is_some_and(|last| {
             matches!(last.as_ref(), Message::Assistant(_)) && last.tool_calls().next().is_none()
         });
-        if is_answer && self.last_text() != told {
-            self.correct(told);
+        if is_answer && self.last_text() != shown {
+            self.correct(shown);
         }
     }
 
@@ -501,19 +502,20 @@ impl Conversation {
     }
 }
 
-/// Returns a history followed by what a client brings. Results at the start of the client's messages go directly after
-/// their calls, before any messages that no model received in the run that made those calls.
-fn with_brought(history: &Transcript, brought: &[Arc<Message>]) -> Transcript {
+/// Returns a history followed by the messages that a client supplies. Results at the start of the client's messages go
+/// directly after their calls, before any messages that no model received in the run that made those calls.
+fn with_client_messages(history: &Transcript, supplied: &[Arc<Message>]) -> Transcript {
     let history = history.messages();
-    let unheard = history.iter().rev().take_while(|it| is_said(it)).count();
-    let (heard, unheard) = history.split_at(history.len().saturating_sub(unheard));
-    let results = brought.iter().take_while(|it| is_result(it)).count();
-    let (results, rest) = brought.split_at(results);
-    let all = heard.iter().chain(results).chain(unheard).chain(rest);
+    let unheard = history.iter().rev().take_while(|it| is_prompt(it)).count();
+    let (received, unheard) = history.split_at(history.len().saturating_sub(unheard));
+    let results = supplied.iter().take_while(|it| is_result(it)).count();
+    let (results, rest) = supplied.split_at(results);
+    let all = received.iter().chain(results).chain(unheard).chain(rest);
     all.cloned().collect()
 }
 
-fn is_said(message: &Arc<Message>) -> bool {
+/// Returns whether a message comes from neither a model nor a tool.
+fn is_prompt(message: &Arc<Message>) -> bool {
     matches!(**message, Message::User { .. } | Message::System { .. })
 }
 

@@ -38,13 +38,13 @@ impl RunView {
             }
             RecordBody::ToolCall(call) => self.call_began(record, call),
             RecordBody::ToolResult(result) => self.call_settled(record, result),
-            RecordBody::ApprovalRequested(_) => self.asked.push(Arc::clone(record)),
+            RecordBody::ApprovalRequested(_) => self.approval_requests.push(Arc::clone(record)),
             RecordBody::ApprovalDecided(decided) => self.close_question(&decided.tool_call_id),
             RecordBody::Escalated(escalated) => self.question.clone_from(&escalated.question),
             RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
                 self.end(record, outcome);
             }
-            _ => self.converse(record),
+            _ => self.apply_to_conversation(record),
         }
     }
 
@@ -54,18 +54,18 @@ impl RunView {
     /// before its reply: side requests, and a sub-agent's task.
     #[must_use]
     pub fn sent_with(&self, record: &Record) -> Option<Vec<Arc<Message>>> {
-        let (purpose, said) = match &record.body {
+        let (purpose, recorded) = match &record.body {
             RecordBody::LlmCall(call) => (call.purpose, Some(&call.messages)),
             RecordBody::LlmFailed(failed) => (failed.purpose, None),
             _ => return None,
         };
         let agent = self.agents.get(&record.agent)?;
         let aside = match purpose {
-            Purpose::Compaction | Purpose::Routing => return said.cloned(),
+            Purpose::Compaction | Purpose::Routing => return recorded.cloned(),
             Purpose::SelfCheck => true,
             Purpose::Turn | Purpose::Gather | Purpose::LastAnswer => agent.needs_task(),
         };
-        let new: &[Arc<Message>] = if aside { said? } else { &[] };
+        let new: &[Arc<Message>] = if aside { recorded? } else { &[] };
         let conversation = agent.conversation.messages().iter();
         Some(conversation.chain(new).cloned().collect())
     }
@@ -108,7 +108,7 @@ impl RunView {
 
     fn close_question(&mut self, call: &ToolCallId) {
         let is_of = |record: &Arc<Record>| matches!(&record.body, RecordBody::ApprovalRequested(asked) if asked.tool_call_id == *call);
-        self.asked.retain(|record| !is_of(record));
+        self.approval_requests.retain(|record| !is_of(record));
     }
 
     fn call_settled(&mut self, record: &Record, result: &ToolResult) {
@@ -156,7 +156,7 @@ impl RunView {
     }
 
     /// Applies a record that only changes a conversation.
-    fn converse(&mut self, record: &Record) {
+    fn apply_to_conversation(&mut self, record: &Record) {
         let (step, spec, trims) = (self.step, self.spec().cloned(), self.trims);
         let (Some(agent), Some(spec)) = (self.agents.get_mut(&record.agent), spec) else {
             return;
@@ -182,10 +182,10 @@ impl RunView {
             }
             RecordBody::Advised(advised) => agent.advised(&advised.advice),
             RecordBody::PromptInjected(injected) => {
-                let back = agent.take_back_steered(step);
+                let was_taken_back = agent.take_back_steered(step);
                 agent.conversation.add_system_note(&injected.message);
                 // Messages that arrived while an answer was being examined join after what the loop says about it.
-                if back || injected.reason == PromptReason::AnswerAgain {
+                if was_taken_back || injected.reason == PromptReason::AnswerAgain {
                     agent.end_turn(step);
                 }
             }

@@ -62,10 +62,12 @@ fn add_known_results(history: &mut Transcript, run: &RunView) {
             Message::Tool(result) => result.tool_call_id == call.id,
             _ => false,
         };
-        let mut asked = run.open_approvals();
+        let mut approvals = run.open_approvals();
         if let Some(result) = held.iter().find(|message| is_its(message)) {
             history.push(Arc::clone(result));
-        } else if asked.any(|it| it.agent == AgentId::ROOT && it.request.tool_call_id == call.id) {
+        } else if approvals
+            .any(|it| it.agent == AgentId::ROOT && it.request.tool_call_id == call.id)
+        {
             let why = JsonText::error("not run: nobody has decided about it");
             let result = Message::tool_result(call.id.clone(), Arc::clone(&call.name), why);
             history.push(result);

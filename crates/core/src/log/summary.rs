@@ -131,8 +131,8 @@ impl LogSummary {
         }
         match &record.body {
             RecordBody::RunStarted(started) => {
-                let asked = started.spec.messages.iter().map(AsRef::as_ref);
-                self.text = asked.rev().find_map(user_text);
+                let messages = started.spec.messages.iter().map(AsRef::as_ref);
+                self.text = messages.rev().find_map(user_text);
             }
             RecordBody::Plan(changed) => self.plan = Some(changed.plan.clone()),
             RecordBody::Waiting(waiting) => {

@@ -42,7 +42,7 @@ pub struct RunView {
     /// The records of the latest attempts of calls that have no result, in the order in which they began.
     pub(super) attempts: Vec<Arc<Record>>,
     /// The records of unanswered approval requests, in the order in which they were made.
-    pub(super) asked: Vec<Arc<Record>>,
+    pub(super) approval_requests: Vec<Arc<Record>>,
     pub(super) outcome: Option<Arc<Record>>,
     /// A question to the user, not asked by a tool, that may end the answer.
     pub(super) question: Option<String>,
@@ -206,14 +206,16 @@ impl RunView {
     /// Returns the unanswered approval requests, in the order in which they were made. A run in progress may have some,
     /// too.
     pub fn open_approvals(&self) -> impl Iterator<Item = OpenApproval<'_>> {
-        self.asked.iter().filter_map(|record| match &record.body {
-            RecordBody::ApprovalRequested(request) => Some(OpenApproval {
-                agent: record.agent,
-                at: record.at,
-                request,
-            }),
-            _ => None,
-        })
+        self.approval_requests
+            .iter()
+            .filter_map(|record| match &record.body {
+                RecordBody::ApprovalRequested(request) => Some(OpenApproval {
+                    agent: record.agent,
+                    at: record.at,
+                    request,
+                }),
+                _ => None,
+            })
     }
 
     /// Returns the run's usage so far: calls, tokens, money, time.

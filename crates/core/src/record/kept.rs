@@ -55,7 +55,7 @@ fn message(message: &Message) -> usize {
     match message {
         Message::System { text } => text.len(),
         Message::User { parts } => parts.iter().map(part).sum(),
-        Message::Assistant(said) => said.parts.iter().map(part).sum(),
+        Message::Assistant(reply) => reply.parts.iter().map(part).sum(),
         Message::Tool(result) => {
             result.content.as_str().len() + result.media.iter().map(media).sum::<usize>()
         }

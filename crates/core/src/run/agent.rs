@@ -344,10 +344,10 @@ impl Agent {
     }
 
     /// Returns whether exactly this attempt of a call is in progress.
-    pub(super) fn runs(&self, asked: &RunTool) -> bool {
+    pub(super) fn runs(&self, run: &RunTool) -> bool {
         self.calls().iter().any(|call| {
             matches!(call.state, CallState::Running { begun, .. }
-                if (begun.effect_id, begun.attempt) == (asked.effect_id, asked.attempt))
+                if (begun.effect_id, begun.attempt) == (run.effect_id, run.attempt))
         })
     }
 

@@ -110,8 +110,9 @@ impl StepBuilder {
     }
 
     /// Withdraws an effect that this same step requested: it no longer needs an answer.
-    pub(super) fn take_back(&mut self, effect: EffectId) {
-        self.effects.retain(|asked| asked.id() != Some(effect));
+    pub(super) fn withdraw(&mut self, effect: EffectId) {
+        self.effects
+            .retain(|requested| requested.id() != Some(effect));
     }
 }
 

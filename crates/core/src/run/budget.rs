@@ -116,10 +116,10 @@ impl AgentStep<'_> {
         let sent = self.agent.size();
         let definitions = self.agent.definitions(self.spec);
         let arguments = reply.calls().map(|call| call.arguments.as_str().len());
-        let said = reply.text().len() + reply.reasoning().len() + arguments.sum::<usize>();
+        let reply_bytes = reply.text().len() + reply.reasoning().len() + arguments.sum::<usize>();
         let tokens = sent
             .saturating_add(definitions)
-            .saturating_add(Gauge::tokens_of_new(said));
+            .saturating_add(Gauge::tokens_of_new(reply_bytes));
         self.agent.spent.charge_tokens(tokens);
         self.each_above(|agent| agent.spent.charge_tokens(tokens));
         if !std::mem::replace(&mut self.state.warned_of_counts, true) {

@@ -63,7 +63,7 @@ impl AgentStep<'_> {
             Phase::Tools(batch) => Some(batch),
             _ => None,
         };
-        self.put(hook, batch, None)?;
+        self.ask_hook(hook, batch, None)?;
         Ok(true)
     }
 
@@ -73,22 +73,23 @@ impl AgentStep<'_> {
         &mut self,
         mut planned: PlannedCall,
     ) -> Result<Option<PlannedCall>, InputError> {
-        let is_of_the_work = matches!(
+        let is_hookable = matches!(
             planned.purpose,
             Purpose::Turn | Purpose::LastAnswer | Purpose::Gather | Purpose::Routing
         );
-        if !is_of_the_work || planned.is_first.is_some() {
+        if !is_hookable || planned.is_first.is_some() {
             return Ok(Some(planned));
         }
         planned.is_first = Some(!self.agent.has_asked);
         if !self.spec.profile.hooks.contains(&Hook::Request) {
             return Ok(Some(planned));
         }
-        self.put(Hook::Request, None, Some(planned))?;
+        self.ask_hook(Hook::Request, None, Some(planned))?;
         Ok(None)
     }
 
-    fn put(
+    /// Asks the hook, and lets the agent wait for its advice; what the question is about is held until then.
+    fn ask_hook(
         &mut self,
         hook: Hook,
         batch: Option<Batch>,
@@ -129,7 +130,7 @@ impl AgentStep<'_> {
         let planned = planned.take();
         let advice = advised.advice.clone();
         self.record(RecordBody::Advised(Box::new(advised)));
-        self.agent.take_back_batch();
+        self.agent.restore_batch();
         Ok(match (hook, advice) {
             (_, Advice::Stop { reason }) => self.stop_as_advised(&reason)?,
             (Hook::ToolsSelected, Advice::Offer { mut tools }) => {
@@ -227,7 +228,7 @@ impl Agent {
     }
 
     /// Restores the calls of an agent that is waiting for a hook, if it has any.
-    pub(super) fn take_back_batch(&mut self) {
+    pub(super) fn restore_batch(&mut self) {
         if let Phase::Consulting(Consulting { batch, .. }) = &mut self.phase {
             self.phase = batch.take().map_or(Phase::Between, Phase::Tools);
         }

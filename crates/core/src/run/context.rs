@@ -130,7 +130,7 @@ impl AgentStep<'_> {
         let before = agent.size();
         let conversation = &mut agent.conversation;
         conversation.trim(&plan.removed, &plan.shortened, summary.as_deref());
-        agent.gauge.was_cut(agent.conversation.transcript());
+        agent.gauge.note_cut(agent.conversation.transcript());
         let after = agent.size();
         let record = ContextTrimmed {
             messages: plan.removed.iter().map(|span| span.end - span.start).sum(),
@@ -254,10 +254,10 @@ impl Agent {
     }
 
     /// Notes the conversation's size as measured by a provider, with these tools beside it.
-    pub(super) fn was_measured(&mut self, tokens: u64, spec: &AgentSpec, tools: &OfferedTools) {
+    pub(super) fn note_measured(&mut self, tokens: u64, spec: &AgentSpec, tools: &OfferedTools) {
         let definitions = definition_bytes(&tools.definitions(spec, self.tools(spec)));
         let transcript = self.conversation.transcript();
-        self.gauge.was_measured(tokens, definitions, transcript);
+        self.gauge.note_measured(tokens, definitions, transcript);
     }
 
     /// Returns how much room a context has beside the reply and the tool definitions.

@@ -31,7 +31,7 @@ impl RunTree {
     ) -> Result<(), InputError> {
         let mut agent_step = self.agent_step(id, step)?;
         agent_step.cancel_model_call();
-        agent_step.agent.take_back_batch();
+        agent_step.agent.restore_batch();
         self.abandon_batch(step, id, failure, why)?;
         self.agent_step(id, step)?.join_results();
         Ok(())
@@ -51,7 +51,7 @@ impl RunTree {
             if let Some(child) = self.agent_step(agent, step)?.abandon_calls(failure, why)? {
                 let mut child_step = self.agent_step(child, step)?;
                 child_step.cancel_model_call();
-                child_step.agent.take_back_batch();
+                child_step.agent.restore_batch();
                 open.push(child);
                 continue;
             }
@@ -117,7 +117,7 @@ impl AgentStep<'_> {
         });
     }
 
-    /// Checks the citations of an answer if the profile requires it. A warning reports what was removed.
+    /// Checks the citations of an answer if the profile requires it. A warning reports how many were removed.
     fn cited(&mut self, reason: &FinishReason, content: String) -> (String, Vec<Source>) {
         if !self.spec.checks_citations(reason) {
             return (content, Vec::new());
@@ -152,8 +152,7 @@ impl AgentStep<'_> {
                         self.step.effects.push(cancel);
                     }
                     let printed = self.batch()?.call(index)?.printed.take();
-                    let outcome =
-                        abandoned(begun.class, failure, why).with_what_it_printed(printed);
+                    let outcome = abandoned(begun.class, failure, why).with_printed(printed);
                     self.settle(index, Some(begun.ran(None)), &outcome)?;
                 }
                 CallState::Delegated { begun, agents, .. } => {
@@ -196,7 +195,7 @@ impl AgentStep<'_> {
             return;
         };
         let (effect_id, role) = (call.effect_id, call.planned.role.clone());
-        self.step.take_back(effect_id);
+        self.step.withdraw(effect_id);
         let cancel = Effect::CancelModel(CancelModel { effect_id });
         self.step.effects.push(cancel);
         self.charge(&role, Usage::UNKNOWN, Cost::UNKNOWN);

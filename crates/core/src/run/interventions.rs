@@ -88,7 +88,7 @@ impl AgentStep<'_> {
             call.advised = None;
         }
         call.state = CallState::Vetting { effect_id };
-        self.ask_vetting(effect_id)
+        self.request_vetting(effect_id)
     }
 
     /// Holds a message until it can join: it must not come between a call and its result.

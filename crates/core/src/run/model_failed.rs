@@ -20,7 +20,7 @@ impl AgentStep<'_> {
         };
         if let Some(usage) = failed.error.used() {
             // Without reported usage, the sum is a lower bound from now on (loop rule 12).
-            let cost = Cost::said(failed.cost, failed.cost_label);
+            let cost = Cost::reported(failed.cost, failed.cost_label);
             self.charge(&failed.served_by, usage, cost);
         }
         let (next, mut error) = (failed.next, failed.error.clone());

@@ -34,7 +34,7 @@ impl AgentStep<'_> {
             return Ok(Next::Wait);
         };
         let reply = Arc::clone(&replied.reply);
-        let cost = Cost::said(replied.cost, replied.cost_label);
+        let cost = Cost::reported(replied.cost, replied.cost_label);
         self.charge(&replied.served_by, reply.usage, cost);
         let left_out = replied.downgraded.as_ref().map_or(0, |it| it.left_out);
         // A measurement with a part of the conversation says nothing about its whole size.
@@ -45,9 +45,9 @@ impl AgentStep<'_> {
         self.note_call(&call, replied)?;
         self.charge_uncounted(call.planned.purpose, &reply);
         if reply.is_refusal() {
-            let told = reply.text();
-            self.agent.conversation.add_answer(&told);
-            return Ok(Next::Finish(FinishReason::Refused, told));
+            let text = reply.text();
+            self.agent.conversation.add_answer(&text);
+            return Ok(Next::Finish(FinishReason::Refused, text));
         }
         match call.planned.purpose {
             Purpose::Turn => self.turn_replied(&call, &reply, measured),
@@ -59,7 +59,7 @@ impl AgentStep<'_> {
         }
     }
 
-    /// Takes the model call from the agent whose last attempt is answered; `None` if a later attempt is in progress.
+    /// Takes the agent's model call if its latest attempt is answered; `None` if a later attempt is in progress.
     pub(super) fn answered_call(
         &mut self,
         effect: EffectId,
@@ -119,7 +119,7 @@ impl AgentStep<'_> {
         let message = self.agent.conversation.push_reply(source, reply);
         let tools = &call.planned.tools;
         self.agent.measure(self.spec, tools, measured);
-        self.warn_of_failures_left(&message);
+        self.warn_of_tools_not_retried(&message);
         if let Some(reason) = reply.turned_down() {
             return self.reply_turned_down(&message, reason);
         }
@@ -176,7 +176,7 @@ impl AgentStep<'_> {
     }
 
     /// Warns about tools that failed in the last turn and are not tried again (loop rule 8).
-    fn warn_of_failures_left(&mut self, reply: &Message) {
+    fn warn_of_tools_not_retried(&mut self, reply: &Message) {
         let mut left = mem::take(&mut self.agent.failed_tools);
         left.retain(|failed| !reply.tool_calls().any(|call| call.name == *failed));
         if left.is_empty() {
@@ -195,12 +195,12 @@ impl AgentStep<'_> {
     /// A turn that called no tool: the end, unless a steering message arrived or the profile requires a call.
     fn turn_answered(&mut self, tools: &OfferedTools, reply: &Reply) -> Result<Next, InputError> {
         self.agent.turns_used = self.agent.turns_used.saturating_add(1);
-        let may_go_on = self.agent.closing.is_none();
-        if may_go_on && self.agent.conversation.is_steered() {
+        let may_continue = self.agent.closing.is_none();
+        if may_continue && self.agent.conversation.is_steered() {
             self.agent.conversation.join_steered();
             return Ok(Next::Continue);
         }
-        if may_go_on
+        if may_continue
             && tools.may_be_called()
             && let NoCalls::Remind { prompt, at_most } = &self.spec.profile.no_calls
             && self.agent.reminders < *at_most
@@ -216,7 +216,7 @@ impl AgentStep<'_> {
             ReplyFinish::Refused => FinishReason::Refused,
         };
         let text = reply.text();
-        let is_draft = may_go_on && reason == FinishReason::Stop;
+        let is_draft = may_continue && reason == FinishReason::Stop;
         if is_draft && let Some(check) = self.plan_check(&text) {
             return Ok(Next::CallAsIs(check));
         }
@@ -275,9 +275,9 @@ impl Agent {
                 .tokens
                 .saturating_sub(usage.reasoning.tokens);
             let tokens = usage.prompt.tokens.saturating_add(answer);
-            self.was_measured(tokens, spec, tools);
+            self.note_measured(tokens, spec, tools);
         } else {
-            self.gauge.was_estimated(self.conversation.transcript());
+            self.gauge.note_estimated(self.conversation.transcript());
         }
     }
 }

@@ -20,11 +20,12 @@ use crate::tool::{ToolKind, ToolSpec};
 use crate::transcript::Transcript;
 use crate::usage::RunUsage;
 
-/// The number of records at which a log is considered long: where Temporal warns about a workflow's history.
+/// The number of records at which a log is considered long: the number at which Temporal warns about the history of a
+/// workflow.
 const LONG_RECORDS: u64 = 10_240;
 
-/// The size of a log's records at which it is considered long, in bytes of weight: where Temporal warns about a
-/// workflow's history.
+/// The size of a log's records at which it is considered long, in bytes of weight: the size at which Temporal warns
+/// about the history of a workflow.
 const LONG_BYTES: u64 = 10 * 1024 * 1024;
 
 /// A tool call that has no result yet.
@@ -209,7 +210,7 @@ impl RunTree {
         if !step.records.is_empty() {
             self.state.active = step.stamp.active_elapsed;
             self.settle_status(&mut step);
-            self.mind_the_log(&mut step);
+            self.check_log_length(&mut step);
             self.state.counters = step.counters;
         }
         Step {
@@ -244,7 +245,7 @@ impl RunTree {
     }
 
     /// Adds the weight of a step's records, and records one warning when the log becomes long.
-    fn mind_the_log(&mut self, step: &mut StepBuilder) {
+    fn check_log_length(&mut self, step: &mut StepBuilder) {
         let state = &mut self.state;
         let weight = step.records.iter().map(|record| record.weight());
         state.log_bytes = weight.fold(state.log_bytes, u64::saturating_add);

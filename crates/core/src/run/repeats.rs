@@ -39,11 +39,12 @@ impl AgentStep<'_> {
             return Ok(false);
         }
         let name = shown(&longest.name);
-        let said = format!("{name} was called with the same arguments in {turns} turns in a row");
-        let why = reached(repeats.stop).then(|| format!("not run: {said}"));
+        let message =
+            format!("{name} was called with the same arguments in {turns} turns in a row");
+        let why = reached(repeats.stop).then(|| format!("not run: {message}"));
         self.record_in_batch(RecordBody::Warning(Box::new(Warning {
             code: "repeated_call".to_owned(),
-            message: said,
+            message,
         })));
         if let Some(why) = why {
             let repeated = Limit::Budget(BudgetKind::RepeatedCalls);

@@ -73,13 +73,14 @@ impl RunTree {
     /// Returns whether an effect is still unanswered, and updates the attempt of a model call.
     fn is_unanswered(&self, effect: &mut Effect) -> bool {
         let Some(id) = effect.id() else { return false };
-        if let Effect::RunTool(asked) = effect {
+        if let Effect::RunTool(requested) = effect {
             // Another attempt has the same id.
-            return self.agents.iter().any(|agent| agent.runs(asked));
+            return self.agents.iter().any(|agent| agent.runs(requested));
         }
         self.agents.iter().any(|agent| {
-            if let (Some(call), Effect::CallModel(asked)) = (agent.model_call(id), &mut *effect) {
-                asked.attempt = call.attempt;
+            if let (Some(call), Effect::CallModel(requested)) = (agent.model_call(id), &mut *effect)
+            {
+                requested.attempt = call.attempt;
             }
             agent.waits_for(id)
         })

@@ -1,4 +1,4 @@
-//! Handles a process resuming the run after a crash or a wait.
+//! Handles the input that reports that a process resumed the run, after a crash or a wait.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ impl AgentStep<'_> {
                 CallState::Vetting { effect_id } if !vetting.contains(effect_id) => {
                     vetting.push(*effect_id);
                     let effect_id = *effect_id;
-                    self.ask_vetting(effect_id)?;
+                    self.request_vetting(effect_id)?;
                 }
                 CallState::Asking { asked, .. } => {
                     let effect = Effect::AskApproval(Box::new(asked.ask(agent)));
@@ -91,7 +91,7 @@ impl AgentStep<'_> {
                     kind: ToolKind::Server,
                 } if recheck == Recheck::Nothing || !begun.class.may_rerun() => {
                     let (begun, untrusted) = (*begun, call.untrusted);
-                    self.run_again_or_give_up(index, begun, untrusted)?;
+                    self.rerun_or_give_up(index, begun, untrusted)?;
                 }
                 _ => {}
             }
@@ -99,23 +99,23 @@ impl AgentStep<'_> {
         Ok(())
     }
 
-    /// Requires the calls of a batch to be checked again that would otherwise start, or be repeated, based only on the
+    /// Requests another check of the calls of the batch that would otherwise start, or be repeated, based only on the
     /// log.
     fn recheck_calls(&mut self) -> Result<(), InputError> {
         let calls = self.agent.calls().iter();
-        if calls.filter_map(Call::as_it_was).next().is_none() {
+        if calls.filter_map(Call::before_recheck).next().is_none() {
             return Ok(());
         }
         let effect_id = self.step.new_effect();
         self.batch()?.recheck(effect_id);
-        self.ask_vetting(effect_id)
+        self.request_vetting(effect_id)
     }
 }
 
 impl Batch {
     fn recheck(&mut self, effect_id: EffectId) {
         for call in &mut self.calls {
-            if let Some(before) = call.as_it_was() {
+            if let Some(before) = call.before_recheck() {
                 call.before = Some(before);
                 call.state = CallState::Vetting { effect_id };
             }
@@ -124,8 +124,8 @@ impl Batch {
 }
 
 impl Call {
-    /// Returns how far a call is that would start or be repeated.
-    const fn as_it_was(&self) -> Option<Before> {
+    /// Returns how far the call has come, if it would otherwise start or be repeated.
+    const fn before_recheck(&self) -> Option<Before> {
         match self.state {
             CallState::Ready { class } => Some(Before::Ready { class }),
             CallState::Running {

@@ -19,9 +19,9 @@ pub(super) const NOT_IN_THIS_RUN: &str = "TOOL_NOT_ENABLED: this tool is not ava
 pub(super) const NOT_IN_THIS_TURN: &str =
     "TOOL_NOT_ENABLED: this tool is not available in this turn";
 
-/// The error for a call whose result a client would bring later, if the run could not continue then.
-const NOT_KEPT: &str = "TOOL_NOT_ENABLED: the client runs this tool, and its result cannot be waited for: the data policy keeps \
-                        out of the log what the run would go on with";
+/// The error for a call whose result a client would supply later, if the run could not continue then.
+const CANNOT_WAIT_FOR_CLIENT: &str = "TOOL_NOT_ENABLED: the client runs this tool, and its result cannot be waited for: the data policy keeps \
+                        out of the log what the run would need to continue";
 
 impl AgentStep<'_> {
     /// Determines which calls may run now; once all have results, the batch is complete.
@@ -92,7 +92,7 @@ impl AgentStep<'_> {
             }
             // A result would end the run, because its log cannot be replayed.
             ToolKind::Client if self.run.withheld().is_some() => {
-                self.refuse(index, ToolFailure::NotEnabled, NOT_KEPT)?;
+                self.refuse(index, ToolFailure::NotEnabled, CANNOT_WAIT_FOR_CLIENT)?;
             }
             kind @ (ToolKind::Server | ToolKind::Client) => {
                 let begun = Begun {
@@ -142,14 +142,16 @@ impl AgentStep<'_> {
     /// Records that a call is about to run.
     pub(super) fn journal(&mut self, index: CallIndex) -> Result<(), InputError> {
         let started = self.batch()?.call(index)?.started();
-        let started = started.ok_or(InputError::Inconsistent("a call is journaled that rests"))?;
+        let started = started.ok_or(InputError::Inconsistent(
+            "a call is journaled that is not running",
+        ))?;
         self.record_in_batch(RecordBody::ToolCall(Box::new(started)));
         Ok(())
     }
 
     /// Handles a call that was in progress when the process died: it runs again only if its class allows; otherwise the
     /// model is told that its outcome is unknown.
-    pub(super) fn run_again_or_give_up(
+    pub(super) fn rerun_or_give_up(
         &mut self,
         index: CallIndex,
         begun: Begun,
@@ -159,7 +161,7 @@ impl AgentStep<'_> {
         call.before = None;
         call.untrusted |= untrusted;
         if begun.class.may_rerun() {
-            return self.run_once_more(index, begun);
+            return self.rerun(index, begun);
         }
         let message = "interrupted: its outcome is unknown, it may have taken effect; check before calling it again";
         let outcome = ToolOutcome::failed(ToolFailure::OutcomeUnknown, message);
@@ -167,15 +169,11 @@ impl AgentStep<'_> {
     }
 
     /// Starts another attempt of a call under the same effect, which is the idempotency key for its tool.
-    pub(super) fn run_once_more(
-        &mut self,
-        index: CallIndex,
-        begun: Begun,
-    ) -> Result<(), InputError> {
+    pub(super) fn rerun(&mut self, index: CallIndex, begun: Begun) -> Result<(), InputError> {
         let name = Arc::clone(&self.batch()?.call(index)?.name);
         let tool = self.spec.tool(&name);
         let tool = tool.ok_or(InputError::Inconsistent(
-            "a call ran whose tool there is not",
+            "the tool of a call that ran is missing",
         ))?;
         let begun = Begun {
             attempt: begun.attempt.next(),

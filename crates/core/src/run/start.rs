@@ -39,10 +39,10 @@ impl RunTree {
         history: Transcript,
         stamp: Stamp,
     ) -> (Self, Step) {
-        let asked = Arc::make_mut(&mut spec);
-        let decision = asked.decision.take();
+        let given = Arc::make_mut(&mut spec);
+        let decision = given.decision.take();
         let policy_hash = decision.as_ref().map(|decision| decision.policy_hash);
-        let policy_hash = asked.policy_hash.take().or(policy_hash);
+        let policy_hash = given.policy_hash.take().or(policy_hash);
         let started = RunStarted {
             loop_version: version,
             session_id: spec.session_id.clone(),

@@ -65,7 +65,7 @@ impl RunTree {
         }
         if agent_step.agent.awaits_judgment() {
             // At a limit there is no time for another answer: the current one is used.
-            agent_step.agent.take_back_batch();
+            agent_step.agent.restore_batch();
             return agent_step.end_as_planned();
         }
         if is_up {
@@ -73,7 +73,7 @@ impl RunTree {
             self.agent_step(id, step)?.agent.closing = Some(Limit::Deadline);
             return Ok(Next::FinishWithoutAnswer);
         }
-        agent_step.agent.take_back_batch();
+        agent_step.agent.restore_batch();
         match agent_step.agent.phase {
             Phase::Tools(_) => {
                 self.abandon_batch(step, id, ToolFailure::Timeout, TIME_IS_UP)?;

@@ -45,9 +45,9 @@ impl AgentStep<'_> {
         begun.attempt = finished.attempt;
         finished.outcome.output = finished.outcome.output.normalized();
         if kind == ToolKind::Server
-            && let Some(failure) = self.agent.is_tried_again(self.spec, begun, &finished)
+            && let Some(failure) = self.agent.retryable_failure(self.spec, begun, &finished)
         {
-            self.try_again(index, begun, failure, &finished)?;
+            self.retry(index, begun, failure, &finished)?;
             return Ok(Next::Wait);
         }
         let ran = Some(begun.ran(Some(finished.duration)));
@@ -56,7 +56,7 @@ impl AgentStep<'_> {
         Ok(Next::Schedule)
     }
 
-    fn try_again(
+    fn retry(
         &mut self,
         index: CallIndex,
         begun: Begun,
@@ -75,7 +75,7 @@ impl AgentStep<'_> {
             duration: finished.duration,
         };
         self.record_in_batch(RecordBody::ToolFailed(Box::new(failed)));
-        self.run_once_more(index, begun)
+        self.rerun(index, begun)
     }
 
     /// Handles what a result means beyond its value: for the plan, and for how the loop continues.
@@ -124,19 +124,19 @@ impl AgentStep<'_> {
         outcome: &ToolOutcome,
     ) -> Result<(), InputError> {
         let call = self.batch()?.call(index)?;
-        let asked = call.effect();
+        let effect = call.effect();
         let mut result = call.result(ran, outcome);
         call.state = CallState::Settled {
             failure: outcome.failure,
         };
-        let repeats = outcome.output.signal == Some(ToolSignal::Untrusted);
-        let brings = ran.is_some() && (call.untrusted || repeats);
+        let is_marked = outcome.output.signal == Some(ToolSignal::Untrusted);
+        let is_untrusted = ran.is_some() && (call.untrusted || is_marked);
         let arguments = call.arguments.clone();
-        if let Some(asked) = asked {
-            self.step.take_back(asked);
+        if let Some(effect) = effect {
+            self.step.withdraw(effect);
         }
         self.note_undelivered(&result, &arguments);
-        result.untrusted = self.note_taint(&result, brings);
+        result.untrusted = self.note_taint(&result, is_untrusted);
         self.note_sources(&result);
         if let Some(offered) = &self.agent.offered
             && let Some(joined) = self.spec.joined(offered, &result)
@@ -150,7 +150,7 @@ impl AgentStep<'_> {
 
     /// Notes the untrusted content that a result introduces into the conversation, and returns whether it does: for a
     /// call that ran, failed or not, if governance said so, and for sub-agents that read untrusted content themselves.
-    fn note_taint(&mut self, result: &ToolResult, brings: bool) -> bool {
+    fn note_taint(&mut self, result: &ToolResult, is_untrusted: bool) -> bool {
         let id = self.agent.id;
         let mut below = Taint::default();
         for agent in &*self.below {
@@ -159,12 +159,12 @@ impl AgentStep<'_> {
             }
         }
         // A result with a name that no tool can have introduced nothing.
-        if brings && let Ok(tool) = result.name.parse() {
+        if is_untrusted && let Ok(tool) = result.name.parse() {
             let at = self.agent.batch().map(|batch| batch.content_index);
             self.agent.taint.add(&tool, at);
         }
         self.agent.taint.merge(&below);
-        brings || !below.is_clean()
+        is_untrusted || !below.is_clean()
     }
 
     /// Notes the pages that were read for a result, by its tool or by the agents of its call.
@@ -232,7 +232,7 @@ impl Agent {
 
     /// Returns why a call failed, if it should be retried: the failure may be temporary, the call may run twice, the
     /// profile allows it, and no limit was reached.
-    fn is_tried_again(
+    fn retryable_failure(
         &self,
         spec: &AgentSpec,
         begun: Begun,

@@ -81,12 +81,12 @@ impl AgentStep<'_> {
         for call in batch.calls.iter_mut().filter(|call| !call.is_settled()) {
             call.state = CallState::Vetting { effect_id };
         }
-        self.ask_vetting(effect_id)?;
+        self.request_vetting(effect_id)?;
         Ok(Next::Wait)
     }
 
     /// Requests a check of the calls that wait for this effect, for the first time or after a crash.
-    pub(super) fn ask_vetting(&mut self, effect_id: EffectId) -> Result<(), InputError> {
+    pub(super) fn request_vetting(&mut self, effect_id: EffectId) -> Result<(), InputError> {
         let (id, turn) = (self.agent.id, self.agent.turn);
         let effect = self.batch()?.vet_effect(id, turn, effect_id);
         self.step.effects.push(effect);
@@ -185,7 +185,7 @@ impl AgentStep<'_> {
         let class = before.map_or(class, |before| class.max(before.class()));
         if let Some(Before::Begun(begun)) = before {
             let begun = Begun { class, ..begun };
-            return self.run_again_or_give_up(index, begun, untrusted);
+            return self.rerun_or_give_up(index, begun, untrusted);
         }
         let spec = self.spec;
         let delivers = spec.is_delivered_by(&self.batch()?.call(index)?.name);

@@ -16,7 +16,7 @@ const SOURCE: ReplySource = ReplySource {
     content_index: ContentIndex(0),
 };
 
-fn asked(history: Transcript) -> Conversation {
+fn conversation_after(history: Transcript) -> Conversation {
     let mut agent = AgentSpec::new(Profile::named("plain"), Role::REASONING);
     agent.system_prompt = Some("Be brief.".into());
     let spec = RunSpec::new(
@@ -29,7 +29,7 @@ fn asked(history: Transcript) -> Conversation {
 
 #[test]
 fn results_of_calls_that_were_handed_over_answer_them_and_stand_in_no_other_record() {
-    let mut handed_over = asked(Transcript::default());
+    let mut handed_over = conversation_after(Transcript::default());
     let call = RequestedCall {
         provider_id: None,
         name: "pick_color".into(),
@@ -112,11 +112,11 @@ fn said(conversation: &Conversation) -> Vec<String> {
 
 #[test]
 fn the_system_prompt_goes_first_unless_the_history_brings_one() {
-    let new = asked(Transcript::default());
+    let new = conversation_after(Transcript::default());
     assert_eq!(said(&new), ["system: Be brief.", "user: Compare a and b."]);
     assert_eq!(new.without_prompt().len(), 1);
     let history: Transcript = [Message::system("Be kind.")].into_iter().collect();
-    let continued = asked(history);
+    let continued = conversation_after(history);
     assert_eq!(
         said(&continued),
         ["system: Be kind.", "user: Compare a and b."]
@@ -127,7 +127,7 @@ fn the_system_prompt_goes_first_unless_the_history_brings_one() {
 #[test]
 fn where_the_run_began_is_known_after_a_trim_as_well() {
     let before = ["old", "older", "oldest"].map(Message::user);
-    let mut goes_on = asked(before.into_iter().collect());
+    let mut goes_on = conversation_after(before.into_iter().collect());
     assert_eq!(goes_on.earlier(), 3);
     goes_on.trim(&[Span { start: 0, end: 2 }], &[], None);
     assert_eq!(goes_on.earlier(), 1);
@@ -141,7 +141,7 @@ fn where_the_run_began_is_known_after_a_trim_as_well() {
 
 #[test]
 fn results_join_in_call_order_whenever_they_come() {
-    let mut conversation = asked(Transcript::default());
+    let mut conversation = conversation_after(Transcript::default());
     let reply = reply(vec![
         text("I read both."),
         call("read_file"),
@@ -165,7 +165,7 @@ fn a_result_joins_as_the_profile_lets_the_model_read_it() {
     (rule.max_chars, rule.keep) = (Some(3), Some(Keep::Summary));
     let mut profile = Profile::named("cutting");
     profile.results = vec![rule];
-    let mut conversation = asked(Transcript::default());
+    let mut conversation = conversation_after(Transcript::default());
     conversation.push_reply(SOURCE, &reply(vec![call("read_file"), call("read_file")]));
     conversation.settle(&profile, &result(0, "a long text"));
     let failed = ToolResult {
@@ -185,7 +185,7 @@ fn a_result_joins_as_the_profile_lets_the_model_read_it() {
 
 #[test]
 fn what_joined_too_early_is_taken_back_in_its_order() {
-    let mut conversation = asked(Transcript::default());
+    let mut conversation = conversation_after(Transcript::default());
     conversation.steer(Arc::new(Message::user("one")));
     conversation.steer(Arc::new(Message::user("two")));
     assert_eq!(conversation.join_steered(), 2);
@@ -199,7 +199,7 @@ fn what_joined_too_early_is_taken_back_in_its_order() {
 
 #[test]
 fn a_correction_takes_the_place_of_the_draft_and_of_its_text() {
-    let mut conversation = asked(Transcript::default());
+    let mut conversation = conversation_after(Transcript::default());
     conversation.push_reply(SOURCE, &reply(vec![text("First.")]));
     conversation.push_reply(SOURCE, &reply(vec![text(" A draft. ")]));
     let before = conversation.prefix();
@@ -216,7 +216,7 @@ fn a_correction_takes_the_place_of_the_draft_and_of_its_text() {
 
 #[test]
 fn what_is_sent_is_recorded_once() {
-    let mut conversation = asked(Transcript::default());
+    let mut conversation = conversation_after(Transcript::default());
     let first = conversation.take_unrecorded();
     assert_eq!(first.prefix.count, 1, "the prompt stands in the spec");
     assert_eq!(first.messages.len(), 1);
@@ -234,7 +234,7 @@ fn what_is_sent_is_recorded_once() {
 #[test]
 fn what_goes_makes_room_for_a_summary_and_the_rest_stays_recorded() {
     let history: Transcript = ["a", "b", "c"].map(Message::user).into_iter().collect();
-    let mut conversation = asked(history);
+    let mut conversation = conversation_after(history);
     let gone = [Span { start: 0, end: 2 }];
     conversation.trim(&gone, &[], Some("of a and b"));
     let expected = [
@@ -259,7 +259,7 @@ fn an_opening_gathers_what_was_chosen_or_what_policy_wants() {
         role: Role::REASONING,
         default_arguments: JsonText::from_text("[]"),
     };
-    let mut conversation = asked(Transcript::default());
+    let mut conversation = conversation_after(Transcript::default());
     let chosen = reply(vec![text("dropped"), call("search"), call("read_file")]);
     let (message, origin) = conversation
         .push_gathered(SOURCE, &opening, Some(&chosen))

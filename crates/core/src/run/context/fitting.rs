@@ -40,7 +40,7 @@ impl RunTree {
             conversation.trim(&plan.removed, &[], None);
             request.messages = conversation.transcript().clone();
             let mut gauge = agent.gauge;
-            gauge.was_cut(&request.messages);
+            gauge.note_cut(&request.messages);
             size = gauge.estimate(&request.messages).min(size);
             left_out = plan.removed.iter().map(|span| span.end - span.start).sum();
         }
@@ -106,11 +106,11 @@ impl AgentSpec {
     fn reply_beside(&self, tokens: u64, context: u64, most: u32) -> u32 {
         let kept = self.kept_for_reply(context).max(1);
         let left = context.saturating_sub(tokens.saturating_add(tokens / 10));
-        let asked = u64::from(most);
-        if asked <= left.max(kept) {
+        let requested = u64::from(most);
+        if requested <= left.max(kept) {
             return most;
         }
-        let eighth = (asked / 8).max(1);
+        let eighth = (requested / 8).max(1);
         let left = (left / eighth).saturating_mul(eighth).max(kept);
         u32::try_from(left).unwrap_or(most)
     }

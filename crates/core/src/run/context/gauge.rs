@@ -54,7 +54,7 @@ impl Gauge {
     }
 
     /// Notes a provider's report on the current conversation together with definitions of this many bytes.
-    pub(in crate::run) fn was_measured(
+    pub(in crate::run) fn note_measured(
         &mut self,
         tokens: u64,
         definitions: u64,
@@ -78,13 +78,13 @@ impl Gauge {
     }
 
     /// Notes that a provider reported nothing: the current messages are not estimated again.
-    pub(in crate::run) fn was_estimated(&mut self, transcript: &Transcript) {
+    pub(in crate::run) fn note_estimated(&mut self, transcript: &Transcript) {
         self.tokens = self.estimate(transcript);
         self.count(transcript);
     }
 
     /// Notes that the conversation was cut: from now on, all of it is estimated with the learned ratios.
-    pub(super) fn was_cut(&mut self, transcript: &Transcript) {
+    pub(super) fn note_cut(&mut self, transcript: &Transcript) {
         self.tokens = self.tokens_of(transcript.messages());
         (self.messages, self.bytes, self.media) = (0, 0, 0);
         self.count(transcript);
@@ -246,7 +246,7 @@ mod tests {
     fn only_what_is_new_is_estimated() {
         let mut gauge = Gauge::default();
         assert_eq!(gauge.estimate(&conversation(2)), 2 * 104);
-        gauge.was_measured(300, 0, &conversation(2));
+        gauge.note_measured(300, 0, &conversation(2));
         assert_eq!(gauge.estimate(&conversation(2)), 300);
         // 800 bytes were 300 tokens, so the next 400 are 150, plus the overhead of a message.
         assert_eq!(gauge.estimate(&conversation(3)), 300 + 154);
@@ -255,20 +255,20 @@ mod tests {
     #[test]
     fn what_no_provider_measures_is_estimated_once() {
         let mut gauge = Gauge::default();
-        gauge.was_estimated(&conversation(2));
+        gauge.note_estimated(&conversation(2));
         assert_eq!(gauge.messages, 2);
         assert_eq!(gauge.estimate(&conversation(2)), 2 * 104);
         assert_eq!(gauge.estimate(&conversation(3)), 3 * 104);
-        gauge.was_measured(800, 0, &conversation(2));
+        gauge.note_measured(800, 0, &conversation(2));
         assert_eq!(gauge.estimate(&conversation(3)), 800 + 404);
     }
 
     #[test]
     fn a_claim_that_cannot_be_true_does_not_spoil_the_estimate() {
         let mut gauge = Gauge::default();
-        gauge.was_measured(1, 0, &conversation(2));
+        gauge.note_measured(1, 0, &conversation(2));
         assert!(gauge.estimate(&conversation(3)) >= 50);
-        gauge.was_measured(u64::MAX, 0, &conversation(2));
+        gauge.note_measured(u64::MAX, 0, &conversation(2));
         assert_eq!(gauge.estimate(&conversation(3)), u64::MAX);
         assert_eq!(gauge.tokens_of(conversation(1).messages()), 404);
     }
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(gauge.tokens_of_definitions(16_000), 4_000);
         assert_eq!(gauge.estimate(&conversation(2)), 2 * 104);
         // 16,800 bytes in all: four per token, as in the conversation.
-        gauge.was_measured(4_200, 16_000, &conversation(2));
+        gauge.note_measured(4_200, 16_000, &conversation(2));
         assert_eq!(gauge.tokens_of_definitions(16_000), 4_000);
         assert_eq!(gauge.estimate(&conversation(2)), 200);
         assert_eq!(gauge.estimate(&conversation(3)), 200 + 104);
@@ -288,7 +288,7 @@ mod tests {
             4_100,
             "those that joined since are estimated"
         );
-        gauge.was_cut(&conversation(1));
+        gauge.note_cut(&conversation(1));
         assert_eq!(gauge.tokens_of_definitions(16_000), 4_000);
         assert_eq!(gauge.estimate(&conversation(1)), 104);
     }
@@ -297,7 +297,7 @@ mod tests {
     fn what_a_provider_says_of_all_is_the_sum_of_both_parts() {
         let mut gauge = Gauge::default();
         for tokens in [1, 12, 777, 4_200, 90_000] {
-            gauge.was_measured(tokens, 16_001, &conversation(3));
+            gauge.note_measured(tokens, 16_001, &conversation(3));
             let parts = gauge.estimate(&conversation(3)) + gauge.tokens_of_definitions(16_001);
             assert_eq!(parts, tokens);
         }
@@ -307,10 +307,10 @@ mod tests {
     fn an_image_does_not_make_text_look_larger() {
         let mut gauge = Gauge::default();
         let mut said = conversation(2);
-        gauge.was_measured(160, 0, &said);
+        gauge.note_measured(160, 0, &said);
         said.push(image());
         // 1,200 bytes are 240 tokens: five bytes per token, as before the image.
-        gauge.was_measured(2_240, 0, &said);
+        gauge.note_measured(2_240, 0, &said);
         assert_eq!(gauge.estimate(&said), 2_240);
         assert_eq!(gauge.tokens_of(conversation(1).messages()), 84);
         said.push(image());
@@ -319,10 +319,10 @@ mod tests {
             2_240 + 2_084,
             "another one is taken to be like it"
         );
-        gauge.was_cut(&said);
+        gauge.note_cut(&said);
         assert_eq!(gauge.estimate(&said), 4 * 84 + 2 * 2_000);
-        gauge.was_cut(&conversation(2));
-        gauge.was_measured(400, 0, &conversation(2));
+        gauge.note_cut(&conversation(2));
+        gauge.note_measured(400, 0, &conversation(2));
         assert_eq!(gauge.tokens_of(conversation(1).messages()), 204);
     }
 
@@ -331,19 +331,19 @@ mod tests {
         let said: Transcript = [image()].into_iter().collect();
         let mut gauge = Gauge::default();
         assert_eq!(gauge.estimate(&said), 1_104);
-        gauge.was_measured(1_700, 0, &said);
+        gauge.note_measured(1_700, 0, &said);
         assert_eq!(gauge.tokens_of(conversation(1).messages()), 104);
         assert_eq!(gauge.tokens_of(said.messages()), 1_704);
         // From a model that was sent a sentence instead of the image.
-        gauge.was_measured(90, 0, &said);
+        gauge.note_measured(90, 0, &said);
         assert_eq!(gauge.tokens_of(said.messages()), 1_104);
     }
 
     #[test]
     fn what_was_learned_stays_when_the_conversation_is_cut() {
         let mut gauge = Gauge::default();
-        gauge.was_measured(800, 0, &conversation(4));
-        gauge.was_cut(&conversation(2));
+        gauge.note_measured(800, 0, &conversation(4));
+        gauge.note_cut(&conversation(2));
         assert_eq!(gauge.estimate(&conversation(2)), 2 * 204);
         assert_eq!(gauge.tokens_of(conversation(1).messages()), 204);
     }

@@ -33,7 +33,7 @@ impl AgentStep<'_> {
             is_least = limit.is_some_and(|limit| in_all <= limit.saturating_add(1));
             let estimate = agent.size().saturating_add(agent.definitions(spec));
             if !is_least || needed > estimate {
-                agent.was_measured(needed, spec, &planned.tools);
+                agent.note_measured(needed, spec, &planned.tools);
             }
         }
         let is_shorter = agent.most_of_reply(spec, planned) < asked;

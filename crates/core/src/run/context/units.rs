@@ -40,9 +40,9 @@ pub(super) fn removable(messages: &[Arc<Message>], earlier: usize, version: u32)
     let is_reply = |message: &Arc<Message>| matches!(**message, Message::Assistant(_));
     let last_user = last_user_message(messages);
     // A message that arrived while the run was in progress is not the run's question.
-    let is_said =
+    let is_from_user =
         |message: &Arc<Message>| matches!(**message, Message::User { .. }) && !is_summary(message);
-    let question = messages.iter().skip(earlier).position(is_said);
+    let question = messages.iter().skip(earlier).position(is_from_user);
     let question = match version {
         ..3 => last_user,
         _ => question.map(|place| earlier + place).or(last_user),

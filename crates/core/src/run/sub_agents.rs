@@ -76,7 +76,7 @@ impl<'a> AgentStep<'a> {
     ) -> Result<Result<Assignment<'a>, (ToolFailure, String)>, InputError> {
         let refused = |failure, message: &str| Ok(Err((failure, message.to_owned())));
         let (run, depth) = (self.run, self.agent.depth());
-        let so_far = self.above.len() + self.below.len();
+        let others = self.above.len() + self.below.len();
         let call = self.batch()?.call(call)?;
         let Some((tool, spec)) = agent_of(&run.agents, &call.name) else {
             return refused(ToolFailure::NotEnabled, NOT_IN_THIS_RUN);
@@ -90,10 +90,10 @@ impl<'a> AgentStep<'a> {
             Err(message) => return Ok(Err((ToolFailure::InvalidArguments, message))),
         };
         let most = usize::try_from(run.agent_limits.total).unwrap_or(usize::MAX);
-        let (asked, left) = (tasks.len(), most.saturating_sub(so_far));
-        if asked > left {
+        let (wanted, left) = (tasks.len(), most.saturating_sub(others));
+        if wanted > left {
             let message = format!(
-                "not run: it would start {asked} agents, and this run may start {left} more"
+                "not run: it would start {wanted} agents, and this run may start {left} more"
             );
             return refused(ToolFailure::LimitReached, &message);
         }
@@ -159,7 +159,7 @@ impl<'a> AgentStep<'a> {
     pub(super) fn collect(&mut self, call: &ToolCallId) -> Result<Next, InputError> {
         // The call may already have its result, if an agent that ended immediately triggered this before.
         let batch = self.agent.batch();
-        let its = batch.and_then(|batch| batch.calls.iter().find(|its| its.id == *call));
+        let found = batch.and_then(|batch| batch.calls.iter().find(|it| it.id == *call));
         let Some((
             index,
             CallState::Delegated {
@@ -167,7 +167,7 @@ impl<'a> AgentStep<'a> {
                 agents,
                 started,
             },
-        )) = its.map(|its| (its.index, &its.state))
+        )) = found.map(|call| (call.index, &call.state))
         else {
             return Ok(Next::Wait);
         };
