@@ -159,13 +159,14 @@ fn approval(
 
 fn advice(run: RunId, arguments: &JsonText, advised: &AdvisedCall) -> Vec<Vec<u8>> {
     // Advice consists of a tag and a sentence, so encoding it cannot fail.
-    let said = JsonText::encode(&advised.advice);
+    let encoded = JsonText::encode(&advised.advice);
     vec![
         b"advice".to_vec(),
         run.0.as_bytes().to_vec(),
         advised.tool_call_id.as_str().as_bytes().to_vec(),
         arguments.hash().as_bytes().to_vec(),
-        said.map(|said| said.as_str().as_bytes().to_vec())
+        encoded
+            .map(|encoded| encoded.as_str().as_bytes().to_vec())
             .unwrap_or_default(),
     ]
 }

@@ -201,7 +201,9 @@ impl Approvals {
                 None => self.visible_run_at_work(id).await?,
             };
             let Some(run) = run else { continue };
-            let open = self.asked_by(&run, alteration_check, &mut found).await?;
+            let open = self
+                .open_in_if_readable(&run, alteration_check, &mut found)
+                .await?;
             if !open.is_empty() {
                 if asking == limit {
                     found.next = last;
@@ -246,7 +248,7 @@ impl Approvals {
         let mut found = FoundApprovals::default();
         for run in runs {
             let open = self
-                .asked_by(&run, AlterationCheck::WholeSession, &mut found)
+                .open_in_if_readable(&run, AlterationCheck::WholeSession, &mut found)
                 .await?;
             found.waiting.extend(open);
         }
@@ -255,7 +257,7 @@ impl Approvals {
 
     /// Returns the calls of one of several runs. If a run cannot be read, this is recorded, and the other runs are
     /// still shown.
-    async fn asked_by(
+    async fn open_in_if_readable(
         &self,
         run: &RunSummary,
         alteration_check: AlterationCheck,
@@ -381,10 +383,10 @@ impl Approvals {
         unended.sort_by_key(|run| run.run_id);
         for run in unended {
             let is_over = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
-            let asked = run.pending.iter();
-            let mut asked = asked.filter(|it| it.kind == PendingKind::Approval);
-            swept.waiting += asked.clone().count();
-            if !asked.any(|it| is_over(it.expires_at)) || self.is_left(&run) {
+            let pending = run.pending.iter();
+            let mut approvals = pending.filter(|it| it.kind == PendingKind::Approval);
+            swept.waiting += approvals.clone().count();
+            if !approvals.any(|it| is_over(it.expires_at)) || self.is_left(&run) {
                 continue;
             }
             let records = match store.records(run.run_id, Seq(0)).await {
@@ -456,13 +458,13 @@ impl Approvals {
 /// Returns the approval requests in a run's records that have no answer.
 fn read_open(run: &RunSummary, records: &[Arc<Record>]) -> Vec<WaitingApproval> {
     let view = RunView::of(records);
-    let open = view.open_approvals().map(|asked| WaitingApproval {
+    let open = view.open_approvals().map(|open| WaitingApproval {
         session_id: run.session.clone(),
         owner: run.owner.clone(),
         run_id: run.run_id,
-        agent: asked.agent,
-        requested_at: asked.at,
-        request: asked.request.clone(),
+        agent: open.agent,
+        requested_at: open.at,
+        request: open.request.clone(),
         altered: None,
     });
     open.collect()

@@ -289,7 +289,7 @@ async fn in_time(
 /// Waits until the time limit of a call that starts now is reached.
 async fn time_up(questions: &QuestionTime, timeout: Duration) {
     let started = Instant::now();
-    while let Some(look) = questions.next_look(started, timeout) {
+    while let Some(look) = questions.next_check(started, timeout) {
         sleep_until(look).await;
     }
 }

@@ -143,8 +143,8 @@ impl Driver {
                     let runs = runs.map(|runs| runs.with_context(self.scope.request.clone()));
                     let run_id = self.scope.run_id;
                     // Boxed: otherwise each run in progress would reserve space for it, half of what its task takes.
-                    let is_posted_to = Box::pin(self.park()).await;
-                    if let Some(runs) = runs.filter(|_| is_posted_to) {
+                    let has_input = Box::pin(self.park()).await;
+                    if let Some(runs) = runs.filter(|_| has_input) {
                         runs.resume_in_background(run_id);
                     }
                     return;
@@ -182,7 +182,7 @@ impl Driver {
     /// happens here.
     async fn carry_out(&mut self, step: &mut Step) -> bool {
         self.active.follow(step.status);
-        self.take_back(step);
+        self.retract_cancelled_calls(step);
         self.unwritten.append(&mut step.records);
         if step.status.is_ended() {
             // From now on, and not only once the end is stored, senders on the handle are told that nothing is
@@ -242,8 +242,8 @@ impl Driver {
             Input::Cancelled(mut cancelled) => {
                 let root = self.tree.agent_spec(AgentId::ROOT);
                 let is_hooked = !self.engine.model_hooks_of(root).is_empty();
-                let said = self.journal.feed.shown_reply(AgentId::ROOT);
-                cancelled.cut = said.filter(|_| !is_hooked);
+                let shown = self.journal.feed.shown_reply(AgentId::ROOT);
+                cancelled.cut = shown.filter(|_| !is_hooked);
                 let is_cut = |agent| {
                     self.tree.works_for(agent, cancelled.agent) && self.tool_hooks(agent).is_empty()
                 };
@@ -271,7 +271,7 @@ impl Driver {
     /// stored: then nothing more happens here.
     pub(crate) async fn record(&mut self, step: &mut Step) -> bool {
         self.active.follow(step.status);
-        self.take_back(step);
+        self.retract_cancelled_calls(step);
         self.unwritten.append(&mut step.records);
         self.persist(step).await
     }
@@ -325,7 +325,7 @@ impl Driver {
 
     /// Retracts what was shown of model calls that are no longer awaited, before listeners receive the records that say
     /// so. Text that the user interrupted stays.
-    fn take_back(&self, step: &Step) {
+    fn retract_cancelled_calls(&self, step: &Step) {
         let stays = step.records.iter().find_map(|record| match &record.body {
             RecordBody::Cancelled(cancelled) => cancelled.cut.as_ref().map(|cut| cut.effect_id),
             _ => None,
@@ -402,7 +402,7 @@ fn granted_by(input: &Input) -> Vec<u32> {
 }
 
 /// Turns a panic of an approver, a hook or the like into `None`, which counts as giving no answer.
-pub(crate) async fn answered<T>(asked: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn answered<T>(question: impl Future<Output = T>) -> Option<T> {
     // No state of the question is used after a panic.
-    AssertUnwindSafe(asked).catch_unwind().await.ok()
+    AssertUnwindSafe(question).catch_unwind().await.ok()
 }

@@ -202,7 +202,7 @@ impl Engine {
         self.closing.is_cancelled()
     }
 
-    /// Refuses to begin a run once the engine shuts down: nothing would wait for it any more.
+    /// Refuses to begin a run once the engine shuts down: nothing would wait for it anymore.
     pub(crate) fn check_open(&self) -> Result<(), RequestError> {
         match self.is_shutting_down() {
             true => Err(RequestError::ShuttingDown),
@@ -210,7 +210,8 @@ impl Engine {
         }
     }
 
-    /// Fills in what the engine knows of an agent: its models' context size, and the hooks that are asked about it.
+    /// Fills in what the engine knows of an agent: the context size of its models, and the hooks that are asked about
+    /// its calls.
     pub(crate) fn completed(&self, mut agent: AgentSpec, decision: Option<&Decision>) -> AgentSpec {
         // An agent may be given less context than its models have, never more: what it sends must fit the smallest of
         // them.
@@ -233,8 +234,8 @@ impl Engine {
             agent.summary_context_tokens = summarizer.filter(|tokens| *tokens <= own);
         }
         agent.profile.hooks.extend(self.hooks.iter().copied());
-        let looks_before = |hook: &Arc<dyn ModelHook>| hook.timing() == HookTiming::Before;
-        if self.model_hooks_of(&agent).iter().any(looks_before) {
+        let inspects_before = |hook: &Arc<dyn ModelHook>| hook.timing() == HookTiming::Before;
+        if self.model_hooks_of(&agent).iter().any(inspects_before) {
             agent.profile.hooks.push(Hook::Request);
         }
         let most = self.tool_call_limit;
@@ -247,11 +248,11 @@ impl Engine {
     }
 
     /// Lets an agent with many tools start with a few of them.
-    pub(crate) fn narrow_requests(&self, agent: &mut AgentSpec, asked: &str) {
+    pub(crate) fn narrow_requests(&self, agent: &mut AgentSpec, message: &str) {
         let name = AgentName::new(agent.profile.name.clone());
         let is_named = |tool: &ToolName| self.policy.names_tool(&name, tool);
         let above = usize::try_from(self.search_above).unwrap_or(usize::MAX);
-        narrow_requests(agent, above, asked, is_named);
+        narrow_requests(agent, above, message, is_named);
     }
 
     /// Sets an agent's instructions to those that the program creates from what is known of the request, if it creates
@@ -273,8 +274,9 @@ impl Engine {
 
     /// Returns the limits on sub-agents of a run: those of the decision, or of an agent that nothing governs, capped by
     /// the limits of this engine.
-    pub(crate) fn agent_limits(&self, said: AgentLimits) -> AgentLimits {
-        self.agent_limits.map_or(said, |most| said.tightest(most))
+    pub(crate) fn agent_limits(&self, limits: AgentLimits) -> AgentLimits {
+        self.agent_limits
+            .map_or(limits, |most| limits.tightest(most))
     }
 
     /// Describes the agents that an agent may start, directly or indirectly, with everything they use of the given

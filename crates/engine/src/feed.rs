@@ -34,7 +34,7 @@ pub(crate) struct Feed {
 /// What other processes need to know about a run that is driven here before they receive its live events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
-    /// The number of its lease, which is greater than the numbers of all earlier leases of the run.
+    /// The token of its lease, which is greater than the tokens of all earlier leases of the session.
     pub(crate) lease: u64,
     /// Which parts of it may leave the process.
     pub(crate) policy: DataPolicy,
@@ -132,11 +132,11 @@ impl Feed {
         let state = self.lock();
         let buffers = state.open.iter().filter_map(|call| call.buffer.as_ref());
         let of_agent = buffers.filter(|buffer| buffer.call.agent == agent);
-        let said = of_agent.map(|buffer| CutReply {
+        let replies = of_agent.map(|buffer| CutReply {
             effect_id: buffer.call.effect_id,
             text: buffer.valid_text(),
         });
-        said.into_iter().find(|said| !said.text.is_empty())
+        replies.into_iter().find(|reply| !reply.text.is_empty())
     }
 
     /// Returns the end of what each open tool call of the given agents has printed.

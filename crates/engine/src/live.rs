@@ -82,7 +82,7 @@ pub(crate) struct LiveExchange {
 struct Followed {
     runs: HashMap<RunId, Vec<FollowerLink>>,
     /// The runs whose calls in progress must be sent from their beginning.
-    anew: HashSet<RunId>,
+    to_resync: HashSet<RunId>,
     /// How many followers there have ever been; used to number them.
     count: u64,
 }
@@ -107,9 +107,9 @@ impl LiveExchange {
         let mut inbox = self.feed.join();
         let mut subscribers = Subscribers::default();
         let mut next_tick = Instant::now();
-        let (mut told, mut renewed) = (Instant::now(), Instant::now());
+        let (mut announced, mut renewed) = (Instant::now(), Instant::now());
         loop {
-            let due = self.due(told, renewed);
+            let due = self.due(announced, renewed);
             tokio::select! {
                 news = inbox.next() => match news {
                     Some(LiveNews::Message(text)) => self.process(&text, &mut subscribers),
@@ -119,7 +119,7 @@ impl LiveExchange {
                 () = self.changed.notified() => {}
                 () = until(due) => {
                     let now = Instant::now();
-                    told = now;
+                    announced = now;
                     if now >= renewed + RENEW_EVERY {
                         renewed = now;
                         self.renew();
@@ -135,11 +135,11 @@ impl LiveExchange {
     }
 
     /// Returns when the next announcement of what is followed here is due.
-    fn due(&self, told: Instant, renewed: Instant) -> Option<Instant> {
+    fn due(&self, announced: Instant, renewed: Instant) -> Option<Instant> {
         let followed = self.lock();
         let renewal = (!followed.runs.is_empty()).then(|| renewed + RENEW_EVERY);
-        let anew = (!followed.anew.is_empty()).then(|| told + TICK);
-        anew.into_iter().chain(renewal).min()
+        let resync = (!followed.to_resync.is_empty()).then(|| announced + TICK);
+        resync.into_iter().chain(renewal).min()
     }
 
     /// Processes a message.
@@ -173,14 +173,16 @@ impl LiveExchange {
     }
 
     fn announce_resyncs(&self) {
-        let runs: Vec<RunId> = self.lock().anew.drain().collect();
+        let runs: Vec<RunId> = self.lock().to_resync.drain().collect();
         self.announce_followed(&runs, true);
     }
 
     fn resync_all(&self) {
         let mut followed = self.lock();
-        let Followed { runs, anew, .. } = &mut *followed;
-        anew.extend(runs.keys().copied());
+        let Followed {
+            runs, to_resync, ..
+        } = &mut *followed;
+        to_resync.extend(runs.keys().copied());
         drop(followed);
         self.changed.notify_one();
     }

@@ -19,11 +19,11 @@ const FAR: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Debug)]
 pub(crate) struct QuestionTime {
     sender: QuestionSender,
-    asked: Mutex<Asked>,
+    open_time: Mutex<OpenTime>,
 }
 
 #[derive(Debug, Default)]
-struct Asked {
+struct OpenTime {
     /// The number of open questions, and since when any have been open.
     open: u32,
     since: Option<Instant>,
@@ -35,19 +35,19 @@ impl QuestionTime {
     pub(crate) fn of(sender: QuestionSender) -> Arc<Self> {
         Arc::new(Self {
             sender,
-            asked: Mutex::default(),
+            open_time: Mutex::default(),
         })
     }
 
     /// Returns when to check a call again that may take `timeout` from `started` on; `None` once its time is up.
-    pub(crate) fn next_look(&self, started: Instant, timeout: Duration) -> Option<Instant> {
+    pub(crate) fn next_check(&self, started: Instant, timeout: Duration) -> Option<Instant> {
         let now = Instant::now();
-        let asked = self.asked();
-        let open = asked
+        let open_time = self.open_time();
+        let open = open_time
             .since
             .map(|since| now.saturating_duration_since(since));
         let limit = timeout
-            .saturating_add(asked.before)
+            .saturating_add(open_time.before)
             .saturating_add(open.unwrap_or_default());
         // A limit too far in the future to represent does not apply.
         let limit = started.checked_add(limit).unwrap_or_else(|| now + FAR);
@@ -57,8 +57,10 @@ impl QuestionTime {
         }
     }
 
-    fn asked(&self) -> MutexGuard<'_, Asked> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn open_time(&self) -> MutexGuard<'_, OpenTime> {
+        self.open_time
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -80,21 +82,21 @@ struct Open<'a>(&'a QuestionTime);
 
 impl<'a> Open<'a> {
     fn begin(time: &'a QuestionTime) -> Self {
-        let mut asked = time.asked();
-        asked.open += 1;
-        asked.since.get_or_insert_with(Instant::now);
+        let mut open_time = time.open_time();
+        open_time.open += 1;
+        open_time.since.get_or_insert_with(Instant::now);
         Self(time)
     }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        let mut asked = self.0.asked();
-        asked.open = asked.open.saturating_sub(1);
-        if asked.open == 0
-            && let Some(since) = asked.since.take()
+        let mut open_time = self.0.open_time();
+        open_time.open = open_time.open.saturating_sub(1);
+        if open_time.open == 0
+            && let Some(since) = open_time.since.take()
         {
-            asked.before += since.elapsed();
+            open_time.before += since.elapsed();
         }
     }
 }
@@ -123,18 +125,21 @@ mod tests {
         let second = Duration::from_secs(1);
         let time = QuestionTime::of(QuestionSender::to(Arc::new(Slow(second * 60))));
         let started = Instant::now();
-        assert_eq!(time.next_look(started, second), Some(started + second));
+        assert_eq!(time.next_check(started, second), Some(started + second));
         let question = Question::new("shop", "Which one?");
         let asking = time.answer(&question);
         tokio::pin!(asking);
         assert!(futures_util::poll!(&mut asking).is_pending());
         tokio::time::advance(second * 30).await;
-        let look = time.next_look(started, second).unwrap();
+        let look = time.next_check(started, second).unwrap();
         assert_eq!(look, started + second * 31);
         asking.await;
-        assert_eq!(time.next_look(started, second), Some(started + second * 61));
+        assert_eq!(
+            time.next_check(started, second),
+            Some(started + second * 61)
+        );
         tokio::time::advance(second).await;
-        assert_eq!(time.next_look(started, second), None, "its time is up");
+        assert_eq!(time.next_check(started, second), None, "its time is up");
     }
 
     #[tokio::test(start_paused = true)]
@@ -142,10 +147,10 @@ mod tests {
         let second = Duration::from_secs(1);
         let time = QuestionTime::of(QuestionSender::to(Arc::new(Slow(second))));
         let started = Instant::now();
-        assert_eq!(time.next_look(started, Duration::MAX), Some(started + FAR));
+        assert_eq!(time.next_check(started, Duration::MAX), Some(started + FAR));
         // The time of a question does not cause an overflow either.
         time.answer(&Question::new("shop", "Which one?")).await;
-        let look = time.next_look(started, Duration::MAX);
+        let look = time.next_check(started, Duration::MAX);
         assert_eq!(look, Some(Instant::now() + FAR));
     }
 }

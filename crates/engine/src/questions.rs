@@ -20,7 +20,7 @@ const MAX_OPEN: usize = 20;
 
 /// The maximum number of questions that the tools of a run may ask, and the maximum size of one in bytes as JSON. The
 /// questions' events are kept as long as the call is in progress. Questions beyond these limits are declined.
-const MAX_ASKED: u32 = 100;
+const MAX_QUESTIONS: u32 = 100;
 const MAX_BYTES: usize = 64 * 1024;
 
 /// Why a question was not answered.
@@ -53,7 +53,8 @@ pub(crate) struct Questions(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    asked: u32,
+    /// The number of questions that the run's tools have asked so far.
+    count: u32,
     open: Vec<Waiting>,
     /// The number of questions put to an approver, which only the approver can answer.
     elsewhere: u32,
@@ -74,7 +75,7 @@ struct Waiting {
 
 impl State {
     /// Stops the clock once no question is open.
-    fn stop_unless_asked(&mut self) {
+    fn stop_clock_unless_open(&mut self) {
         if self.open.is_empty()
             && self.elsewhere == 0
             && let Some(since) = self.since.take()
@@ -85,13 +86,13 @@ impl State {
 }
 
 /// A question to an approver, open until this is dropped.
-pub(crate) struct AskedElsewhere<'a>(&'a Questions);
+pub(crate) struct OpenElsewhere<'a>(&'a Questions);
 
-impl Drop for AskedElsewhere<'_> {
+impl Drop for OpenElsewhere<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.elsewhere = state.elsewhere.saturating_sub(1);
-        state.stop_unless_asked();
+        state.stop_clock_unless_open();
     }
 }
 
@@ -105,11 +106,11 @@ impl Questions {
     ) -> Option<oneshot::Receiver<QuestionReply>> {
         let size = JsonText::encode(question.as_ref()).map_or(usize::MAX, |it| it.as_str().len());
         let mut state = self.lock();
-        let has_room = state.asked < MAX_ASKED && state.open.len() < MAX_OPEN;
+        let has_room = state.count < MAX_QUESTIONS && state.open.len() < MAX_OPEN;
         if !has_room || size > MAX_BYTES {
             return None;
         }
-        state.asked += 1;
+        state.count += 1;
         state.since.get_or_insert_with(Instant::now);
         let (reply, receiver) = oneshot::channel();
         state.open.push(Waiting {
@@ -145,20 +146,20 @@ impl Questions {
         let mut open = state.open.iter();
         let at = open.position(|it| it.question.question_id == *id)?;
         let settled = state.open.remove(at);
-        state.stop_unless_asked();
+        state.stop_clock_unless_open();
         Some(settled.outcome)
     }
 
     /// Records that an approver is being asked, until the returned value is dropped.
-    pub(crate) fn ask_elsewhere(&self) -> AskedElsewhere<'_> {
+    pub(crate) fn open_elsewhere(&self) -> OpenElsewhere<'_> {
         let mut state = self.lock();
         state.elsewhere = state.elsewhere.saturating_add(1);
         state.since.get_or_insert_with(Instant::now);
-        AskedElsewhere(self)
+        OpenElsewhere(self)
     }
 
     /// Returns for how long questions have been open in total so far.
-    pub(crate) fn asked_for(&self) -> Duration {
+    pub(crate) fn time_asked(&self) -> Duration {
         let state = self.lock();
         let open = state.since.map(|since| since.elapsed());
         state.before + open.unwrap_or_default()

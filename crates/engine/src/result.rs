@@ -208,12 +208,12 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
             format!("This is not the requested answer: {why}")
         }
         FinishReason::ClientTools => {
-            let mut asked = asked_beside(records);
-            asked.retain(|question| !outcome.content.contains(question));
-            if asked.is_empty() {
+            let mut questions = asked_beside(records);
+            questions.retain(|question| !outcome.content.contains(question));
+            if questions.is_empty() {
                 return outcome.content.clone();
             }
-            asked.join("\n\n")
+            questions.join("\n\n")
         }
         FinishReason::ToolError => apology::for_tool(records),
         FinishReason::UnknownTool(name) => {
@@ -247,7 +247,7 @@ pub fn asked_beside(records: &[Arc<Record>]) -> Vec<&str> {
         RecordBody::ToolResult(result) => result.question(),
         _ => None,
     });
-    let mut asked: Vec<&str> = questions.collect();
-    asked.reverse();
-    asked
+    let mut questions: Vec<&str> = questions.collect();
+    questions.reverse();
+    questions
 }

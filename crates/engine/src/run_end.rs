@@ -93,8 +93,8 @@ mod tests {
         tokio::task::yield_now().await;
         sender.send(lost());
         sender.send(Err(StoreError::RunEnded(RunId(uuid::Uuid::nil()))));
-        let heard = waiting.await.unwrap().unwrap().unwrap_err();
-        assert!(matches!(heard, StoreError::Stale(_)));
+        let received = waiting.await.unwrap().unwrap().unwrap_err();
+        assert!(matches!(received, StoreError::Stale(_)));
         assert!(after.has_ended());
         assert!(after.wait().await.is_some());
     }

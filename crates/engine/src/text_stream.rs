@@ -23,6 +23,7 @@ impl Events {
     /// If nothing was streamed, the answer arrives in one piece with the run's last record. If the run fails, nothing
     /// arrives then, and its [result](crate::RunHandle::result) says why. If the run ends with tool calls, a question
     /// that the agent asks the user beside those calls comes last.
+    ///
     /// ```
     /// use std::sync::Arc;
     ///
@@ -51,7 +52,7 @@ impl Events {
     pub fn text_stream(self) -> TextStream {
         TextStream {
             events: self,
-            words: TextExtractor::default(),
+            extractor: TextExtractor::default(),
             _run: None,
         }
     }
@@ -62,7 +63,7 @@ impl Events {
 #[derive(Debug)]
 pub struct TextStream {
     events: Events,
-    words: TextExtractor,
+    extractor: TextExtractor,
     /// The run that is cancelled when this is dropped.
     _run: Option<AgentRun>,
 }
@@ -90,7 +91,7 @@ impl TextStream {
             let Some(event) = ready!(self.events.poll_next_unpin(context)) else {
                 return Poll::Ready(None);
             };
-            let piece = self.words.extract(&event);
+            let piece = self.extractor.extract(&event);
             if piece.is_some() {
                 return Poll::Ready(piece);
             }
@@ -105,11 +106,11 @@ pub struct TextExtractor {
     /// The call whose text came last.
     call: Option<EffectId>,
     /// Its text so far, without retracted text.
-    said: String,
+    text: String,
     /// The text of earlier calls, without retracted text, separated by empty lines.
     earlier: String,
     /// The questions for the user asked by the tools of the last call.
-    asked: Vec<String>,
+    questions: Vec<String>,
 }
 
 impl TextExtractor {
@@ -119,11 +120,11 @@ impl TextExtractor {
             Event::Live(live) if live.agent == AgentId::ROOT => self.extract_live(live),
             Event::Record(record) if record.agent == AgentId::ROOT => match &record.body {
                 RecordBody::LlmCall(_) => {
-                    self.asked.clear();
+                    self.questions.clear();
                     None
                 }
                 RecordBody::ToolResult(result) => {
-                    self.asked.extend(result.question().map(str::to_owned));
+                    self.questions.extend(result.question().map(str::to_owned));
                     None
                 }
                 RecordBody::Final(end) => self.end(end),
@@ -137,21 +138,21 @@ impl TextExtractor {
         match &live.body {
             LiveBody::TextDelta { text } if text.is_empty() => None,
             LiveBody::TextDelta { text } => {
-                let goes_on = self.call == Some(live.call) && !self.said.is_empty();
+                let continues = self.call == Some(live.call) && !self.text.is_empty();
                 let piece = match self.call {
-                    Some(_) if !goes_on => format!("{BREAK}{text}"),
+                    Some(_) if !continues => format!("{BREAK}{text}"),
                     _ => text.clone(),
                 };
-                if !goes_on {
-                    let said = std::mem::take(&mut self.said);
-                    add(&mut self.earlier, &said);
+                if !continues {
+                    let before = std::mem::take(&mut self.text);
+                    add(&mut self.earlier, &before);
                 }
-                self.said.push_str(text);
+                self.text.push_str(text);
                 self.call = Some(live.call);
                 Some(piece)
             }
             LiveBody::TextRetracted if self.call == Some(live.call) => {
-                self.said.clear();
+                self.text.clear();
                 None
             }
             _ => None,
@@ -162,15 +163,16 @@ impl TextExtractor {
     /// case the calls end the run, not the question.
     fn end(&mut self, end: &RunOutcome) -> Option<String> {
         let rest = self.conclude(&end.content);
-        let mut asked = std::mem::take(&mut self.asked);
-        asked.retain(|asked| {
-            end.finish_reason == FinishReason::ClientTools && !end.content.contains(asked.as_str())
+        let mut questions = std::mem::take(&mut self.questions);
+        questions.retain(|question| {
+            end.finish_reason == FinishReason::ClientTools
+                && !end.content.contains(question.as_str())
         });
-        let asked = (!asked.is_empty()).then(|| asked.join(BREAK));
-        match (rest, asked) {
-            (Some(rest), Some(asked)) => Some(format!("{rest}{BREAK}{asked}")),
-            (None, Some(asked)) if self.call.is_some() => Some(format!("{BREAK}{asked}")),
-            (rest, asked) => rest.or(asked),
+        let questions = (!questions.is_empty()).then(|| questions.join(BREAK));
+        match (rest, questions) {
+            (Some(rest), Some(questions)) => Some(format!("{rest}{BREAK}{questions}")),
+            (None, Some(questions)) if self.call.is_some() => Some(format!("{BREAK}{questions}")),
+            (rest, questions) => rest.or(questions),
         }
     }
 
@@ -178,8 +180,8 @@ impl TextExtractor {
     /// the calls of a client's tools.
     fn conclude(&mut self, answer: &str) -> Option<String> {
         let mut all = self.earlier.clone();
-        add(&mut all, &self.said);
-        if ["", self.said.trim(), &all].contains(&answer.trim()) {
+        add(&mut all, &self.text);
+        if ["", self.text.trim(), &all].contains(&answer.trim()) {
             return None;
         }
         Some(match self.call {
@@ -190,12 +192,12 @@ impl TextExtractor {
 }
 
 /// Adds the text of a call.
-fn add(all: &mut String, said: &str) {
-    let said = said.trim();
-    if !all.is_empty() && !said.is_empty() {
+fn add(all: &mut String, text: &str) {
+    let text = text.trim();
+    if !all.is_empty() && !text.is_empty() {
         all.push_str(BREAK);
     }
-    all.push_str(said);
+    all.push_str(text);
 }
 
 impl Stream for TextStream {

@@ -251,10 +251,10 @@ fn needed(agent: &AgentSpec) -> BTreeSet<ToolName> {
 fn called(history: &Transcript) -> Vec<ToolName> {
     let mut names = Vec::new();
     for message in history.messages() {
-        let Message::Assistant(said) = message.as_ref() else {
+        let Message::Assistant(reply) = message.as_ref() else {
             continue;
         };
-        for part in &said.parts {
+        for part in &reply.parts {
             if let Part::ToolCall(call) = part
                 && let Ok(name) = call.name.parse::<ToolName>()
                 && !names.contains(&name)

@@ -131,7 +131,7 @@ pub struct CallContext {
 /// How long a call waited in its client.
 #[derive(Debug, Default)]
 struct Wait {
-    goes_on: AtomicBool,
+    is_waiting: AtomicBool,
     milliseconds: AtomicU64,
 }
 
@@ -152,7 +152,7 @@ impl CallContext {
     /// Reports that the call waits in its client before it is sent, such as for a free slot at its server. The model
     /// has not received the call yet, so that time is not counted against it.
     pub fn begin_wait(&self) {
-        self.wait.goes_on.store(true, Ordering::Relaxed);
+        self.wait.is_waiting.store(true, Ordering::Relaxed);
     }
 
     /// Reports that the call is sent now, after waiting this long.
@@ -160,15 +160,15 @@ impl CallContext {
         let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         let wait = &self.wait;
         wait.milliseconds.fetch_add(waited, Ordering::Relaxed);
-        wait.goes_on.store(false, Ordering::Release);
+        wait.is_waiting.store(false, Ordering::Release);
     }
 
     /// Returns how long the call waited in its client; `None` while it waits.
     #[must_use]
     pub fn waited(&self) -> Option<Duration> {
-        let goes_on = self.wait.goes_on.load(Ordering::Acquire);
+        let is_waiting = self.wait.is_waiting.load(Ordering::Acquire);
         let waited = || Duration::from_millis(self.wait.milliseconds.load(Ordering::Relaxed));
-        (!goes_on).then(waited)
+        (!is_waiting).then(waited)
     }
 }
 

@@ -154,12 +154,12 @@ impl RequestContext {
 
     /// Adds the values that were stored with a run. Values that are already present stay.
     #[must_use]
-    pub fn restored(mut self, kept: &StoredValues) -> Self {
-        if kept.is_empty() {
+    pub fn restored(mut self, values: &StoredValues) -> Self {
+        if values.is_empty() {
             return self;
         }
         let stored = &mut self.contents().stored;
-        for (name, value) in kept {
+        for (name, value) in values {
             stored
                 .entry(Arc::clone(name))
                 .or_insert_with(|| value.clone());

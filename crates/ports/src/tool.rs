@@ -324,7 +324,7 @@ fn without_secrets_of_addresses(text: &str) -> String {
         let (address, behind) = after.split_at(after.find(is_end).unwrap_or(after.len()));
         // A sentence or a bracket may end directly after an address.
         let bare = address.trim_end_matches([')', ']', '}', '.', ',', ';', ':']);
-        let place = behind_unescaped(bare);
+        let place = after_unescaped_password(bare);
         let (place, is_cut) = match place.find(['?', '#']) {
             Some(at) => (place.get(..at).unwrap_or_default(), true),
             None => (place, false),
@@ -349,7 +349,7 @@ fn without_secrets_of_addresses(text: &str) -> String {
 
 /// Returns what follows an unescaped password that contains a character which would normally end the host. Such a
 /// password is recognized because what precedes that character is not a port number.
-fn behind_unescaped(address: &str) -> &str {
+fn after_unescaped_password(address: &str) -> &str {
     let end = address.find(['/', '?', '#']).unwrap_or(address.len());
     let authority = address.get(..end).unwrap_or_default();
     let port = authority.rsplit_once(':').map_or("", |(_, port)| port);

@@ -22,6 +22,7 @@ use crate::tool::TurnContext;
 /// about at the same time. **Failing.** A hook that panics, or takes longer than 30 seconds, refuses: the call is not
 /// run, or its result is not read. **Blocking.** The hook is asked in the task of the run and must not block its
 /// thread: that would halt the run, including the 30-second limit. Use `tokio::task::spawn_blocking` for blocking work.
+///
 /// ```
 /// use neuraxis_ports::{BeforeCall, HookedCall, ToolHook, async_trait};
 ///

@@ -107,15 +107,15 @@ impl Agent {
         if messages.iter().all(is_system) || messages.last().is_some_and(says_nothing) {
             return Err(RequestError::EmptyMessage);
         }
-        let said = messages.iter().rev();
-        let mut said = said.filter(|message| matches!(message, Message::User { .. }));
-        let said = said.next().map(Message::text);
+        let latest_first = messages.iter().rev();
+        let mut of_user = latest_first.filter(|message| matches!(message, Message::User { .. }));
+        let user_text = of_user.next().map(Message::text);
         let run_id = RunId(engine.ids.new_id());
         let below = engine.roles_below(self.name());
         let agent = self.ungoverned(engine);
         engine.learn_contexts_of(&agent, None, &below).await;
         let mut spec =
-            self.ungoverned_spec(engine, agent, run_id, system_prompt, said.as_deref())?;
+            self.ungoverned_spec(engine, agent, run_id, system_prompt, user_text.as_deref())?;
         engine.check_media(&messages, &spec.root).await?;
         let own_answer = || engine.answers.get(self.name());
         if let Some(answer) = self.answer.as_ref().or_else(own_answer) {
@@ -124,9 +124,9 @@ impl Agent {
         let history: Transcript = messages.into_iter().collect();
         // Earlier messages may be dropped to make room.
         let latest = history.messages().last().map(std::slice::from_ref);
-        let asked = said.as_deref().unwrap_or_default();
+        let user_text = user_text.as_deref().unwrap_or_default();
         engine
-            .fit(&mut spec, latest.unwrap_or_default(), asked)
+            .fit(&mut spec, latest.unwrap_or_default(), user_text)
             .await?;
         carry_over_tools(&mut spec.root, &[], &history);
         spec.trace = engine.trace_of(run_id, self.trace.clone());
@@ -167,7 +167,7 @@ impl Agent {
         mut agent: AgentSpec,
         run_id: RunId,
         system_prompt: Option<&str>,
-        said: Option<&str>,
+        user_text: Option<&str>,
     ) -> Result<RunSpec, RequestError> {
         let name = self.name();
         let catalog = engine.catalog();
@@ -177,7 +177,7 @@ impl Agent {
             session_id: None,
             mode: None,
             channel: None,
-            message: said,
+            message: user_text,
             request: &self.context,
             now: engine.clock.now(),
         };
@@ -194,9 +194,9 @@ impl Agent {
         let agents = engine.sub_agents(&root, &run_here, None, &context)?;
         let mut spec = RunSpec::new(run_id, [], root);
         spec.agents = agents;
-        let said = engine.policy.agent(name);
-        let said = said.map_or_else(AgentLimits::default, AgentConfig::agent_limits);
-        spec.agent_limits = engine.agent_limits(said);
+        let config = engine.policy.agent(name);
+        let limits = config.map_or_else(AgentLimits::default, AgentConfig::agent_limits);
+        spec.agent_limits = engine.agent_limits(limits);
         // Nothing is stored that could be resumed: the caller runs its tools, adds their results and sends a new
         // request.
         spec.client_tools = ClientTools::HandOver;
@@ -206,6 +206,6 @@ impl Agent {
 
 /// Returns `true` if a message is a user message with no text and no attachments.
 fn says_nothing(message: &Message) -> bool {
-    let is_blank = |part: &Part| matches!(part, Part::Text(said) if said.text.trim().is_empty());
+    let is_blank = |part: &Part| matches!(part, Part::Text(text) if text.text.trim().is_empty());
     matches!(message, Message::User { parts } if parts.iter().all(is_blank))
 }

@@ -96,18 +96,18 @@ impl Approvals {
             let request = &waiting.request;
             request.tool_call_id == *call && request.arguments_hash == arguments_hash
         };
-        let Some(asked) = open.iter().find(|waiting| is_it(waiting)) else {
+        let Some(waiting) = open.iter().find(|waiting| is_it(waiting)) else {
             let call = call.clone();
             return Err(match expired_at(&call, arguments_hash, &records) {
                 Some(at) => ResumeError::Expired { call, at },
                 None => ResumeError::NotAsked(call),
             });
         };
-        refuse_expiry(asked, &decision)?;
+        refuse_expiry(waiting, &decision)?;
         // Created before the deadline is checked: a decision that passes the check was then also made in time.
-        let decided = self.decided(asked, decision, by);
-        self.check_time(asked).await?;
-        self.check_arguments(asked, &decided.decision)
+        let decided = self.decided(waiting, decision, by);
+        self.check_time(waiting).await?;
+        self.check_arguments(waiting, &decided.decision)
             .map_err(|why| {
                 let call = call.clone();
                 ResumeError::Arguments { call, why }
@@ -116,7 +116,7 @@ impl Approvals {
             .check_folder(run_id, &records, ResumedBy::Engine)?;
         self.runs().check_policy(run_id, &records)?;
         let allows = matches!(decided.decision, ApprovalDecision::Approve { .. });
-        let is_allowed = |asked: &ApprovalRequested| allows && asked.tool_call_id == *call;
+        let is_allowed = |request: &ApprovalRequested| allows && request.tool_call_id == *call;
         self.runs().check_servers(&records, is_allowed)?;
         let verdict = discriminant(&decided.decision);
         let posted = InboxInput::ApprovalDecided(decided);
@@ -129,7 +129,7 @@ impl Approvals {
         // Another answer may have been recorded since the questions were read. The log may withhold the text of this
         // one.
         let records = store.records(run_id, Seq(0)).await.unwrap_or_default();
-        let answer = answer_to(&asked.request, &records).map(|answer| &answer.decision);
+        let answer = answer_to(&waiting.request, &records).map(|answer| &answer.decision);
         let is_other = |answer: &ApprovalDecision| {
             discriminant(answer) != verdict && *answer != ApprovalDecision::Expired
         };

@@ -25,7 +25,7 @@ pub(super) struct ActiveTime {
 struct Running {
     since: Instant,
     /// The total time spent asking the user, up to then.
-    asked: Duration,
+    time_asked: Duration,
 }
 
 impl ActiveTime {
@@ -47,15 +47,15 @@ impl ActiveTime {
         let asked = self
             .feed
             .questions
-            .asked_for()
-            .saturating_sub(running.asked);
+            .time_asked()
+            .saturating_sub(running.time_asked);
         self.before + running.since.elapsed().saturating_sub(asked)
     }
 
     fn run(&mut self) {
         self.running = Some(Running {
             since: Instant::now(),
-            asked: self.feed.questions.asked_for(),
+            time_asked: self.feed.questions.time_asked(),
         });
     }
 
@@ -74,7 +74,7 @@ impl ActiveTime {
     pub(super) fn instant_of(&self, active: Duration) -> Option<Instant> {
         let running = self.running?;
         let questions = &self.feed.questions;
-        let asked = questions.asked_for().saturating_sub(running.asked);
+        let asked = questions.time_asked().saturating_sub(running.time_asked);
         // A record stores whole milliseconds, so wait a little longer to make sure that the time has passed.
         let left = active.saturating_sub(self.before) + Duration::from_millis(1);
         let due = running.since.checked_add(left)?.checked_add(asked)?;

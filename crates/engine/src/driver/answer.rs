@@ -44,9 +44,9 @@ impl Driver {
         }
         let spec = self.tree.agent_spec(question.agent);
         let schema = spec.answer_schema()?;
-        let said: CheckedAnswer = question.subject.decode().ok()?;
-        let fault = answer::read(schema, &said.text).err()?;
-        let shorter = match said.finish_reason {
+        let checked: CheckedAnswer = question.subject.decode().ok()?;
+        let fault = answer::read(schema, &checked.text).err()?;
+        let shorter = match checked.finish_reason {
             FinishReason::Length => " It was cut off at the limit on its length: be shorter.",
             _ => "",
         };

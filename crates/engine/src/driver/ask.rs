@@ -108,8 +108,8 @@ pub(super) async fn advised(
     question: &Consult,
     turn: &TurnContext,
 ) -> Advice {
-    let asked = answered(async { advisor.advise(question, turn).await });
-    match tokio::time::timeout(MAX_ADVICE_TIME, asked).await {
+    let answer = answered(async { advisor.advise(question, turn).await });
+    match tokio::time::timeout(MAX_ADVICE_TIME, answer).await {
         Ok(Some(advice)) if fits(&advice, question.hook) => advice,
         Ok(_) | Err(_) => {
             tracing::warn!(hook = ?question.hook, "the advisor gave no usable advice; the run continues without it");

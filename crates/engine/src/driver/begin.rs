@@ -31,7 +31,7 @@ pub(crate) struct ReadyRun {
     /// Its records so far.
     pub(crate) records: Vec<Arc<Record>>,
     /// How long it took to store the records of its first step, if they were stored when it was leased.
-    pub(crate) kept: Option<Duration>,
+    pub(crate) store_time: Option<Duration>,
     /// How long it was active before.
     pub(crate) active: Duration,
     /// Which parts of its records may be stored.
@@ -49,7 +49,7 @@ impl ReadyRun {
             first,
             client_results: Vec::new(),
             records: Vec::new(),
-            kept: None,
+            store_time: None,
             active: Duration::ZERO,
             policy,
         }
@@ -69,7 +69,7 @@ pub(crate) struct Beginning {
     /// Whether nothing was on record before its first step.
     is_new: bool,
     /// See [`ReadyRun`].
-    kept: Option<Duration>,
+    store_time: Option<Duration>,
 }
 
 impl Driver {
@@ -87,14 +87,14 @@ impl Driver {
             mut first,
             client_results,
             mut records,
-            kept,
+            store_time,
             active,
             policy,
         } = run;
         let is_new = records.is_empty();
         let (sender, inbox) = mpsc::channel(INBOX_SIZE);
         let end = EndSender::default();
-        let lease = slot.as_ref().map(RunSlot::lease_number);
+        let lease = slot.as_ref().map(RunSlot::lease_token);
         let origin = lease.map(|lease| Origin { lease, policy });
         let feed = Arc::new(Feed::driven(origin));
         feed.publish(&mut records);
@@ -141,7 +141,7 @@ impl Driver {
             first,
             link,
             is_new,
-            kept,
+            store_time,
         }
     }
 }
@@ -156,10 +156,10 @@ impl Beginning {
             mut first,
             link,
             is_new,
-            kept,
+            store_time,
         } = self;
         let journal = Arc::clone(&driver.journal);
-        let written = match kept {
+        let written = match store_time {
             Some(took) => {
                 journal.show(&mut driver.unwritten, took);
                 Ok(())

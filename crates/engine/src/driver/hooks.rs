@@ -33,7 +33,7 @@ impl Driver {
     /// checked afterwards.
     pub(super) fn ask_hooks(&mut self, hooks: Vec<Arc<dyn ToolHook>>, mut calls: CallsToJudge) {
         let (run, engine) = (self.scope.run_id, Arc::clone(&self.engine));
-        let mut asked = Vec::new();
+        let mut to_ask = Vec::new();
         for call in &mut calls.vet.calls {
             let is_unproven =
                 |advised: &AdvisedCall| !engine.approval_key.advises(run, call, advised);
@@ -46,25 +46,25 @@ impl Driver {
             if call.advised.is_none()
                 && let Some(subject) = self.hooked_call(&calls.vet, call)
             {
-                asked.push((place, subject));
+                to_ask.push((place, subject));
             }
         }
-        if asked.is_empty() {
+        if to_ask.is_empty() {
             return self.judge(calls);
         }
         let hands_over = self.tree.hands_over();
         self.work.push(Box::pin(async move {
             let hooks = &hooks;
-            let asked = asked.into_iter().map(|(place, call)| async move {
+            let answers = to_ask.into_iter().map(|(place, call)| async move {
                 let is_handed_over = hands_over && call.tool.kind == ToolKind::Client;
                 let written = call.arguments.clone();
-                let said = before(hooks, call).await;
+                let answer = before(hooks, call).await;
                 match is_handed_over {
-                    true => (place, unchanged(&written, said)),
-                    false => (place, said),
+                    true => (place, unchanged(&written, answer)),
+                    false => (place, answer),
                 }
             });
-            for (place, (arguments, advice)) in join_all(asked).await {
+            for (place, (arguments, advice)) in join_all(answers).await {
                 if let Some(call) = calls.vet.calls.get_mut(place) {
                     calls
                         .advised
@@ -173,8 +173,8 @@ async fn before(
 ) -> (Option<JsonText>, CallAdvice) {
     let (mut rewritten, mut advice) = (None, CallAdvice::Continue);
     for hook in hooks {
-        let asked = answered(async { hook.before(&call).await });
-        match timeout(MAX_ADVICE_TIME, asked).await {
+        let answer = answered(async { hook.before(&call).await });
+        match timeout(MAX_ADVICE_TIME, answer).await {
             Ok(Some(BeforeCall::Continue)) => {}
             Ok(Some(BeforeCall::Rewrite { arguments })) => {
                 call.arguments = arguments.clone();
@@ -224,8 +224,8 @@ pub(super) async fn after(
     mut outcome: ToolOutcome,
 ) -> ToolOutcome {
     for hook in hooks {
-        let asked = answered(async { hook.after(call, &outcome).await });
-        match timeout(MAX_ADVICE_TIME, asked).await {
+        let answer = answered(async { hook.after(call, &outcome).await });
+        match timeout(MAX_ADVICE_TIME, answer).await {
             Ok(Some(AfterCall::Keep)) => {}
             Ok(Some(AfterCall::Rewrite { output })) => {
                 outcome.output = output;

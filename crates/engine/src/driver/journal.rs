@@ -45,7 +45,7 @@ impl Journal {
         if let Some(slot) = &self.slot {
             slot.commit(&stored).await?;
         }
-        self.tell_sinks(&stored, began.elapsed());
+        self.pass_to_sinks(&stored, began.elapsed());
         drop(stored);
         // The vector keeps its capacity for the next records.
         self.feed.publish(records);
@@ -54,13 +54,13 @@ impl Journal {
 
     /// Shows the records of a step that were stored, with the time that took. Empties `records`.
     pub(super) fn show(&self, records: &mut Vec<Arc<Record>>, took: Duration) {
-        self.tell_sinks(&storable(self.policy, records), took);
+        self.pass_to_sinks(&storable(self.policy, records), took);
         self.feed.publish(records);
     }
 
-    fn tell_sinks(&self, stored: &[Arc<Record>], took: Duration) {
+    fn pass_to_sinks(&self, stored: &[Arc<Record>], took: Duration) {
         let took = self.slot.is_some().then_some(took);
-        self.engine.show_sinks(stored, took);
+        self.engine.pass_to_sinks(stored, took);
     }
 
     /// Returns when the lease must be renewed, if nothing is committed until then.
@@ -160,9 +160,9 @@ impl Journal {
     }
 
     /// Completes once another process has posted to the run; never for a run that is not stored.
-    pub(super) async fn is_posted_to(&self) {
+    pub(super) async fn until_posted_to(&self) {
         match &self.slot {
-            Some(slot) => slot.is_posted_to().await,
+            Some(slot) => slot.until_posted_to().await,
             None => pending().await,
         }
     }
@@ -212,7 +212,7 @@ pub(super) fn storable(policy: DataPolicy, records: &[Arc<Record>]) -> Cow<'_, [
 /// Ends the feed however the run ends, so that no listener waits forever, and tells the sinks to forget the run.
 impl Drop for Journal {
     fn drop(&mut self) {
-        self.engine.tell_sinks(|sink| sink.end(self.run_id));
+        self.engine.notify_sinks(|sink| sink.end(self.run_id));
         self.feed.end();
     }
 }

@@ -62,8 +62,8 @@ impl Driver {
         }
         // The calling reply is the last one while its calls are in progress, and the next request holds all their
         // results.
-        let said = self.tree.transcript_of(run.agent);
-        let mut latest_first = said.messages().iter().rev();
+        let transcript = self.tree.transcript_of(run.agent);
+        let mut latest_first = transcript.messages().iter().rev();
         let reply = latest_first.find(|message| matches!(***message, Message::Assistant(_)));
         let results = reply.map_or(1, |reply| reply.tool_calls().count());
         let room = spec.room_for_results();

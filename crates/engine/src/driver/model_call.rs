@@ -14,7 +14,7 @@ use neuraxis_ports::{CallContext, LlmClient, ReplyStream};
 use tokio::time::Instant;
 
 use crate::driver::loading::Wait;
-use crate::driver::model_hooks::{AttemptHooks, show_what_counts};
+use crate::driver::model_hooks::{AttemptHooks, show_replacement};
 use crate::driver::serving::{Fallback, Probe, Served};
 use crate::driver::silent_calls::AttemptUnderWay;
 use crate::driver::under_way::Work;
@@ -71,8 +71,8 @@ impl Driver {
             probe,
         } = served;
         let ctx = self.context_of(&call);
-        let asked = Arc::new(AttemptUnderWay::new(ctx.clone(), served_by.clone()));
-        self.attempts.push(Arc::clone(&asked));
+        let under_way = Arc::new(AttemptUnderWay::new(ctx.clone(), served_by.clone()));
+        self.attempts.push(Arc::clone(&under_way));
         let hooks = self.attempt_hooks(&call, client.as_ref());
         let may_stream = hooks
             .as_deref()
@@ -99,11 +99,11 @@ impl Driver {
                 downgraded.left_out = fitted.left_out;
             }
             let started = Instant::now();
-            asked.begin(started, downgraded.as_deref());
+            under_way.begin(started, downgraded.as_deref());
             let (result, first_delta) = {
                 let fitted = fitted.as_deref().map(|fitted| &fitted.request);
                 let request = fitted.unwrap_or(&call.request);
-                let attempt = attempted(client.as_ref(), request, &ctx, live.as_ref(), &asked);
+                let attempt = attempted(client.as_ref(), request, &ctx, live.as_ref(), &under_way);
                 match hooks {
                     // Boxed, so that calls without hooks reserve no space for it.
                     Some(hooks) => Box::pin(hooks.around(&ctx.cancellation, attempt)).await,
@@ -113,7 +113,7 @@ impl Driver {
             if let Some((feed, buffer)) = &live {
                 match &result {
                     Ok(reply) if is_part_of_answer(call.purpose, reply) => {
-                        show_what_counts(&call, reply, feed, buffer);
+                        show_replacement(&call, reply, feed, buffer);
                     }
                     _ => {
                         buffer.retract(call.attempt);
@@ -181,9 +181,10 @@ impl Driver {
         let engine = &self.engine;
         let clock = engine.clock.as_ref();
         engine.health.replied(&engine.policy, served_by, clock);
-        let asked = engine.model(served_by, None);
-        let asked = asked.map_or_else(|| reply.model.clone(), |(_, client)| client.info().model);
-        engine.policy.cost(&reply.usage, &reply.model, &asked)
+        let configured = engine.model(served_by, None);
+        let configured =
+            configured.map_or_else(|| reply.model.clone(), |(_, client)| client.info().model);
+        engine.policy.cost(&reply.usage, &reply.model, &configured)
     }
 
     /// Returns the model of a role.
@@ -354,18 +355,20 @@ async fn attempted(
     request: &ModelRequest,
     ctx: &CallContext,
     live: Option<&(Arc<Feed>, Arc<CallBuffer>)>,
-    asked: &AttemptUnderWay,
+    under_way: &AttemptUnderWay,
 ) -> (Result<Reply, LlmError>, Option<Duration>) {
     let attempted = match live {
         // Boxed, so that calls that are not streamed reserve no space for it.
-        Some((feed, buffer)) => Box::pin(streamed(client, request, ctx, feed, buffer, asked)).await,
+        Some((feed, buffer)) => {
+            Box::pin(streamed(client, request, ctx, feed, buffer, under_way)).await
+        }
         None => {
             let reply = answered(async { client.respond(request, ctx).await });
             (reply.await.unwrap_or_else(|| Err(crashed())), None)
         }
     };
     // Hooks inspect the reply next.
-    asked.note_words();
+    under_way.note_response();
     attempted
 }
 
@@ -376,7 +379,7 @@ async fn streamed(
     ctx: &CallContext,
     feed: &Feed,
     buffer: &CallBuffer,
-    asked: &AttemptUnderWay,
+    under_way: &AttemptUnderWay,
 ) -> (Result<Reply, LlmError>, Option<Duration>) {
     let (started, attempt) = (Instant::now(), ctx.attempt);
     let mut first_delta = None;
@@ -385,7 +388,7 @@ async fn streamed(
         let mut assembler = ReplyAssembler::default();
         let mut take = |delta: Result<ReplyDelta, LlmError>| {
             first_delta.get_or_insert_with(|| started.elapsed());
-            asked.note_words();
+            under_way.note_response();
             let delta = delta?;
             show(buffer, attempt, &delta);
             // The text is stored only once, in the listeners' buffer.

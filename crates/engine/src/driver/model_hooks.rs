@@ -135,8 +135,8 @@ async fn before(
     };
     amend(&mut request, text.as_deref(), &notes);
     for hook in hooks {
-        let asked = answered(async { hook.before(&request).await });
-        match timeout(MAX_ADVICE_TIME, asked).await {
+        let answer = answered(async { hook.before(&request).await });
+        match timeout(MAX_ADVICE_TIME, answer).await {
             Ok(Some(BeforeModel::Continue)) => {}
             Ok(Some(BeforeModel::Amend { text: other, note }))
                 if other.as_ref().is_none_or(|text| !text.trim().is_empty()) =>
@@ -231,8 +231,8 @@ impl AttemptHooks {
             .by_ref()
             .filter(|it| it.timing() == HookTiming::Alongside);
         for hook in alongside {
-            let asked = answered(async { hook.before(request).await });
-            match timeout(MAX_ADVICE_TIME, asked).await {
+            let answer = answered(async { hook.before(request).await });
+            match timeout(MAX_ADVICE_TIME, answer).await {
                 Ok(Some(BeforeModel::Continue)) => {}
                 Ok(Some(BeforeModel::Refuse { reason, reply })) => {
                     return Some(Refusal { reason, reply });
@@ -255,8 +255,8 @@ impl AttemptHooks {
         for hook in &self.hooks {
             let mut hooked = HookedReply::new(self.turn.clone(), self.purpose, reply);
             hooked.delivered = self.delivered_by(&hooked.reply);
-            let asked = answered(async { hook.after(&hooked).await });
-            let answer = timeout(MAX_ADVICE_TIME, asked).await;
+            let answer = answered(async { hook.after(&hooked).await });
+            let answer = timeout(MAX_ADVICE_TIME, answer).await;
             reply = hooked.reply;
             match answer {
                 Ok(Some(AfterModel::Keep)) => {}
@@ -267,11 +267,11 @@ impl AttemptHooks {
                 }
                 Ok(Some(AfterModel::Refuse {
                     reason,
-                    reply: told,
+                    reply: substitute,
                 })) => {
                     let refusal = Refusal {
                         reason,
-                        reply: told,
+                        reply: substitute,
                     };
                     return self.instead(refusal, Some(reply));
                 }
@@ -285,15 +285,15 @@ impl AttemptHooks {
     fn rewrite(&self, reply: &mut Reply, text: &str) {
         let calls_something = reply.calls().next().is_some();
         let delivers = reply.calls().any(|call| self.is_delivery(&call.name));
-        let mut said = Some(text).filter(|text| !delivers && !text.is_empty());
+        let mut new_text = Some(text).filter(|text| !delivers && !text.is_empty());
         let mut parts = Vec::new();
         for part in std::mem::take(&mut reply.parts) {
             match part {
-                ReplyPart::Text(_) => parts.extend(said.take().map(ReplyPart::text)),
+                ReplyPart::Text(_) => parts.extend(new_text.take().map(ReplyPart::text)),
                 // Providers require the reasoning again together with the calls that it led to.
                 ReplyPart::Reasoning(_) if !calls_something => {}
                 ReplyPart::ToolCall(mut call) => {
-                    parts.extend(said.take().map(ReplyPart::text));
+                    parts.extend(new_text.take().map(ReplyPart::text));
                     if self.is_delivery(&call.name) {
                         call.arguments = JsonText::from_text(text);
                     }
@@ -302,7 +302,7 @@ impl AttemptHooks {
                 other => parts.push(other),
             }
         }
-        parts.extend(said.map(ReplyPart::text));
+        parts.extend(new_text.map(ReplyPart::text));
         reply.parts = parts;
         reply.advice = Some(Box::new(ReplyAdvice::Rewritten));
     }
@@ -339,7 +339,7 @@ impl AttemptHooks {
 }
 
 /// Retracts what was shown of a reply that was changed, and shows the replacement.
-pub(super) fn show_what_counts(call: &CallModel, reply: &Reply, feed: &Feed, buffer: &CallBuffer) {
+pub(super) fn show_replacement(call: &CallModel, reply: &Reply, feed: &Feed, buffer: &CallBuffer) {
     if reply.advice.is_none() {
         return;
     }

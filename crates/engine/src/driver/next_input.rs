@@ -92,7 +92,7 @@ impl Driver {
             alarm,
             ..
         } = self;
-        let mut posted = pin!(journal.is_posted_to());
+        let mut posted = pin!(journal.until_posted_to());
         let mut rings = pin!(alarm.rings_at(due));
         interrupts.renew();
         // In this order, so that a cancellation is received before more is begun, and a run always behaves the same

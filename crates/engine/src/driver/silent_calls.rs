@@ -25,7 +25,7 @@ pub(super) struct AttemptUnderWay {
     served_by: Role,
     /// Since when its model has been asked, and whether that is a fallback.
     since: OnceLock<(Instant, Option<Box<RoleDowngraded>>)>,
-    has_spoken: AtomicBool,
+    has_responded: AtomicBool,
 }
 
 impl AttemptUnderWay {
@@ -34,7 +34,7 @@ impl AttemptUnderWay {
             ctx,
             served_by,
             since: OnceLock::new(),
-            has_spoken: AtomicBool::new(false),
+            has_responded: AtomicBool::new(false),
         }
     }
 
@@ -45,8 +45,8 @@ impl AttemptUnderWay {
     }
 
     /// Notes that something arrived, even an error.
-    pub(super) fn note_words(&self) {
-        self.has_spoken.store(true, Ordering::Relaxed);
+    pub(super) fn note_response(&self) {
+        self.has_responded.store(true, Ordering::Relaxed);
     }
 
     /// Returns for how long its model has been silent, if it was asked and has said nothing at all. While the call
@@ -54,7 +54,7 @@ impl AttemptUnderWay {
     fn silence(&self) -> Option<Duration> {
         let (since, _) = self.since.get()?;
         let waited = self.ctx.waited()?;
-        let is_silent = !self.has_spoken.load(Ordering::Relaxed);
+        let is_silent = !self.has_responded.load(Ordering::Relaxed);
         is_silent.then(|| since.elapsed().saturating_sub(waited))
     }
 }
@@ -63,8 +63,8 @@ impl Driver {
     /// Lets time pass for a run that has reached a limit. Calls that this stops and whose models said nothing are first
     /// reported as timed out.
     pub(super) fn limit_is_due(&mut self) -> Input {
-        for asked in self.stopped_in_silence() {
-            let failed = self.timed_out(&asked);
+        for attempt in self.stopped_in_silence() {
+            let failed = self.timed_out(&attempt);
             self.ready.push_back(failed);
         }
         self.ready.push_back(Input::TimePassed);
@@ -75,7 +75,7 @@ impl Driver {
     /// If other work, such as tools, took the time, the model is not to blame.
     fn stopped_in_silence(&self) -> Vec<Arc<AttemptUnderWay>> {
         let least = MIN_SILENCE.max(self.active.elapsed() / 2);
-        let is_silent = |asked: &&Arc<AttemptUnderWay>| asked.silence() >= Some(least);
+        let is_silent = |attempt: &&Arc<AttemptUnderWay>| attempt.silence() >= Some(least);
         let mut silent: Vec<_> = self.attempts.iter().filter(is_silent).cloned().collect();
         if silent.is_empty() {
             return silent;
@@ -83,32 +83,32 @@ impl Driver {
         // The machine decides what will be stopped, so ask a copy of it.
         let step = self.tree.clone().advance(self.stamp(), Input::TimePassed);
         let effects = step.map(|step| step.effects).unwrap_or_default();
-        silent.retain(|asked| {
+        silent.retain(|attempt| {
             effects.iter().any(|effect| {
-                matches!(effect, Effect::CancelModel(stopped) if stopped.effect_id == asked.ctx.effect_id)
+                matches!(effect, Effect::CancelModel(stopped) if stopped.effect_id == attempt.ctx.effect_id)
             })
         });
         silent
     }
 
-    fn timed_out(&self, asked: &AttemptUnderWay) -> Input {
+    fn timed_out(&self, under_way: &AttemptUnderWay) -> Input {
         let engine = &self.engine;
-        let (role, clock) = (&asked.served_by, engine.clock.as_ref());
-        let duration = asked.silence().unwrap_or_default();
+        let (role, clock) = (&under_way.served_by, engine.clock.as_ref());
+        let duration = under_way.silence().unwrap_or_default();
         let message = "the run's time was up before anything arrived";
         let error = LlmError::new(LlmErrorKind::Timeout, message);
         let degraded = engine
             .health
             .failed(&engine.policy, role, &error.kind, duration, clock);
-        tracing::warn!(run = %self.scope.run_id, %role, attempt = asked.ctx.attempt.0, %error, "a model call failed");
+        tracing::warn!(run = %self.scope.run_id, %role, attempt = under_way.ctx.attempt.0, %error, "a model call failed");
         Input::ModelFailed(ModelFailed {
-            effect_id: asked.ctx.effect_id,
-            attempt: asked.ctx.attempt,
+            effect_id: under_way.ctx.effect_id,
+            attempt: under_way.ctx.attempt,
             error,
             // The limit ends the call, not this failure.
             next: NextAttempt::Follows,
             served_by: role.clone(),
-            downgraded: asked.since.get().and_then(|(_, it)| it.clone()),
+            downgraded: under_way.since.get().and_then(|(_, it)| it.clone()),
             degraded,
             cost: None,
             cost_label: CountLabel::Measured,

@@ -78,7 +78,7 @@ impl Asking {
     }
 
     /// Waits for a permit again; the call may have ended by then.
-    async fn come_back(&self) {
+    async fn regain_permit(&self) {
         if self.place().permit.is_some() {
             return;
         }
@@ -120,7 +120,7 @@ impl Asking {
             }
         };
         drop(shown);
-        self.come_back().await;
+        self.regain_permit().await;
         reply.unwrap_or(QuestionReply::Cancelled)
     }
 
@@ -131,11 +131,11 @@ impl Asking {
         if let Poll::Ready(reply) = futures_util::poll!(&mut answering) {
             return reply;
         }
-        let asked = self.reports.feed.questions.ask_elsewhere();
+        let open = self.reports.feed.questions.open_elsewhere();
         self.place().permit = None;
         let reply = self.cancellation.run_until_cancelled(answering).await;
-        drop(asked);
-        self.come_back().await;
+        drop(open);
+        self.regain_permit().await;
         reply.unwrap_or(QuestionReply::Cancelled)
     }
 

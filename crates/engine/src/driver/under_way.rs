@@ -12,7 +12,7 @@ use crate::driver::loading::Paused;
 use crate::driver::model_call::ModelAttempt;
 use crate::driver::vet::CallsToJudge;
 
-/// Work in progress that is complete.
+/// A piece of the run's work that has completed.
 pub(super) enum Work {
     /// One attempt of a model call.
     Model(Box<(Box<CallModel>, ModelAttempt)>),
@@ -104,9 +104,9 @@ pub(super) mod tests {
         let mut context = Context::from_waker(&waker);
         let mut under_way = UnderWay::default();
         for _ in 0..5 {
-            let (answer, asked) = tokio::sync::oneshot::channel::<()>();
+            let (answer, answered) = tokio::sync::oneshot::channel::<()>();
             under_way.push(Box::pin(async move {
-                let _ = asked.await;
+                let _ = answered.await;
                 Work::Later
             }));
             let before = wakes.0.load(Ordering::Relaxed);
@@ -125,10 +125,10 @@ pub(super) mod tests {
         let mut under_way = UnderWay::default();
         let mut waited_for = Vec::new();
         for _ in 0..3 {
-            let (answer, asked) = tokio::sync::oneshot::channel::<()>();
+            let (answer, answered) = tokio::sync::oneshot::channel::<()>();
             waited_for.push(answer);
             under_way.push(Box::pin(async move {
-                let _ = asked.await;
+                let _ = answered.await;
                 Work::Later
             }));
         }

@@ -224,8 +224,8 @@ impl Driver {
 /// Returns whether a tool can be used in this turn; `false` if it panics when asked.
 fn is_available(tool: &dyn Tool, turn: &TurnContext) -> bool {
     // The tool's state is not used after a panic.
-    let asked = catch_unwind(AssertUnwindSafe(|| tool.should_use(turn)));
-    asked.unwrap_or_else(|_| {
+    let should_use = catch_unwind(AssertUnwindSafe(|| tool.should_use(turn)));
+    should_use.unwrap_or_else(|_| {
         tracing::error!(tool = %tool.spec().name, "the tool crashed while it checked whether it can be used");
         false
     })

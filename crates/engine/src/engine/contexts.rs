@@ -39,10 +39,10 @@ impl Engine {
         &self,
         spec: &mut RunSpec,
         messages: &[Arc<Message>],
-        asked: &str,
+        message: &str,
     ) -> Result<(), RequestError> {
         for agent in std::iter::once(&mut spec.root).chain(spec.agents.values_mut()) {
-            self.narrow_requests(agent, asked);
+            self.narrow_requests(agent, message);
         }
         let root = &mut spec.root;
         let size = root.request_size(messages);

@@ -11,24 +11,24 @@ use super::Engine;
 
 impl Engine {
     /// Calls a function with each trace sink.
-    pub(crate) fn tell_sinks(&self, tell: impl Fn(&dyn TraceSink)) {
+    pub(crate) fn notify_sinks(&self, notify: impl Fn(&dyn TraceSink)) {
         for sink in &self.sinks {
-            unhindered(sink.as_ref(), &tell);
+            catching_panic(sink.as_ref(), &notify);
         }
     }
 
     /// Notifies the trace sinks that a run begins, with the history that it continues from.
     pub(crate) fn announce(&self, run: RunId, history: &Transcript) {
-        self.tell_sinks(|sink| sink.begin(run, history));
+        self.notify_sinks(|sink| sink.begin(run, history));
     }
 
     /// Passes the records of a step to the trace sinks, with the time it took to store them, if they were stored.
-    pub(crate) fn show_sinks(&self, records: &[Arc<Record>], kept: Option<Duration>) {
-        if let Some(took) = kept {
-            self.tell_sinks(|sink| sink.stored(records, took));
+    pub(crate) fn pass_to_sinks(&self, records: &[Arc<Record>], store_time: Option<Duration>) {
+        if let Some(took) = store_time {
+            self.notify_sinks(|sink| sink.stored(records, took));
         }
         for record in records {
-            self.tell_sinks(|sink| sink.record(record));
+            self.notify_sinks(|sink| sink.record(record));
         }
     }
 
@@ -38,8 +38,8 @@ impl Engine {
         let own = TraceContext::of_run(run);
         let trace_id = given.as_ref().map_or(own.trace_id, |it| it.trace_id);
         let decided = self.sinks.iter().filter_map(|sink| {
-            let asked = |sink: &dyn TraceSink| sink.samples(trace_id, given.as_ref());
-            unhindered(sink.as_ref(), asked).flatten()
+            let samples = |sink: &dyn TraceSink| sink.samples(trace_id, given.as_ref());
+            catching_panic(sink.as_ref(), samples).flatten()
         });
         match decided.reduce(|one, other| one || other) {
             None => given,
@@ -52,11 +52,11 @@ impl Engine {
 }
 
 /// Calls a function with a sink; `None` if it panics.
-fn unhindered<T>(sink: &dyn TraceSink, tell: impl FnOnce(&dyn TraceSink) -> T) -> Option<T> {
+fn catching_panic<T>(sink: &dyn TraceSink, call: impl FnOnce(&dyn TraceSink) -> T) -> Option<T> {
     // The closure changes no state of the engine, so the engine stays consistent after a panic.
-    let told = catch_unwind(AssertUnwindSafe(|| tell(sink)));
-    if told.is_err() {
+    let called = catch_unwind(AssertUnwindSafe(|| call(sink)));
+    if called.is_err() {
         tracing::error!("a trace sink crashed; the run continues without it");
     }
-    told.ok()
+    called.ok()
 }

@@ -223,10 +223,10 @@ impl ReplicatedCall {
             self.void();
         }
         let (thoughts, text) = (reply.reply.reasoning(), reply.reply.text());
-        let said = self.buffer.valid_text_of(&LiveText::Text);
+        let shown_text = self.buffer.valid_text_of(&LiveText::Text);
         let thought = self.buffer.valid_text_of(&LiveText::Reasoning);
         let more = thoughts.strip_prefix(thought.as_str());
-        let Some((more, rest)) = more.zip(text.strip_prefix(said.as_str())) else {
+        let Some((more, rest)) = more.zip(text.strip_prefix(shown_text.as_str())) else {
             self.void();
             self.add(reply.attempt, LiveText::Reasoning, &thoughts);
             return self.add(reply.attempt, LiveText::Text, &text);
@@ -240,8 +240,8 @@ impl ReplicatedCall {
         let Some(attempt) = self.buffer.last_attempt() else {
             return;
         };
-        let said = self.buffer.valid_text();
-        match text.strip_prefix(said.as_str()) {
+        let shown = self.buffer.valid_text();
+        match text.strip_prefix(shown.as_str()) {
             Some(rest) => self.add(attempt, LiveText::Text, rest),
             None => {
                 self.void();

@@ -27,7 +27,8 @@ pub(crate) struct LiveFollower {
     run: RunId,
     number: u64,
     pieces: mpsc::Receiver<Arc<Piece>>,
-    asked: Instant,
+    /// When everything was last requested.
+    requested: Instant,
 }
 
 impl LiveExchange {
@@ -39,7 +40,7 @@ impl LiveExchange {
         let number = followed.count;
         let link = FollowerLink { number, pieces };
         followed.runs.entry(run).or_default().push(link);
-        followed.anew.insert(run);
+        followed.to_resync.insert(run);
         drop(followed);
         self.changed.notify_one();
         LiveFollower {
@@ -47,7 +48,7 @@ impl LiveExchange {
             run,
             number,
             pieces: receiver,
-            asked: Instant::now(),
+            requested: Instant::now(),
         }
     }
 }
@@ -55,11 +56,11 @@ impl LiveExchange {
 impl LiveFollower {
     /// Requests everything that calls in progress have shown, since something is missing.
     fn request_resync(&mut self) {
-        if self.asked.elapsed() < ASK_EVERY {
+        if self.requested.elapsed() < ASK_EVERY {
             return;
         }
-        self.asked = Instant::now();
-        self.exchange.lock().anew.insert(self.run);
+        self.requested = Instant::now();
+        self.exchange.lock().to_resync.insert(self.run);
         self.exchange.changed.notify_one();
     }
 }
@@ -73,7 +74,7 @@ impl Drop for LiveFollower {
         followers.retain(|follower| follower.number != self.number);
         if followers.is_empty() {
             followed.runs.remove(&self.run);
-            followed.anew.remove(&self.run);
+            followed.to_resync.remove(&self.run);
         }
     }
 }

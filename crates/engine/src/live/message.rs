@@ -24,7 +24,7 @@ pub(super) enum Message {
 /// A piece of what a call shows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Piece {
-    /// The number of the lease under which the run is driven.
+    /// The token of the lease under which the run is driven.
     pub(crate) lease: u64,
     /// How much of the call a reader must know already: the bytes of its texts, plus one for each item that begins,
     /// whether text or something else.

@@ -119,7 +119,7 @@ impl Attached {
                     // The run was parked, lost or left without an end: it may continue in any process.
                     None => {
                         self.live = None;
-                        self.take_back();
+                        self.retract_shown();
                         self.pause().await;
                     }
                 }
@@ -131,7 +131,7 @@ impl Attached {
             if let Reachability::Here(handle) = self.runs.reach(self.run) {
                 self.live = Some(handle.events());
                 self.remote = None;
-                self.take_back();
+                self.retract_shown();
                 continue;
             }
             if self.next_read <= Instant::now() {
@@ -186,8 +186,8 @@ impl Attached {
             // A caller that already has the last record gets no other.
             let run = self.runs.parts.store.run(self.run).await?;
             self.is_over = run.ended_at.is_some() && run.records <= self.last.0;
-            let is_put_aside = run.status == RunStatus::Waiting && run.leased_until.is_none();
-            self.rests = is_put_aside && !run.has_mail;
+            let is_parked = run.status == RunStatus::Waiting && run.leased_until.is_none();
+            self.rests = is_parked && !run.has_mail;
         }
         Ok(())
     }
@@ -230,7 +230,7 @@ impl Attached {
     }
 
     /// Retracts what was shown of unfinished calls: the process that drives the run now may repeat them.
-    fn take_back(&mut self) {
+    fn retract_shown(&mut self) {
         let after = self.last;
         let shown = std::mem::take(&mut self.shown).into_values();
         let void = shown.map(|event| Event::Live(LiveEvent { after, ..event }));
@@ -277,7 +277,7 @@ impl Attached {
         };
         self.runs.parts = parts;
         self.remote = None;
-        self.take_back();
+        self.retract_shown();
     }
 }
 

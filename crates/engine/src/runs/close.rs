@@ -188,9 +188,9 @@ impl Runs {
         let took = began.elapsed();
         let engine = &self.parts.engine;
         // The history before this run is not needed: no model is asked any more.
-        engine.tell_sinks(|sink| sink.resume(run_id, &Transcript::default(), &records));
-        engine.show_sinks(&closing, Some(took));
-        engine.tell_sinks(|sink| sink.end(run_id));
+        engine.notify_sinks(|sink| sink.resume(run_id, &Transcript::default(), &records));
+        engine.pass_to_sinks(&closing, Some(took));
+        engine.notify_sinks(|sink| sink.end(run_id));
         if let Some(dispatcher) = &self.parts.dispatcher {
             // The process that held the run while it waited learns that it has ended, and lets go of it.
             self.dispatch_soon(dispatcher, session, run_id);

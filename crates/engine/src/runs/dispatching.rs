@@ -69,7 +69,7 @@ impl Runs {
         let (dispatcher, closing) = (Arc::clone(dispatcher), engine.closing.clone());
         engine.tasks.spawn(async move {
             while dispatched(dispatcher.as_ref(), &session, run, &closing).await {
-                if !dispatch.is_asked_for_again() {
+                if !dispatch.is_requested_again() {
                     return;
                 }
             }
@@ -90,8 +90,8 @@ impl Dispatch {
     fn begin(dispatches: &Arc<Dispatches>, run: RunId) -> Option<Self> {
         match dispatches.under_way().entry(run) {
             Entry::Vacant(place) => place.insert(Redispatch::NotRequested),
-            Entry::Occupied(mut asked) => {
-                asked.insert(Redispatch::Requested);
+            Entry::Occupied(mut state) => {
+                state.insert(Redispatch::Requested);
                 return None;
             }
         };
@@ -103,15 +103,15 @@ impl Dispatch {
     }
 
     /// Returns whether another dispatch was requested since the last call. If not, the next request starts a new task.
-    fn is_asked_for_again(&mut self) -> bool {
+    fn is_requested_again(&mut self) -> bool {
         let mut under_way = self.dispatches.under_way();
-        let asked = under_way.insert(self.run, Redispatch::NotRequested);
-        let is_asked = asked == Some(Redispatch::Requested);
-        if !is_asked {
+        let before = under_way.insert(self.run, Redispatch::NotRequested);
+        let is_requested = before == Some(Redispatch::Requested);
+        if !is_requested {
             under_way.remove(&self.run);
             self.is_over = true;
         }
-        is_asked
+        is_requested
     }
 }
 
@@ -191,8 +191,8 @@ mod tests {
         let begin = || Dispatch::begin(&dispatches, run);
         let mut first = begin().unwrap();
         assert!(begin().is_none() && begin().is_none());
-        assert!(first.is_asked_for_again());
-        assert!(!first.is_asked_for_again());
+        assert!(first.is_requested_again());
+        assert!(!first.is_requested_again());
         // The next request starts a new task, and the end of the first task does not affect it.
         let second = begin().unwrap();
         drop(first);

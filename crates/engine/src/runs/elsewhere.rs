@@ -45,20 +45,20 @@ impl Runs {
             is_repeat,
         } = handle;
         let run_id = link.run_id;
-        let (told, waits) = oneshot::channel();
+        let (released, until_released) = oneshot::channel();
         let (runs, dispatcher) = (self.clone(), Arc::clone(dispatcher));
         let session = session_id.clone();
         self.parts.engine.tasks.spawn(async move {
             driver.release().await;
-            if told.is_closed() && orphan_policy == OrphanPolicy::End {
+            if released.is_closed() && orphan_policy == OrphanPolicy::End {
                 return runs.claim_and_end_orphan(run_id).await;
             }
             runs.dispatch_soon(&dispatcher, session, run_id);
             // If the caller is gone, there is nothing to notify.
-            let _ = told.send(());
+            let _ = released.send(());
         });
         // However the run was left, it is followed from here on.
-        let _ = waits.await;
+        let _ = until_released.await;
         let records = link.feed.with_records(<[_]>::to_vec);
         RunHandle {
             trace,

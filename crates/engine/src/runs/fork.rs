@@ -162,8 +162,8 @@ impl Runs {
             return Err(ForkError::NothingToAnswer);
         }
         // The user's last message, by which the policy judges the request.
-        let asked = message.map_or_else(|| seed.last_user_text(), str::to_owned);
-        let mut request = UserRequest::new(options.session_id, asked)
+        let text = message.map_or_else(|| seed.last_user_text(), str::to_owned);
+        let mut request = UserRequest::new(options.session_id, text)
             .mode(options.mode)
             .channel(options.channel);
         request.attachments = options.attachments;
@@ -218,7 +218,7 @@ impl Runs {
         let (Some(spec), Some(decision)) = (run.spec(), run.decision()) else {
             return client_input;
         };
-        if let Some(told) = &spec.root.system_prompt
+        if let Some(instructions) = &spec.root.system_prompt
             && let Some(agent) = engine.policy.agent_of(decision)
             && !(engine.policy.instructs_itself(decision)
                 && engine.instructions.contains_key(agent))
@@ -226,10 +226,10 @@ impl Runs {
             // If the agent's own instructions have changed since, or a program created them, the two cannot be told
             // apart.
             let besides = match engine.policy.system_prompt(decision) {
-                Some(own) => told
+                Some(own) => instructions
                     .strip_prefix(&*own)
                     .and_then(|it| it.strip_prefix("\n\n")),
-                None => Some(&**told),
+                None => Some(&**instructions),
             };
             client_input.instructions = besides.map(str::to_owned);
         }
@@ -267,7 +267,7 @@ pub(super) fn waits_for_an_answer(history: &Transcript) -> bool {
     match history.messages().last().map(Arc::as_ref) {
         None | Some(Message::System { .. }) => false,
         Some(Message::User { .. } | Message::Tool(_)) => true,
-        Some(Message::Assistant(said)) => said
+        Some(Message::Assistant(reply)) => reply
             .parts
             .iter()
             .any(|part| matches!(part, Part::ToolCall(_))),

@@ -174,24 +174,24 @@ impl Runs {
     ) -> Result<Decision, RequestError> {
         let engine = &self.parts.engine;
         let tools = engine.catalog();
-        let said = request.user_text();
-        let mut asked = Request::new(&request.mode, &request.channel, &said)
+        let user_text = request.user_text();
+        let mut evaluated = Request::new(&request.mode, &request.channel, &user_text)
             .with_tools(tools.all_specs())
             .with_spent(facts.session, facts.day)
             .with_roles(facts.roles.unwrap_or(&engine.roles));
         if let Some(agent) = &request.agent {
-            asked = asked.with_agent(agent);
+            evaluated = evaluated.with_agent(agent);
         }
         if let Some(role) = request.role() {
-            asked = asked.with_role(role);
+            evaluated = evaluated.with_role(role);
         }
         if let Some(plan) = plan {
-            asked = asked.with_plan(plan);
+            evaluated = evaluated.with_plan(plan);
         }
         if let Some(messages) = facts.history {
-            asked = asked.with_history(messages);
+            evaluated = evaluated.with_history(messages);
         }
-        Ok(engine.policy.evaluate_request(&asked)?)
+        Ok(engine.policy.evaluate_request(&evaluated)?)
     }
 
     /// Gathers the facts that matter to the policy. The store is asked for nothing else.
@@ -282,7 +282,7 @@ impl Runs {
     }
 
     pub(super) fn new_session_for(&self, request: &UserRequest) -> Result<Session, StoreError> {
-        self.made_session(request.session_id.clone(), request.context.owner())
+        self.created_session(request.session_id.clone(), request.context.owner())
     }
 
     /// Describes the run of a request.
@@ -290,7 +290,7 @@ impl Runs {
     /// # Errors
     ///
     /// [`RequestError::TooLarge`], [`RequestError::ClientInput`] and [`RequestError::Attachment`].
-    pub(crate) async fn asked_spec(
+    pub(crate) async fn spec_of(
         &self,
         request: &UserRequest,
         decision: Arc<Decision>,
@@ -317,13 +317,13 @@ impl Runs {
         let engine = &self.parts.engine;
         let name = engine.policy.agent_of(&decision);
         let name = name.unwrap_or(&AgentName::MAIN_THREAD);
-        let said = request.user_text();
+        let user_text = request.user_text();
         let context = InstructionContext {
             agent: name,
             session_id: Some(&request.session_id),
             mode: Some(&request.mode),
             channel: Some(&request.channel),
-            message: Some(&*said).filter(|text| !text.is_empty()),
+            message: Some(&*user_text).filter(|text| !text.is_empty()),
             request: &request.context,
             now: engine.clock.now(),
         };

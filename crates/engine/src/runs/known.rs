@@ -39,11 +39,11 @@ impl KnownSessions {
         self.in_doubt.load(Ordering::Relaxed) || self.has(session)
     }
 
-    /// Notes whether the store stored a run that began.
-    pub(super) fn note_kept(&self, kept: bool) {
+    /// Notes whether the store answered when a run was to begin, instead of failing.
+    pub(super) fn note_store_works(&self, works: bool) {
         // Rarely changes and is read by all, so it is written only when it changes.
-        if self.in_doubt.load(Ordering::Relaxed) == kept {
-            self.in_doubt.store(!kept, Ordering::Relaxed);
+        if self.in_doubt.load(Ordering::Relaxed) == works {
+            self.in_doubt.store(!works, Ordering::Relaxed);
         }
     }
 
@@ -97,9 +97,9 @@ mod tests {
         let known = KnownSessions::new();
         let session: SessionId = "s".parse().unwrap();
         assert!(!known.may_have(&session));
-        known.note_kept(false);
+        known.note_store_works(false);
         assert!(known.may_have(&session));
-        known.note_kept(true);
+        known.note_store_works(true);
         assert!(!known.may_have(&session));
     }
 }

@@ -38,7 +38,7 @@ impl Runs {
             Some(id) => id,
             None => new_session_id(engine.ids.new_id())?,
         };
-        let session = self.made_session(id, self.context.owner())?;
+        let session = self.created_session(id, self.context.owner())?;
         self.parts.store.create_session(&session).await?;
         self.parts.known.note(&session.id);
         Ok(session)
@@ -46,7 +46,7 @@ impl Runs {
 
     /// Creates a session that is not stored yet, unless no client could reach it by its URL: in URLs, `.` and `..`
     /// stand for folders, and browsers remove them.
-    pub(super) fn made_session(
+    pub(super) fn created_session(
         &self,
         id: SessionId,
         owner: Option<&str>,

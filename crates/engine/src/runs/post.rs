@@ -35,24 +35,24 @@ impl Runs {
             self.parts.engine.approval_key.sign(run_id, decided);
         }
         self.check_owner_of(run_id).await?;
-        self.check_kept_whole(run_id, &input).await?;
+        self.check_unaltered(run_id, &input).await?;
         if self.deliver_unstored(run_id, &input) {
             return Ok(());
         }
         let entry = InboxEntry::new(input);
-        let kept = self.parts.store.post(run_id, &entry).await;
+        let stored = self.parts.store.post(run_id, &entry).await;
         // A store that accepts nothing more, such as one whose file was moved, must not prevent a run in progress here
         // from being ended.
-        let is_refused = matches!(kept, Err(StoreError::Refused(_)));
-        let is_heard =
-            kept.is_ok() || is_refused && matches!(entry.input, InboxInput::Cancelled(_));
-        if is_heard
+        let is_refused = matches!(stored, Err(StoreError::Refused(_)));
+        let may_deliver =
+            stored.is_ok() || is_refused && matches!(entry.input, InboxInput::Cancelled(_));
+        if may_deliver
             && let Reachability::Here(handle) = self.parts.active.reach(run_id)
             && handle.link.send(entry.input.input()).is_ok()
         {
             return Ok(());
         }
-        kept?;
+        stored?;
         match (self.resume(run_id, Vec::new()).await, &entry.input) {
             (Ok(handle), _) if handle.run_id() == run_id => {}
             // Another run continues instead. It gets nothing else that was meant for this one, since it has other
@@ -104,7 +104,7 @@ impl Runs {
 
     /// Refuses an input for a run of an altered session before storing it: the run would otherwise take it once the
     /// session is intact again, although its sender was told that it was refused.
-    async fn check_kept_whole(&self, run: RunId, input: &InboxInput) -> Result<(), ResumeError> {
+    async fn check_unaltered(&self, run: RunId, input: &InboxInput) -> Result<(), ResumeError> {
         // No caller waits for the result of an expiry, and storing it avoids trying it repeatedly. Runs in progress
         // here proceed without a check.
         let is_expiry = matches!(input, InboxInput::ApprovalDecided(decided) if decided.decision == ApprovalDecision::Expired);

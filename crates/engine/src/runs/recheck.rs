@@ -237,15 +237,21 @@ impl Runs {
         is_allowed: impl Fn(&ApprovalRequested) -> bool,
     ) -> Result<(), ResumeError> {
         let view = RunView::of(records);
-        let open = view.open_approvals().map(|asked| asked.request);
-        let mut allowed: Vec<&ApprovalRequested> = open.filter(|asked| is_allowed(asked)).collect();
+        let open = view.open_approvals().map(|open| open.request);
+        let mut allowed: Vec<&ApprovalRequested> =
+            open.filter(|request| is_allowed(request)).collect();
         if !allowed.is_empty() {
             allowed.extend(allowed_before(records));
         }
-        for asked in allowed {
-            if let Some(server) = self.parts.engine.catalogs.source_without_tools(&asked.name) {
+        for request in allowed {
+            if let Some(server) = self
+                .parts
+                .engine
+                .catalogs
+                .source_without_tools(&request.name)
+            {
                 return Err(ResumeError::ServerAway {
-                    call: asked.tool_call_id.clone(),
+                    call: request.tool_call_id.clone(),
                     server: server.into(),
                 });
             }
@@ -268,14 +274,14 @@ impl Runs {
 
 /// Returns the approval requests of the calls that were approved and have not begun.
 fn allowed_before(records: &[Arc<Record>]) -> Vec<&ApprovalRequested> {
-    let mut asked: Vec<&ApprovalRequested> = Vec::new();
+    let mut requests: Vec<&ApprovalRequested> = Vec::new();
     let mut allowed: Vec<&ApprovalRequested> = Vec::new();
     for record in records {
         match &record.body {
-            RecordBody::ApprovalRequested(request) => asked.push(request),
+            RecordBody::ApprovalRequested(request) => requests.push(request),
             RecordBody::ApprovalDecided(decided) => {
                 if matches!(decided.decision, ApprovalDecision::Approve { .. }) {
-                    let mut newest = asked.iter().rev();
+                    let mut newest = requests.iter().rev();
                     allowed.extend(newest.find(|it| it.tool_call_id == decided.tool_call_id));
                 }
             }

@@ -88,7 +88,7 @@ impl Runs {
     /// If the future is dropped, some runs may have been resumed.
     pub async fn recover(&self) -> Result<RecoveryReport, ResumeError> {
         // Questions that expired meanwhile are reported first, so they are not asked again.
-        let untold = match self.approvals().sweep().await {
+        let not_swept = match self.approvals().sweep().await {
             Ok(swept) => swept.left,
             // Runs that wait for no decision can continue anyway.
             Err(error) => {
@@ -103,7 +103,7 @@ impl Runs {
             false => store.due().await?,
         };
         let mut recovered = self.recover_each(left).await?;
-        recovered.left.extend(untold);
+        recovered.left.extend(not_swept);
         Ok(recovered)
     }
 
@@ -246,15 +246,15 @@ impl Runs {
 /// longer each time, since finding out requires reading all of its records.
 #[derive(Debug, Default)]
 struct LeftRuns {
-    told: HashSet<RunId>,
+    reported: HashSet<RunId>,
     resting: LostRuns,
 }
 
 impl LeftRuns {
     /// Returns the runs to resume now, and forgets those that are gone.
     fn without_resting(&mut self, mut due: Vec<RunSummary>) -> Vec<RunSummary> {
-        let there: HashSet<_> = due.iter().map(|run| run.run_id).collect();
-        self.told.retain(|run| there.contains(run));
+        let due_ids: HashSet<_> = due.iter().map(|run| run.run_id).collect();
+        self.reported.retain(|run| due_ids.contains(run));
         due.retain(|run| !self.resting.rests(run.run_id));
         due
     }
@@ -269,7 +269,7 @@ impl LeftRuns {
             if !matches!(error, ResumeError::Store(_)) {
                 self.resting.note(*run);
             }
-            if self.told.insert(*run) {
+            if self.reported.insert(*run) {
                 // Includes its causes.
                 let error: &(dyn Error + 'static) = error;
                 tracing::warn!(%run, error, "an interrupted run cannot be resumed");

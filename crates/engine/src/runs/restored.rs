@@ -27,7 +27,7 @@ pub(super) struct RestoredRun {
     /// The effects of its first step, if none of them was begun yet.
     unbegun: Vec<Effect>,
     /// The approvals that it waits for, if it is supplied with answers: those still open are not asked about again.
-    asked: Vec<EffectId>,
+    not_to_ask: Vec<EffectId>,
     /// How long the run had been active when its last step was recorded.
     active: Duration,
 }
@@ -55,9 +55,9 @@ impl RestoredRun {
         if waits && !is_answered && !open.iter().any(is_asking) {
             return Err(ResumeError::NothingToDo);
         }
-        let is_asked = |effect: &&Effect| waits && is_answered && is_asking(effect);
-        let asked = open.iter().filter(is_asked).filter_map(Effect::id);
-        let asked = asked.collect();
+        let is_not_to_ask = |effect: &&Effect| waits && is_answered && is_asking(effect);
+        let not_to_ask = open.iter().filter(is_not_to_ask).filter_map(Effect::id);
+        let not_to_ask = not_to_ask.collect();
         let would_start = |call: &OpenCall| call.stage == CallStage::Ready;
         let before = tree.agent_spec(AgentId::ROOT).limits;
         let has_less = limits.is_some_and(|limits| before.tightest(*limits) != before);
@@ -86,7 +86,7 @@ impl RestoredRun {
             inputs,
             posted,
             unbegun: if is_unbegun { open } else { Vec::new() },
-            asked,
+            not_to_ask,
             active,
         })
     }
@@ -116,17 +116,17 @@ impl RestoredRun {
             }
         }
         first.effects.retain(|effect| match effect {
-            Effect::AskApproval(ask) => !self.asked.contains(&ask.effect_id),
+            Effect::AskApproval(ask) => !self.not_to_ask.contains(&ask.effect_id),
             _ => true,
         });
         first.effects.splice(..0, self.unbegun);
-        engine.tell_sinks(|sink| sink.resume(tree.run_id(), history, &records));
+        engine.notify_sinks(|sink| sink.resume(tree.run_id(), history, &records));
         Ok(ReadyRun {
             tree,
             first,
             client_results,
             records,
-            kept: None,
+            store_time: None,
             active: self.active,
             // A run with an incomplete log cannot be read back.
             policy: DataPolicy::ALL,
@@ -237,7 +237,7 @@ pub(crate) fn client_finished(
 fn resumed(records: &[Arc<Record>], limits: Option<&Limits>, released: bool) -> Resumed {
     let after = records.last().map_or(Seq(0), |record| record.seq);
     let id = InputId::new(format!("resumed-after-{after}"));
-    let mut resumed = Resumed::new(id, "the run was taken up again").checking_calls();
+    let mut resumed = Resumed::new(id, "the run was resumed").checking_calls();
     resumed.limits = limits.map(|limits| Box::new(*limits));
     resumed.released = released;
     resumed

@@ -177,7 +177,7 @@ impl From<StoreError> for ResumeError {
     }
 }
 
-/// What is known about a run that can continue, besides its records, before it is leased.
+/// What is known about a run that can continue, in addition to its records, before it is leased.
 struct Resumable {
     session: SessionId,
     /// The history that it continues from.
@@ -186,7 +186,7 @@ struct Resumable {
     decision: Arc<Decision>,
     in_force: InForce,
     /// Whether it continues only if something was posted to it.
-    may_be_posted_to: bool,
+    needs_posted_input: bool,
     /// Whether its last holder released it.
     released: bool,
     context: RequestContext,
@@ -245,7 +245,7 @@ impl Runs {
         // Panics before the run is leased: outside of a runtime nothing could drive it.
         let _ = Handle::current();
         match self.prepare(run_id, answers, resumed_by).await? {
-            Prepared::Ready(run) => Ok(self.set_to_work(run.slot, run.scope, run.ready).await?),
+            Prepared::Ready(run) => Ok(self.start_driving(run.slot, run.scope, run.ready).await?),
             Prepared::Continues(handle) => Ok(handle),
         }
     }
@@ -286,8 +286,8 @@ impl Runs {
         };
         if self.parts.dispatcher.is_some() {
             drop(claim);
-            let told = self.post_answers(run_id, run.session, records, &answers);
-            return told.await.map(Prepared::Continues);
+            let followed = self.post_answers(run_id, run.session, records, &answers);
+            return followed.await.map(Prepared::Continues);
         }
         let leased = self.lease_restored(claim, run, records, &answers).await?;
         Ok(Prepared::Ready(Box::new(leased)))
@@ -321,10 +321,10 @@ impl Runs {
         // Checked before the run is leased, so that a wrong answer does not take the run from its holder.
         let limits = in_force.limits.as_deref();
         let read = RestoredRun::read(&history, records, (answers, &[]), limits, released);
-        let may_be_posted_to = matches!(read, Err(ResumeError::NothingToDo));
+        let needs_posted_input = matches!(read, Err(ResumeError::NothingToDo));
         match read {
             Err(ResumeError::Restore(why)) => return Ok(Err(Unresumable::Log(why))),
-            Err(error) if !may_be_posted_to => return Err(error),
+            Err(error) if !needs_posted_input => return Err(error),
             // A run that was released each time was stopped in an orderly way, and a run that was lost by this process,
             // which is still alive, did not crash it: nothing is wrong with either.
             Ok(run)
@@ -341,7 +341,7 @@ impl Runs {
             decision: Arc::clone(decision),
             history,
             in_force,
-            may_be_posted_to,
+            needs_posted_input,
             released,
             context,
         }))
@@ -414,7 +414,7 @@ impl Runs {
         let run_id = slot.run();
         // What it waits for may have been posted: only the run's holder can tell.
         let posted = slot.inbox().await?;
-        if run.may_be_posted_to && posted.is_empty() {
+        if run.needs_posted_input && posted.is_empty() {
             return Err(ResumeError::NothingToDo);
         }
         // The previous holder may have continued meanwhile, but no longer can.
@@ -436,8 +436,8 @@ impl Runs {
             limits,
             run.released,
         )?;
-        self.check_servers(&records, |asked| {
-            let call = &asked.tool_call_id;
+        self.check_servers(&records, |request| {
+            let call = &request.tool_call_id;
             answers.iter().any(|answer| answer.allows(call))
         })?;
         let scope = RunScope {
@@ -449,7 +449,7 @@ impl Runs {
             decision: Some(run.decision),
             offered_now: Some(run.in_force.tools),
         };
-        // Nothing would wait for it any more, and it would be ended instead of left.
+        // Nothing would wait for it anymore, and it would be ended instead of left.
         if self.parts.engine.is_shutting_down() {
             return Err(ResumeError::ShuttingDown);
         }

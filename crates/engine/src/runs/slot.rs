@@ -201,8 +201,8 @@ impl RunSlot {
         self.lease.lease.run
     }
 
-    /// Returns the number of its lease, which is greater than the numbers of all earlier leases of the run.
-    pub(crate) const fn lease_number(&self) -> u64 {
+    /// Returns the token of its lease, which is greater than the tokens of all earlier leases of the session.
+    pub(crate) const fn lease_token(&self) -> u64 {
         self.lease.lease.token
     }
 
@@ -267,7 +267,7 @@ impl RunSlot {
     pub(crate) async fn commit(&self, records: &[Arc<Record>]) -> Result<(), StoreError> {
         // The time before the first attempt counts: a later attempt may only learn that the first one was stored, which
         // does not extend the lease.
-        let asked = self.moment();
+        let requested_at = self.moment();
         match self.store().commit(&self.lease.lease, records).await {
             // Boxed because it is rarely needed and every step would otherwise reserve space for it.
             Err(error) if error.is_retryable() => {
@@ -275,7 +275,7 @@ impl RunSlot {
             }
             first => first?,
         }
-        self.lease.note_renewed(asked);
+        self.lease.note_renewed(requested_at);
         self.note_recorded();
         Ok(())
     }
@@ -335,10 +335,10 @@ impl RunSlot {
     }
 
     async fn ask_for_more_time(&self) -> Result<(), StoreError> {
-        let asked = self.moment();
-        self.lease.note_tried(asked);
+        let requested_at = self.moment();
+        self.lease.note_tried(requested_at);
         self.store().renew(&self.lease.lease).await?;
-        self.lease.note_renewed(asked);
+        self.lease.note_renewed(requested_at);
         Ok(())
     }
 
@@ -354,7 +354,7 @@ impl RunSlot {
     }
 
     /// Completes once this process has been notified that another process posted to the run.
-    pub(crate) async fn is_posted_to(&self) {
+    pub(crate) async fn until_posted_to(&self) {
         self.posted.notified().await;
     }
 

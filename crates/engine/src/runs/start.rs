@@ -47,10 +47,10 @@ impl Runs {
     pub async fn start(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
         // Boxed: otherwise the caller's future would reserve the space that starting needs (4 KiB) for as long as it
         // lives.
-        Box::pin(self.start_asked(request)).await
+        Box::pin(self.check_and_start(request)).await
     }
 
-    async fn start_asked(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
+    async fn check_and_start(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
         self.parts.engine.check_open()?;
         request.check_client_input()?;
         request.check_attachments()?;
@@ -83,7 +83,7 @@ impl Runs {
                 decision,
                 new_session,
             } = self.govern(&mut request).await?;
-            let spec = self.asked_spec(&request, decision).await?;
+            let spec = self.spec_of(&request, decision).await?;
             let keyed = keyed.clone();
             let launched = match new_session {
                 Some(session) => {
@@ -106,7 +106,7 @@ impl Runs {
         request: &UserRequest,
     ) -> Result<(Session, Arc<RunSpec>), RequestError> {
         let decision = self.decision(request, None).await?;
-        let spec = self.asked_spec(request, decision).await?;
+        let spec = self.spec_of(request, decision).await?;
         Ok((self.new_session_for(request)?, spec))
     }
 
@@ -128,7 +128,8 @@ impl Runs {
         let history = self
             .continue_session(continuation, Arc::make_mut(&mut spec), request)
             .await?;
-        self.launch_at_once(start, spec, history, request).await
+        self.launch_with_records(start, spec, history, request)
+            .await
     }
 
     /// Leases a new run of an existing session, and starts it.
@@ -162,7 +163,7 @@ impl Runs {
         let scope = scope_of(&spec, request);
         engine.announce(spec.run_id, &history);
         let run = ReadyRun::new(engine, spec, history);
-        Ok(self.set_to_work(slot, scope, run).await?)
+        Ok(self.start_driving(slot, scope, run).await?)
     }
 
     /// Creates a session together with a run and the records of its first step: there is no history, so nothing must be
@@ -184,11 +185,12 @@ impl Runs {
         let mut start = RunStart::in_new_session(session, spec.run_id);
         start.request = keyed;
         let history = Transcript::default();
-        self.launch_at_once(start, spec, history, request).await
+        self.launch_with_records(start, spec, history, request)
+            .await
     }
 
     /// Starts a run together with the records of its first step; `None` if its session is not in the assumed state.
-    async fn launch_at_once(
+    async fn launch_with_records(
         &self,
         mut start: RunStart,
         mut spec: Arc<RunSpec>,
@@ -211,9 +213,9 @@ impl Runs {
             Err(StoreError::SessionChanged(_)) => return Ok(None),
             leased => leased?,
         };
-        run.kept = Some(began.elapsed());
+        run.store_time = Some(began.elapsed());
         engine.announce(scope.run_id, &history);
-        Ok(Some(self.set_to_work(slot, scope, run).await?))
+        Ok(Some(self.start_driving(slot, scope, run).await?))
     }
 
     fn claim(&self, spec: &RunSpec) -> Result<Claim, RequestError> {
@@ -246,7 +248,7 @@ impl Runs {
     }
 
     /// Starts driving a run in a separate task: the only way in which a run of a session comes to be driven.
-    pub(super) fn set_to_work(
+    pub(super) fn start_driving(
         &self,
         slot: RunSlot,
         scope: RunScope,
@@ -284,7 +286,7 @@ impl Runs {
 
     /// Creates the driver and the handle of a run, and stores the records of its first step.
     ///
-    /// Neither this nor [`set_to_work`](Self::set_to_work) is an `async fn`, which would reserve space for a run's
+    /// Neither this nor [`start_driving`](Self::start_driving) is an `async fn`, which would reserve space for a run's
     /// initial state, twice, for as long as the run begins.
     pub(super) fn begin(
         &self,

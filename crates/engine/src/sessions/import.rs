@@ -267,9 +267,9 @@ struct Importing<'a> {
     session: SessionId,
     lease: Option<RunLease>,
     /// The head of the chain that the store already has.
-    there: ChainHead,
+    stored: ChainHead,
     /// The number of records that the archive has supplied so far.
-    brought: u64,
+    supplied: u64,
     /// The records not committed yet, all of one run.
     waiting: Vec<Arc<Record>>,
     bytes: u64,
@@ -282,8 +282,8 @@ impl<'a> Importing<'a> {
             store,
             session: session.id.clone(),
             lease: None,
-            there: start,
-            brought: 0,
+            stored: start,
+            supplied: 0,
             waiting: Vec::new(),
             bytes: 0,
         };
@@ -291,20 +291,20 @@ impl<'a> Importing<'a> {
             Err(StoreError::SessionExists(id)) => store.verify(&id, None).await.map(Some),
             created => created.map(|()| None),
         };
-        if let Some(there) = created.map_err(|source| importing.failed(source))? {
-            if there.records == 0 && there != start {
+        if let Some(stored) = created.map_err(|source| importing.failed(source))? {
+            if stored.records == 0 && stored != start {
                 return Err(importing.another());
             }
-            importing.there = there;
+            importing.stored = stored;
         }
         Ok(importing)
     }
 
     /// Stores a record, after which the chain has the head `head`. Does nothing if the store already has the record.
     async fn record(&mut self, record: Arc<Record>, head: ChainHead) -> Result<(), ImportError> {
-        self.brought = head.records;
-        if head.records <= self.there.records {
-            return match head.records == self.there.records && head != self.there {
+        self.supplied = head.records;
+        if head.records <= self.stored.records {
+            return match head.records == self.stored.records && head != self.stored {
                 true => Err(self.another()),
                 false => Ok(()),
             };
@@ -327,7 +327,7 @@ impl<'a> Importing<'a> {
 
     async fn end(mut self) -> Result<(), ImportError> {
         // If the store has more than the archive, the archive cannot prove that the rest belongs to the same session.
-        if self.brought < self.there.records {
+        if self.supplied < self.stored.records {
             return Err(self.another());
         }
         let has_ended = self.waiting.last().is_some_and(|last| last.ends_the_run());

@@ -144,9 +144,9 @@ impl StepMetadata {
         }));
         let its = self.results_below.iter();
         let its = its.filter(|result| result.agent == end.agent);
-        let said: Vec<Value> = its.filter_map(|result| of_result(result)).collect();
-        if !said.is_empty() {
-            agent.insert("tool_metadata".to_owned(), json!(said));
+        let metadata: Vec<Value> = its.filter_map(|result| of_result(result)).collect();
+        if !metadata.is_empty() {
+            agent.insert("tool_metadata".to_owned(), json!(metadata));
         }
         Some(Value::Object(agent))
     }
@@ -203,11 +203,11 @@ fn of_result(record: &Record) -> Option<Value> {
     let RecordBody::ToolResult(result) = &record.body else {
         return None;
     };
-    let said: Value = result.metadata.as_ref()?.decode().ok()?;
+    let metadata: Value = result.metadata.as_ref()?.decode().ok()?;
     Some(json!({
         "tool_name": result.name,
         "tool_call_id": result.tool_call_id,
-        "metadata": said,
+        "metadata": metadata,
     }))
 }
 
@@ -216,9 +216,9 @@ fn add_result(map: &mut Map<String, Value>, result: &ToolResult) {
     if let Some(duration) = result.duration {
         map.insert("duration_ms".to_owned(), json!(whole_millis(duration)));
     }
-    let said = result.metadata.as_ref();
-    if let Some(Ok(said)) = said.map(JsonText::decode::<Value>) {
-        map.insert("tool_metadata".to_owned(), said);
+    let metadata = result.metadata.as_ref();
+    if let Some(Ok(metadata)) = metadata.map(JsonText::decode::<Value>) {
+        map.insert("tool_metadata".to_owned(), metadata);
     }
     if let Some(failure) = result.failure {
         map.insert("error".to_owned(), json!(result.value.error_message()));

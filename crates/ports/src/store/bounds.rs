@@ -111,7 +111,7 @@ impl RunSize {
     }
 }
 
-/// Checks that every store can hold an inbox entry, and returns its size in bytes; for implementations of
+/// Checks that every store can hold an inbox entry, and returns the entry as JSON; for implementations of
 /// [`SessionStore`](super::SessionStore).
 ///
 /// # Errors
@@ -120,7 +120,7 @@ impl RunSize {
 pub fn check_input(entry: &InboxEntry) -> Result<String, StoreError> {
     let rule = "1 to 256 bytes, without NUL";
     check_text("input id", entry.id.as_str(), MAX_INPUT_ID_BYTES, rule)?;
-    let unwritable = StoreError::Invalid {
+    let too_large = StoreError::Invalid {
         what: "input",
         rule: "at most 2 MiB as JSON",
     };
@@ -130,9 +130,9 @@ pub fn check_input(entry: &InboxEntry) -> Result<String, StoreError> {
             rule: "the id of its input, not empty",
         });
     }
-    let text = neuraxis_core::JsonText::encode(entry).map_err(|_| unwritable.clone())?;
+    let text = neuraxis_core::JsonText::encode(entry).map_err(|_| too_large.clone())?;
     if text.as_str().len() > MAX_INPUT_BYTES {
-        return Err(unwritable);
+        return Err(too_large);
     }
     Ok(text.as_str().to_owned())
 }

@@ -30,11 +30,11 @@ impl Session {
     #[must_use]
     pub fn new(id: SessionId, created_at: Timestamp) -> Self {
         // With the precision of stores, so its creator sees the same time as every reader.
-        let kept = Timestamp::from_microsecond(created_at.as_microsecond());
+        let stored = Timestamp::from_microsecond(created_at.as_microsecond());
         Self {
             id,
             owner: None,
-            created_at: kept.unwrap_or(created_at),
+            created_at: stored.unwrap_or(created_at),
             seed: Transcript::default(),
         }
     }

@@ -98,10 +98,10 @@ impl Claim {
         orphan_policy: OrphanPolicy,
     ) -> Result<RunSlot, StoreError> {
         let store = self.parts.store.as_ref();
-        let asked = Moment::now(self.parts.engine.clock.as_ref());
+        let requested_at = Moment::now(self.parts.engine.clock.as_ref());
         let begun = store.begin(&start).await;
-        let is_kept = !matches!(&begun, Err(error) if error.is_retryable());
-        self.parts.known.note_kept(is_kept);
+        let store_works = !matches!(&begun, Err(error) if error.is_retryable());
+        self.parts.known.note_store_works(store_works);
         let begun = match begun {
             // Boxed because it is rarely needed.
             Err(error) if error.is_retryable() && start.new_session.is_none() => {
@@ -119,7 +119,7 @@ impl Claim {
         };
         Ok(RunSlot {
             parts: Arc::clone(&self.parts),
-            lease: HeldLease::new(lease, asked),
+            lease: HeldLease::new(lease, requested_at),
             is_recorded: AtomicBool::new(false),
             orphan_policy,
             posted: Arc::clone(&self.posted),

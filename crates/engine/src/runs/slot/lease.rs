@@ -52,11 +52,11 @@ struct Times {
 
 impl HeldLease {
     /// Creates a held lease that was requested from the store at a moment.
-    pub(super) const fn new(lease: RunLease, asked: Moment) -> Self {
+    pub(super) const fn new(lease: RunLease, requested_at: Moment) -> Self {
         let times = Times {
-            renewed: asked,
-            tried: asked.steady,
-            looked: asked.steady,
+            renewed: requested_at,
+            tried: requested_at.steady,
+            looked: requested_at.steady,
         };
         Self {
             lease,
@@ -83,14 +83,14 @@ impl HeldLease {
     }
 
     /// Notes that the store is being asked for a renewal.
-    pub(super) fn note_tried(&self, asked: Moment) {
-        self.times().tried = asked.steady;
+    pub(super) fn note_tried(&self, requested_at: Moment) {
+        self.times().tried = requested_at.steady;
     }
 
     /// Notes that the store granted a renewal that was requested at a moment.
-    pub(super) fn note_renewed(&self, asked: Moment) {
+    pub(super) fn note_renewed(&self, requested_at: Moment) {
         let mut times = self.times();
-        (times.renewed, times.tried) = (asked, asked.steady);
+        (times.renewed, times.tried) = (requested_at, requested_at.steady);
     }
 
     /// Returns when the lease should be renewed, if nothing is committed until then: a third of its length after the
