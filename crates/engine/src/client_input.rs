@@ -31,10 +31,10 @@ const MAX_TOOL_BYTES: usize = 1024 * 1024;
 /// use neuraxis_core::{JsonText, Message, ToolSpec};
 /// use neuraxis_engine::{ClientInput, UserRequest};
 ///
-/// let said = [Message::user("I live in Oslo."), Message::assistant("Noted.")];
+/// let earlier = [Message::user("I live in Oslo."), Message::assistant("Noted.")];
 /// let weather = ToolSpec::new("weather".parse()?, "Tells the weather in a city.");
 /// let client_input = ClientInput::default()
-///     .conversation(said)
+///     .conversation(earlier)
 ///     .instructions("Answer in one sentence.")
 ///     .tools([weather])
 ///     .hand_over();
@@ -187,8 +187,8 @@ impl ClientInput {
         self
     }
 
-    /// Returns `true` if there is something to answer without a new message.
-    fn asks(&self) -> bool {
+    /// Returns whether there is something to answer even without a new message.
+    fn needs_answer(&self) -> bool {
         let last = self.conversation.last().map(Arc::as_ref);
         matches!(last, Some(Message::User { .. } | Message::Tool(_)))
     }
@@ -304,10 +304,10 @@ impl UserRequest {
         self.client_input.as_ref()?.role.as_ref()
     }
 
-    /// Refuses a request that says nothing, or one that supplies something invalid.
+    /// Refuses a request with nothing to answer, or one that supplies something invalid.
     pub(crate) fn check_client_input(&self) -> Result<(), RequestError> {
         let client_input = self.client_input.as_deref();
-        if self.message.trim().is_empty() && !client_input.is_some_and(ClientInput::asks) {
+        if self.message.trim().is_empty() && !client_input.is_some_and(ClientInput::needs_answer) {
             return Err(RequestError::EmptyMessage);
         }
         client_input.map_or(Ok(()), ClientInput::check)?;
@@ -342,13 +342,17 @@ impl UserRequest {
         if !self.message.is_empty() || self.client_input.is_none() {
             spec.messages.push(Arc::new(self.user_message()));
         }
-        let is_said = |message: &Arc<Message>| matches!(**message, Message::User { .. });
-        let last = spec.messages.iter().rposition(is_said).unwrap_or_default();
+        let is_of_user = |message: &Arc<Message>| matches!(**message, Message::User { .. });
+        let last = spec
+            .messages
+            .iter()
+            .rposition(is_of_user)
+            .unwrap_or_default();
         Ok(spec.messages.get(last..).unwrap_or_default().to_vec())
     }
 
     /// Adds what a client supplies, except messages, to the description of its run.
-    pub(crate) fn join_terms(&self, spec: &mut RunSpec) {
+    pub(crate) fn join_without_messages(&self, spec: &mut RunSpec) {
         if let Some(client_input) = &self.client_input {
             client_input.join(spec);
         }

@@ -50,7 +50,7 @@ pub struct UserRequest {
     pub context: RequestContext,
     /// The schema of the answer; any text if `None`.
     pub answer: Option<AnswerSchema>,
-    /// What a client supplies besides its message.
+    /// What a client supplies in addition to its message.
     pub client_input: Option<Box<ClientInput>>,
     /// Whether earlier messages are sent to the model verbatim.
     pub earlier: Earlier,
@@ -234,7 +234,7 @@ pub enum RequestError {
         /// Why it cannot be sent.
         source: AttachmentError,
     },
-    /// What the client supplies besides its message is invalid.
+    /// What the client supplies in addition to its message is invalid.
     #[error(transparent)]
     ClientInput(#[from] ClientInputError),
     /// Instructions and message alone exceed the model's context.

@@ -224,8 +224,8 @@ impl RunHandle {
         by: Option<String>,
     ) -> Result<(), AnswerError> {
         let view = RunView::of(&self.records());
-        let is_asked = view.open_approvals().any(|asked| {
-            let request = asked.request;
+        let is_asked = view.open_approvals().any(|open| {
+            let request = open.request;
             request.tool_call_id == call && request.arguments_hash == arguments_hash
         });
         if !is_asked {

@@ -119,7 +119,7 @@ pub struct Resumed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Box<Limits>>,
     /// Whether the previous process released the run, as it does when told to stop. This resumption then does not count
-    /// in [`RunTree::futile_resumes`](crate::RunTree::taken_up_in_vain).
+    /// in [`RunTree::futile_resumes`](crate::RunTree::futile_resumes).
     #[serde(default, skip_serializing_if = "is_default")]
     pub released: bool,
 }

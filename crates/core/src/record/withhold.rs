@@ -106,8 +106,8 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
         }
         // Criticism of an answer may quote it, and the replacement of a request may quote the request.
         RecordBody::Advised(advised) => advice(&mut advised.advice, sent_to(agent, policy)),
-        RecordBody::PromptInjected(told) if told.reason == PromptReason::AnswerAgain => {
-            hide(&mut told.message, policy.text);
+        RecordBody::PromptInjected(injected) if injected.reason == PromptReason::AnswerAgain => {
+            hide(&mut injected.message, policy.text);
         }
         RecordBody::Cancelled(given_up) => cancelled(given_up, policy),
         RecordBody::Decision(_)

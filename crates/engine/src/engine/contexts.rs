@@ -108,8 +108,8 @@ impl Engine {
         decision: Option<&Decision>,
         below: &[Role],
     ) {
-        let besides = decision.into_iter().flat_map(roles_besides);
-        let serving = agent.turn_roles().chain(besides).chain(below);
+        let others = decision.into_iter().flat_map(roles_besides);
+        let serving = agent.turn_roles().chain(others).chain(below);
         let serving: Vec<&Role> = serving.collect();
         self.learn_contexts(&serving).await;
         // A conversation is summarized only if the size of its context is known.
@@ -136,8 +136,8 @@ impl Engine {
     /// Lets the models that may serve an agent find out their context sizes again: their servers may have been
     /// restarted with larger ones. An agent that was given less than its models have keeps that.
     async fn learn_context_again(&self, agent: &mut AgentSpec, decision: Option<&Decision>) {
-        let besides = decision.into_iter().flat_map(roles_besides);
-        let roles: Vec<&Role> = agent.turn_roles().chain(besides).collect();
+        let others = decision.into_iter().flat_map(roles_besides);
+        let roles: Vec<&Role> = agent.turn_roles().chain(others).collect();
         let smallest = || self.smallest_context(roles.iter().copied(), decision);
         if agent.context_tokens != smallest() {
             return;
@@ -182,8 +182,8 @@ impl Engine {
     /// Returns the model with the smallest context of those that may serve an agent, or the model of its role if no
     /// size is known.
     fn smallest_model(&self, agent: &AgentSpec, decision: Option<&Decision>) -> Option<ModelRef> {
-        let besides = decision.into_iter().flat_map(roles_besides);
-        let roles = agent.turn_roles().chain(besides);
+        let others = decision.into_iter().flat_map(roles_besides);
+        let roles = agent.turn_roles().chain(others);
         let models = roles.filter_map(|role| self.model(role, decision));
         let infos = models.map(|(_, model)| model.info());
         let smallest = infos.min_by_key(|info| info.context_tokens.unwrap_or(u64::MAX));

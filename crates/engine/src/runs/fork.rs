@@ -225,13 +225,13 @@ impl Runs {
         {
             // If the agent's own instructions have changed since, or a program created them, the two cannot be told
             // apart.
-            let besides = match engine.policy.system_prompt(decision) {
+            let of_client = match engine.policy.system_prompt(decision) {
                 Some(own) => instructions
                     .strip_prefix(&*own)
                     .and_then(|it| it.strip_prefix("\n\n")),
                 None => Some(&**instructions),
             };
-            client_input.instructions = besides.map(str::to_owned);
+            client_input.instructions = of_client.map(str::to_owned);
         }
         if spec.client_tools == ClientTools::Wait {
             let catalog = engine.catalog();

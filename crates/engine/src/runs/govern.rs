@@ -353,7 +353,7 @@ impl Runs {
         spec.root.compact_first = request.earlier == Earlier::SummedUp;
         spec.context = request.context.stored_values();
         spec.plan = self.plan_of(request).cloned();
-        request.join_terms(&mut spec);
+        request.join_without_messages(&mut spec);
         if let Some(answer) = request.answer.as_ref().or(own_answer) {
             answer.hold(&mut spec.root);
         }

@@ -78,7 +78,7 @@ struct Elsewhere {
     buffer: Arc<CallBuffer>,
     position: Position,
     /// The result of assembling the deltas: the reasoning and the text.
-    heard: [String; 2],
+    received: [String; 2],
 }
 
 impl Elsewhere {
@@ -87,7 +87,7 @@ impl Elsewhere {
             replica: Replica::new(Seq(1)),
             buffer: Arc::new(CallBuffer::new(call())),
             position: Position::default(),
-            heard: Default::default(),
+            received: Default::default(),
         }
     }
 
@@ -112,16 +112,16 @@ impl Elsewhere {
     fn read(&mut self) {
         for event in self.buffer.read(&mut self.position, Seq(1)) {
             match event.body {
-                LiveBody::ReasoningDelta { text } => self.heard[0].push_str(&text),
-                LiveBody::TextDelta { text } => self.heard[1].push_str(&text),
-                LiveBody::TextRetracted => self.heard = Default::default(),
+                LiveBody::ReasoningDelta { text } => self.received[0].push_str(&text),
+                LiveBody::TextDelta { text } => self.received[1].push_str(&text),
+                LiveBody::TextRetracted => self.received = Default::default(),
                 _ => {}
             }
         }
     }
 
     fn text(&self) -> &str {
-        &self.heard[1]
+        &self.received[1]
     }
 }
 
@@ -207,7 +207,7 @@ fn thoughts_and_text_are_both_completed() {
     elsewhere.take_all(&original.pieces());
     let record = replied(reply::reasoned("hm, hm", "Yes."), Purpose::Turn, 1);
     elsewhere.settle(&record);
-    assert_eq!(elsewhere.heard, ["hm, hm", "Yes."]);
+    assert_eq!(elsewhere.received, ["hm, hm", "Yes."]);
 }
 
 #[test]
