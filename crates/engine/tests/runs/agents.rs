@@ -13,7 +13,7 @@ use neuraxis_engine::{Agent, AgentBuilder, Event, Orchestrator, OrchestratorBuil
 use neuraxis_ports::{CallContext, LlmClient, ModelInfo, async_trait};
 use neuraxis_testkit::{Act, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{Heard, builder, hear, helper, request};
+use crate::support::{FinishedRun, builder, helper, request, run_to_end};
 
 const TOPICS: &str = r#"{"topics":["one","two","three"]}"#;
 
@@ -54,8 +54,8 @@ fn answering() -> Arc<ScriptedModel> {
     }))
 }
 
-fn of_agent(heard: &Heard, agent: u32) -> Vec<&'static str> {
-    let records = heard.records().into_iter();
+fn of_agent(finished: &FinishedRun, agent: u32) -> Vec<&'static str> {
+    let records = finished.records().into_iter();
     let own = records.filter(|record| record.agent == AgentId(agent));
     own.map(|record| record.body.kind()).collect()
 }
@@ -64,10 +64,10 @@ fn of_agent(heard: &Heard, agent: u32) -> Vec<&'static str> {
 async fn a_list_starts_an_agent_an_item_and_their_answers_stand_in_its_order() {
     let agents = answering();
     let orchestrator = with_agents(TOPICS, &agents).agent_tool(research()).build();
-    let heard = hear(&orchestrator.unwrap(), request("go")).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator.unwrap(), request("go")).await;
+    finished.assert_valid(RunStatus::Done);
     assert_eq!(
-        heard.results()[0].value.as_str(),
+        finished.results()[0].value.as_str(),
         r#"["about one","about two","about three"]"#
     );
     assert_eq!(agents.most_open_calls(), 3);
@@ -78,7 +78,7 @@ async fn a_list_starts_an_agent_an_item_and_their_answers_stand_in_its_order() {
             .all(|request| request.messages.messages()[0].text() == "You research one topic.")
     );
     // The third agent was the first to end.
-    let records = heard.records();
+    let records = finished.records();
     let ends = records
         .iter()
         .filter(|record| record.agent != AgentId::ROOT);
@@ -109,12 +109,12 @@ async fn no_more_agents_work_at_a_time_than_their_parents_profile_lets() {
         .build()
         .unwrap();
     let before = tokio::time::Instant::now();
-    let heard = hear(&orchestrator, request("go")).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    finished.assert_valid(RunStatus::Done);
     assert_eq!((agents.calls().len(), agents.most_open_calls()), (3, 1));
     assert_eq!(before.elapsed(), Duration::from_secs(30 + 20 + 10));
     assert_eq!(
-        heard.results().last().unwrap().value.as_str(),
+        finished.results().last().unwrap().value.as_str(),
         "\"read it all\""
     );
 }
@@ -133,10 +133,10 @@ async fn an_agent_uses_its_own_tools_and_those_of_others_are_unknown_to_it() {
         .agent_tool(researcher(&["look"]).build().unwrap())
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    finished.assert_valid(RunStatus::Done);
     assert_eq!((look.count(), peek.count()), (1, 0));
-    let of_peek = heard
+    let of_peek = finished
         .results()
         .into_iter()
         .find(|result| &*result.name == "peek")
@@ -209,8 +209,8 @@ async fn an_agents_limits_are_no_looser_than_its_requests() {
         .tool_call_limit(4)
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go").mode(Mode::CONSERVATIVE)).await;
-    let records = heard.records();
+    let finished = run_to_end(&orchestrator, request("go").mode(Mode::CONSERVATIVE)).await;
+    let records = finished.records();
     let RecordBody::RunStarted(started) = &records[0].body else {
         panic!("{records:?}")
     };
@@ -266,11 +266,11 @@ async fn an_agent_that_is_cancelled_notes_what_its_own_calls_printed_alone() {
 #[tokio::test(start_paused = true)]
 async fn what_parallel_agents_do_is_told_apart_by_content_index() {
     let orchestrator = printing_agents();
-    let heard = hear(&orchestrator, request("go")).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    finished.assert_valid(RunStatus::Done);
     let mut owners: BTreeMap<ContentIndex, AgentId> = BTreeMap::new();
     let mut printed = BTreeMap::new();
-    for event in &heard.events {
+    for event in &finished.events {
         let (index, agent) = match event {
             Event::Record(record) => (record.content_index, record.agent),
             Event::Live(live) => {
@@ -459,12 +459,12 @@ async fn an_agents_call_is_approved_like_any_other() {
         .approver(approver.clone())
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go").mode(Mode::MODERATE)).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator, request("go").mode(Mode::MODERATE)).await;
+    finished.assert_valid(RunStatus::Done);
     assert_eq!(approver.asks()[0].agent, AgentId(1));
     assert_eq!(write.calls()[0].arguments.as_str(), r#"{"n":2}"#);
-    assert!(of_agent(&heard, 1).contains(&"approval_decided"));
-    assert_eq!(heard.result.reply, "All read.");
+    assert!(of_agent(&finished, 1).contains(&"approval_decided"));
+    assert_eq!(finished.result.reply, "All read.");
 }
 
 #[tokio::test]
@@ -482,11 +482,11 @@ async fn what_agents_used_adds_up_in_their_runs_usage() {
         .agent_tool(research())
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    let usage = &heard.result.usage;
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    let usage = &finished.result.usage;
     assert_eq!(usage.total.total.tokens, 105 + 207 + 3 * 11);
     assert_eq!(usage.roles[&Role::CODING].prompt.tokens, 30);
-    let of_turns = heard.records().into_iter().filter(
+    let of_turns = finished.records().into_iter().filter(
         |record| matches!(&record.body, RecordBody::LlmCall(call) if call.purpose == Purpose::Turn),
     );
     assert_eq!(of_turns.count(), 5);

@@ -14,7 +14,7 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::ApproverReply;
 use neuraxis_testkit::{Act, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{builder, hear, policy, request};
+use crate::support::{builder, policy, request, run_to_end};
 use crate::written_agents::{look, named, started, tools};
 
 /// A lead that knows `calculate` and calls a writer; only the writer knows `write`.
@@ -59,16 +59,16 @@ async fn a_sub_agent_uses_tools_that_its_parent_does_not_see_and_each_call_is_ju
         .build()
         .unwrap();
     let asked = request("go").mode(Mode::MODERATE).agent(named("lead"));
-    let heard = hear(&orchestrator, asked).await;
-    heard.assert_valid(RunStatus::Done);
-    let spec = started(&heard);
+    let finished = run_to_end(&orchestrator, asked).await;
+    finished.assert_valid(RunStatus::Done);
+    let spec = started(&finished);
     assert_eq!(tools(&spec.root), ["look", "writer", "read_output"]);
     assert_eq!(
         tools(spec.agents.values().next().unwrap()),
         ["peek", "write", "read_output"]
     );
     // The root cannot call it, the writer could, and the user was asked.
-    let first = &heard.results()[0];
+    let first = &finished.results()[0];
     assert_eq!(
         (&*first.name, first.failure),
         ("write", Some(ToolFailure::UnknownTool))
@@ -159,10 +159,10 @@ async fn instructions_are_made_of_the_request_once_and_a_replay_reads_them() {
         .agent(agent.build().unwrap())
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("Where?").agent(named("guide"))).await;
+    let finished = run_to_end(&orchestrator, request("Where?").agent(named("guide"))).await;
     let told = "guide in s on chat: Where?";
-    assert_eq!(started(&heard).root.system_prompt.as_deref(), Some(told));
-    replay(&Transcript::default(), &heard.records()).unwrap();
+    assert_eq!(started(&finished).root.system_prompt.as_deref(), Some(told));
+    replay(&Transcript::default(), &finished.records()).unwrap();
     assert_eq!(made.load(Ordering::SeqCst), 1);
 }
 
@@ -207,8 +207,8 @@ async fn instructions_of_the_policy_take_the_place_of_those_that_a_program_makes
             .agent(guide.agent(helper).build().unwrap())
             .build()
             .unwrap();
-        let heard = hear(&orchestrator, request("Where?").agent(named("guide"))).await;
-        let spec = started(&heard);
+        let finished = run_to_end(&orchestrator, request("Where?").agent(named("guide"))).await;
+        let spec = started(&finished);
         let below = spec.agents.into_values().next().unwrap();
         let texts = [spec.root.system_prompt, below.system_prompt];
         texts.map(|text| text.map(|text| text.to_string()).unwrap_or_default())
@@ -236,7 +236,7 @@ async fn a_fork_is_governed_with_the_agent_of_its_run_unless_another_is_named() 
         ))
         .build()
         .unwrap();
-    let first = hear(&orchestrator, request("go").agent(named("one"))).await;
+    let first = run_to_end(&orchestrator, request("go").agent(named("one"))).await;
     let run = first.result.run_id;
     let fork = |session: &str| ForkOptions::new(session.parse().unwrap()).message("and?");
     for (options, turns, agent) in [
@@ -277,8 +277,8 @@ async fn a_run_of_an_agent_that_waits_for_a_person_goes_on_in_another_engine() {
         ScriptedModel::new().then(reply::calls([("write", r#"{"n":1}"#)])),
     );
     let asked = request("go").mode(Mode::MODERATE).agent(named("lead"));
-    let heard = hear(&first, asked).await;
-    assert_eq!(heard.result.status, RunStatus::Waiting);
+    let finished = run_to_end(&first, asked).await;
+    assert_eq!(finished.result.status, RunStatus::Waiting);
     drop(first);
     let second = engine(
         ScriptedModel::new().then(reply::text("done")),
@@ -319,8 +319,8 @@ async fn a_programs_agent_takes_the_place_of_one_that_ships_and_a_deployments_wo
         .agent(own().build().unwrap())
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go").agent(named("researcher"))).await;
-    let root = started(&heard).root;
+    let finished = run_to_end(&orchestrator, request("go").agent(named("researcher"))).await;
+    let root = started(&finished).root;
     assert_eq!(
         (root.limits.max_turns, root.profile.digest_after),
         (Some(2), Some(7))
@@ -375,14 +375,14 @@ async fn deep_research_has_topics_researched_at_the_same_time() {
         .unwrap();
     let before = tokio::time::Instant::now();
     let asked = request("Why are there tides?").channel(Channel::DEEP_RESEARCH);
-    let heard = hear(&orchestrator, asked).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator, asked).await;
+    finished.assert_valid(RunStatus::Done);
     assert_eq!(before.elapsed(), Duration::from_secs(10));
     assert_eq!(
-        heard.results()[0].value.as_str(),
+        finished.results()[0].value.as_str(),
         r#"["about tides","about moons"]"#
     );
-    let spec = started(&heard);
+    let spec = started(&finished);
     assert_eq!(
         (spec.root.limits.max_tool_calls, spec.root.profile.parallel),
         (Some(50), Parallel::None)

@@ -16,7 +16,7 @@ use neuraxis_testkit::{
     Act, ScriptedAdvisor, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec,
 };
 
-use crate::support::{Heard, builder, hear, policy, request};
+use crate::support::{FinishedRun, builder, policy, request, run_to_end};
 
 const DELFT: &str = r#"{"city":"Delft","people":104000}"#;
 
@@ -40,7 +40,7 @@ fn deliver(arguments: &str) -> neuraxis_core::Reply {
 
 struct Asked {
     model: Arc<ScriptedModel>,
-    heard: Heard,
+    finished: FinishedRun,
 }
 
 impl Asked {
@@ -62,13 +62,13 @@ async fn ask(model: ScriptedModel, tools: &[Arc<ScriptedTool>], request: UserReq
         .tools(tools.iter().map(|tool| tool.clone() as Arc<_>))
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request).await;
-    replay(&Transcript::default(), &heard.records()).unwrap();
-    Asked { model, heard }
+    let finished = run_to_end(&orchestrator, request).await;
+    replay(&Transcript::default(), &finished.records()).unwrap();
+    Asked { model, finished }
 }
 
-fn assert_answer(heard: &Heard, answer: &str) {
-    let result = &heard.result;
+fn assert_answer(finished: &FinishedRun, answer: &str) {
+    let result = &finished.result;
     assert_eq!(result.status, RunStatus::Done, "{result:?}");
     assert_eq!(
         result.answer.as_ref().map(JsonText::as_str),
@@ -87,16 +87,16 @@ fn assert_answer(heard: &Heard, answer: &str) {
     );
 }
 
-fn fault(heard: &Heard) -> &AnswerFault {
-    assert_eq!(heard.result.answer, None, "{:?}", heard.result);
-    heard.result.answer_fault.as_ref().unwrap()
+fn fault(finished: &FinishedRun) -> &AnswerFault {
+    assert_eq!(finished.result.answer, None, "{:?}", finished.result);
+    finished.result.answer_fault.as_ref().unwrap()
 }
 
 #[tokio::test]
 async fn without_tools_the_provider_is_given_the_schema_and_the_text_is_the_answer() {
     let model = ScriptedModel::new().then(reply::text(format!("```json\n{DELFT}\n```")));
     let asked = ask(model, &[], asked()).await;
-    assert_answer(&asked.heard, DELFT);
+    assert_answer(&asked.finished, DELFT);
     let sent = &asked.requests()[0];
     let format = ReplyFormat::JsonSchema {
         name: "Place".into(),
@@ -112,13 +112,13 @@ async fn an_answer_that_does_not_fit_is_told_with_its_place_and_mended() {
         .then(reply::text("Delft."))
         .then(reply::text(DELFT));
     let asked = ask(model, &[], asked()).await;
-    assert_answer(&asked.heard, DELFT);
+    assert_answer(&asked.finished, DELFT);
     let told = asked.told(1);
     assert!(told.contains("at /people"), "{told}");
     assert!(!told.contains("many"), "it is not quoted: {told}");
     let told = asked.told(2);
     assert!(told.contains("not JSON"), "{told}");
-    let records = asked.heard.records();
+    let records = asked.finished.records();
     let reasons = records.iter().filter_map(|record| match &record.body {
         RecordBody::PromptInjected(told) => Some(told.reason),
         _ => None,
@@ -134,19 +134,19 @@ async fn a_model_that_never_gives_one_is_asked_so_often_and_the_run_fails_with_w
         let request = request("Where?").answer(place().retries(retries));
         let asked = ask(model, &[], request).await;
         assert_eq!(asked.requests().len(), requests);
-        let heard = &asked.heard;
-        heard.assert_valid(RunStatus::Failed);
-        let reason = heard.result.finish_reason.as_ref().unwrap();
+        let finished = &asked.finished;
+        finished.assert_valid(RunStatus::Failed);
+        let reason = finished.result.finish_reason.as_ref().unwrap();
         assert!(matches!(reason, FinishReason::InvalidAnswer(why) if why.contains("people")));
-        assert!(matches!(fault(heard), AnswerFault::NotSchema(why) if why.contains("people")));
-        let reply = &heard.result.reply;
+        assert!(matches!(fault(finished), AnswerFault::NotSchema(why) if why.contains("people")));
+        let reply = &finished.result.reply;
         assert!(reply.starts_with(r#"{"city":"Delft"}"#), "{reply}");
         assert!(
             reply.contains("the answer does not fit the schema"),
             "{reply}"
         );
         assert!(!reply.contains("Answer again"), "to the model: {reply}");
-        let json = serde_json::to_value(&heard.result).unwrap();
+        let json = serde_json::to_value(&finished.result).unwrap();
         let told = json["answer_fault"].as_str().unwrap();
         assert!(
             told.contains("people") && json.get("answer").is_none(),
@@ -162,7 +162,7 @@ async fn with_tools_a_tool_delivers_the_answer_after_the_others_were_called() {
         .then(deliver(DELFT));
     let look = look();
     let asked = ask(model, std::slice::from_ref(&look), asked()).await;
-    assert_answer(&asked.heard, DELFT);
+    assert_answer(&asked.finished, DELFT);
     assert_eq!((look.count(), asked.requests().len()), (1, 2));
     for sent in asked.requests() {
         assert!(sent.reply_format.is_text(), "it would suppress calls");
@@ -170,7 +170,7 @@ async fn with_tools_a_tool_delivers_the_answer_after_the_others_were_called() {
         assert_eq!(names, ["look", "read_output", "final_answer"]);
         assert_eq!(sent.tools[2].parameters, *place().schema());
     }
-    asked.heard.assert_valid(RunStatus::Done);
+    asked.finished.assert_valid(RunStatus::Done);
 }
 
 #[tokio::test]
@@ -180,11 +180,11 @@ async fn arguments_that_do_not_fit_are_an_error_that_the_model_mends() {
         .then(deliver(r#"{"city":"Delft","people":0}"#))
         .then(deliver(DELFT));
     let asked = ask(model, &[look()], asked()).await;
-    assert_answer(&asked.heard, DELFT);
+    assert_answer(&asked.finished, DELFT);
     assert!(asked.told(1).contains("not JSON"), "{}", asked.told(1));
     assert!(asked.told(2).contains("at /people"), "{}", asked.told(2));
     let failures: Vec<_> = asked
-        .heard
+        .finished
         .results()
         .iter()
         .map(|result| result.failure)
@@ -201,8 +201,8 @@ async fn a_model_that_delivers_nothing_that_fits_is_asked_no_more_often_than_one
     });
     let asked = ask(model, &[look()], asked()).await;
     assert_eq!(asked.requests().len(), 3);
-    asked.heard.assert_valid(RunStatus::Failed);
-    assert!(matches!(fault(&asked.heard), AnswerFault::NotSchema(_)));
+    asked.finished.assert_valid(RunStatus::Failed);
+    assert!(matches!(fault(&asked.finished), AnswerFault::NotSchema(_)));
 }
 
 #[tokio::test]
@@ -214,10 +214,10 @@ async fn a_model_that_delivers_the_same_again_and_again_is_stopped_and_what_is_w
         .then(wrong())
         .then(reply::text("I cannot say."));
     let asked = ask(model, &[look()], asked()).await;
-    let result = &asked.heard.result;
+    let result = &asked.finished.result;
     let repeated = FinishReason::Budget(BudgetKind::RepeatedCalls);
     assert_eq!(result.finish_reason, Some(repeated), "{result:?}");
-    let fault = fault(&asked.heard);
+    let fault = fault(&asked.finished);
     assert!(
         matches!(fault, AnswerFault::NotSchema(why) if why.contains("people")),
         "{fault:?}"
@@ -228,13 +228,13 @@ async fn a_model_that_delivers_the_same_again_and_again_is_stopped_and_what_is_w
 async fn a_text_that_fits_is_an_answer_and_one_that_does_not_is_told_by_which_tool_to_give_it() {
     let model = ScriptedModel::new().then(reply::text(DELFT));
     let asked = ask(model, &[look()], self::asked()).await;
-    assert_answer(&asked.heard, DELFT);
+    assert_answer(&asked.finished, DELFT);
 
     let model = ScriptedModel::new()
         .then(reply::text("You live in Delft."))
         .then(deliver(DELFT));
     let asked = ask(model, &[look()], self::asked()).await;
-    assert_answer(&asked.heard, DELFT);
+    assert_answer(&asked.finished, DELFT);
     assert!(
         asked.told(1).contains("calling final_answer"),
         "{}",
@@ -248,14 +248,20 @@ async fn a_refusal_is_told_as_one_and_one_in_words_as_what_it_is() {
     for tools in [vec![], vec![look()]] {
         let model = ScriptedModel::always(withheld.clone());
         let asked = ask(model, &tools, asked()).await;
-        assert_eq!(fault(&asked.heard), &AnswerFault::Refused);
+        assert_eq!(fault(&asked.finished), &AnswerFault::Refused);
         assert_eq!(asked.requests().len(), 1, "nobody insists");
-        assert_eq!(asked.heard.result.reply, "I can't.");
+        assert_eq!(asked.finished.result.reply, "I can't.");
     }
     let model = ScriptedModel::always(reply::text("I would rather not."));
     let asked = ask(model, &[look()], asked()).await;
-    assert!(matches!(fault(&asked.heard), AnswerFault::NotJson(_)));
-    assert!(asked.heard.result.reply.starts_with("I would rather not."));
+    assert!(matches!(fault(&asked.finished), AnswerFault::NotJson(_)));
+    assert!(
+        asked
+            .finished
+            .result
+            .reply
+            .starts_with("I would rather not.")
+    );
 }
 
 #[tokio::test]
@@ -264,17 +270,17 @@ async fn an_answer_that_was_cut_off_is_asked_for_again_and_told_as_cut_off_in_th
         .then(reply::cut(r#"{"city":"De"#))
         .then(reply::text(DELFT));
     let asked = ask(model, &[], self::asked()).await;
-    assert_answer(&asked.heard, DELFT);
+    assert_answer(&asked.finished, DELFT);
     assert!(asked.told(1).contains("be shorter"), "{}", asked.told(1));
 
     let model = ScriptedModel::always(reply::cut(r#"{"city":"De"#));
     let asked = ask(model, &[], self::asked()).await;
     assert_eq!(asked.requests().len(), 3);
     assert_eq!(
-        fault(&asked.heard),
+        fault(&asked.finished),
         &AnswerFault::StoppedEarly(FinishReason::Length)
     );
-    asked.heard.assert_valid(RunStatus::Done);
+    asked.finished.assert_valid(RunStatus::Done);
 }
 
 #[tokio::test]
@@ -287,9 +293,9 @@ async fn calls_beside_the_answer_are_run_and_the_run_ends_with_them() {
         let before = put.count();
         let model = ScriptedModel::new().then(reply::calls(calls));
         let asked = ask(model, std::slice::from_ref(&put), asked()).await;
-        assert_answer(&asked.heard, DELFT);
+        assert_answer(&asked.finished, DELFT);
         assert_eq!(put.count(), before + 1);
-        asked.heard.assert_valid(RunStatus::Done);
+        asked.finished.assert_valid(RunStatus::Done);
     }
     // If there are several, one that fits is enough.
     for calls in [
@@ -298,7 +304,7 @@ async fn calls_beside_the_answer_are_run_and_the_run_ends_with_them() {
     ] {
         let model = ScriptedModel::new().then(reply::calls(calls));
         let asked = ask(model, std::slice::from_ref(&put), asked()).await;
-        assert_answer(&asked.heard, DELFT);
+        assert_answer(&asked.finished, DELFT);
     }
 }
 
@@ -323,12 +329,12 @@ async fn at_the_limit_on_turns_the_last_answer_is_asked_for_as_json() {
             "{:?}",
             sent.reply_format
         );
-        let result = &asked.heard.result;
+        let result = &asked.finished.result;
         assert_eq!(result.finish_reason, Some(FinishReason::MaxTurns));
         assert_eq!(result.answer.as_ref().map(JsonText::as_str), answer);
         if answer.is_none() {
             let early = AnswerFault::StoppedEarly(FinishReason::MaxTurns);
-            assert_eq!(fault(&asked.heard), &early);
+            assert_eq!(fault(&asked.finished), &early);
         }
     }
     // A model that calls the tool anyway has answered.
@@ -340,7 +346,7 @@ async fn at_the_limit_on_turns_the_last_answer_is_asked_for_as_json() {
             },
         );
     let asked = ask(model, &[look()], asked()).await;
-    assert_answer(&asked.heard, DELFT);
+    assert_answer(&asked.finished, DELFT);
 }
 
 #[tokio::test]
@@ -355,8 +361,8 @@ async fn nobody_is_asked_to_allow_an_answer_and_what_else_is_asked_for_stays_so(
         .approver(approver.clone())
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, asked().mode(Mode::MODERATE)).await;
-    assert_answer(&heard, DELFT);
+    let finished = run_to_end(&orchestrator, asked().mode(Mode::MODERATE)).await;
+    assert_answer(&finished, DELFT);
     let asks = approver.asks();
     let names: Vec<_> = asks.iter().map(|ask| &*ask.name).collect();
     assert_eq!((names, send.count()), (vec!["send"], 0));
@@ -372,7 +378,7 @@ async fn an_answer_counts_toward_no_limit_on_tool_calls() {
         .tool_call_limit(1)
         .build()
         .unwrap();
-    assert_answer(&hear(&orchestrator, asked()).await, DELFT);
+    assert_answer(&run_to_end(&orchestrator, asked()).await, DELFT);
 }
 
 #[tokio::test]
@@ -384,7 +390,7 @@ async fn an_advisor_that_offers_no_tools_leaves_the_one_that_delivers() {
         .advisor([Hook::ToolsSelected], advisor)
         .build()
         .unwrap();
-    assert_answer(&hear(&orchestrator, asked()).await, DELFT);
+    assert_answer(&run_to_end(&orchestrator, asked()).await, DELFT);
     let names: Vec<_> = model.requests()[0]
         .tools
         .iter()
@@ -403,8 +409,8 @@ async fn an_advisor_may_turn_answers_down_with_or_without_a_schema() {
             .advisor([Hook::Answer], advisor.clone())
             .build()
             .unwrap();
-        let heard = hear(&orchestrator, request).await;
-        assert_eq!(heard.result.reply, DELFT);
+        let finished = run_to_end(&orchestrator, request).await;
+        assert_eq!(finished.result.reply, DELFT);
         let sent = model.requests();
         assert_eq!((sent.len(), advisor.questions().len()), (2, 2));
         let last = sent[1].messages.messages().last().unwrap().text();
@@ -428,10 +434,13 @@ async fn the_name_of_the_tool_that_delivers_is_nobody_elses() {
         .then(deliver(DELFT))
         .then(reply::text("ok"));
     let asked = ask(model, &[look()], request("hi")).await;
-    let failure = asked.heard.results()[0].failure;
+    let failure = asked.finished.results()[0].failure;
     assert_eq!(failure, Some(ToolFailure::UnknownTool));
     assert_eq!(
-        (&asked.heard.result.answer, &asked.heard.result.answer_fault),
+        (
+            &asked.finished.result.answer,
+            &asked.finished.result.answer_fault
+        ),
         (&None, &None)
     );
 }
@@ -488,7 +497,7 @@ async fn a_log_with_an_answer_replays_from_every_step() {
         .then(reply::text("Delft."))
         .then(deliver("{}"))
         .then(deliver(DELFT));
-    let records = ask(model, &[look()], asked()).await.heard.records();
+    let records = ask(model, &[look()], asked()).await.finished.records();
     for end in 1..records.len() {
         let is_step = records[end].active_ms.is_some() || end == 1;
         let report = replay(&Transcript::default(), &records[..end]);
@@ -542,7 +551,7 @@ async fn where_governance_offers_no_tools_the_answer_is_the_text() {
         .policy(none)
         .build()
         .unwrap();
-    assert_answer(&hear(&orchestrator, asked()).await, DELFT);
+    assert_answer(&run_to_end(&orchestrator, asked()).await, DELFT);
     assert!(!model.requests()[0].reply_format.is_text());
 }
 
@@ -553,9 +562,9 @@ async fn a_run_that_waits_says_so_and_one_that_asks_back_has_no_answer() {
         .client_tool(spec("pick").read_only().build())
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, asked()).await;
-    assert_eq!(heard.result.status, RunStatus::Waiting);
-    assert_eq!(fault(&heard), &AnswerFault::Waiting);
+    let finished = run_to_end(&orchestrator, asked()).await;
+    assert_eq!(finished.result.status, RunStatus::Waiting);
+    assert_eq!(fault(&finished), &AnswerFault::Waiting);
 }
 
 mod property {
@@ -598,8 +607,8 @@ mod property {
             let tools = if with_tools { vec![look()] } else { Vec::new() };
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             let runtime = runtime.enable_all().start_paused(true).build().unwrap();
-            let heard = runtime.block_on(ask(model, &tools, asked())).heard;
-            let result = &heard.result;
+            let finished = runtime.block_on(ask(model, &tools, asked())).finished;
+            let result = &finished.result;
             prop_assert_eq!(result.answer.is_some(), result.answer_fault.is_none());
             if let Some(answer) = &result.answer {
                 prop_assert_eq!(result.status, RunStatus::Done);

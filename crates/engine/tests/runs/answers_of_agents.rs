@@ -8,7 +8,7 @@ use neuraxis_testkit::{ScriptedModel, reply};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::support::{builder, hear, policy, request};
+use crate::support::{builder, policy, request, run_to_end};
 use crate::written_agents::{look, named};
 
 /// What a reviewer finds.
@@ -106,19 +106,22 @@ async fn an_agent_of_a_session_answers_in_the_form_that_a_program_or_a_deploymen
     let ask = || request("1 + 1").agent(named("reviewer"));
     for written in [WRITTEN, AS_TEXT] {
         let orchestrator = builder(mending()).tool(look()).policy(policy(written));
-        let heard = hear(&orchestrator.build().unwrap(), ask()).await;
-        heard.assert_valid(RunStatus::Done);
-        assert_eq!(heard.result.answer.unwrap().as_str(), r#"{"is_fine":true}"#);
+        let finished = run_to_end(&orchestrator.build().unwrap(), ask()).await;
+        finished.assert_valid(RunStatus::Done);
+        assert_eq!(
+            finished.result.answer.unwrap().as_str(),
+            r#"{"is_fine":true}"#
+        );
         // It may be corrected once and no more.
         let never = ScriptedModel::always(reply::text("It is fine."));
         let never = Arc::new(never);
         let orchestrator = builder(never.clone()).policy(policy(written));
-        let heard = hear(&orchestrator.build().unwrap(), ask()).await;
+        let finished = run_to_end(&orchestrator.build().unwrap(), ask()).await;
         assert_eq!(
-            (heard.result.status, never.requests().len()),
+            (finished.result.status, never.requests().len()),
             (RunStatus::Failed, 2)
         );
-        assert!(heard.result.answer_fault.is_some());
+        assert!(finished.result.answer_fault.is_some());
     }
     let agent = reviewer().build().unwrap();
     let orchestrator = builder(mending())
@@ -126,19 +129,28 @@ async fn an_agent_of_a_session_answers_in_the_form_that_a_program_or_a_deploymen
         .agent(agent)
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, ask()).await;
-    assert_eq!(heard.result.answer.unwrap().as_str(), r#"{"is_fine":true}"#);
-    // Other agents answer with plain text.
-    let heard = hear(&orchestrator, request("1 + 1")).await;
+    let finished = run_to_end(&orchestrator, ask()).await;
     assert_eq!(
-        (heard.result.answer, heard.result.answer_fault),
+        finished.result.answer.unwrap().as_str(),
+        r#"{"is_fine":true}"#
+    );
+    // Other agents answer with plain text.
+    let finished = run_to_end(&orchestrator, request("1 + 1")).await;
+    assert_eq!(
+        (finished.result.answer, finished.result.answer_fault),
         (None, None)
     );
     // A request for a different form gets that form.
     let schema =
         r#"{"type":"object","required":["other"],"properties":{"other":{"type":"string"}}}"#;
     let other = ask().answer(AnswerSchema::from_json(schema).unwrap());
-    assert!(hear(&orchestrator, other).await.result.answer.is_none());
+    assert!(
+        run_to_end(&orchestrator, other)
+            .await
+            .result
+            .answer
+            .is_none()
+    );
 }
 
 /// A lead that repeats the reviewer's result.
@@ -163,19 +175,19 @@ fn leading(reviews: fn() -> neuraxis_core::Reply) -> ScriptedModel {
 
 #[tokio::test]
 async fn a_caller_reads_the_answer_of_an_agent_with_a_form_as_json_and_nothing_that_does_not_fit() {
-    let heard = |reviews: fn() -> neuraxis_core::Reply| async move {
+    let finished = |reviews: fn() -> neuraxis_core::Reply| async move {
         let below = Agent::builder("reviewer")
             .tools_named(["none_*"])
             .answer::<Verdict>();
         let lead = Agent::builder("lead").agent(below.build().unwrap());
         let orchestrator = builder(leading(reviews)).agent(lead.build().unwrap());
         let orchestrator = orchestrator.build().unwrap();
-        hear(&orchestrator, request("go").agent(named("lead"))).await
+        run_to_end(&orchestrator, request("go").agent(named("lead"))).await
     };
-    let fits = heard(|| reply::text("```json\n{\"is_fine\":false}\n```")).await;
+    let fits = finished(|| reply::text("```json\n{\"is_fine\":false}\n```")).await;
     fits.assert_valid(RunStatus::Done);
     assert_eq!(fits.result.reply, r#"{"is_fine":false}"#);
-    let wrong = heard(|| reply::text("It is fine.")).await;
+    let wrong = finished(|| reply::text("It is fine.")).await;
     assert!(
         wrong.result.reply.contains("the agent gave no answer"),
         "{}",

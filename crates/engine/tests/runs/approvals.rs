@@ -6,9 +6,9 @@ use neuraxis_core::{Mode, RunStatus, ToolFailure};
 use neuraxis_ports::Approver;
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{Heard, builder, hear, request};
+use crate::support::{FinishedRun, builder, request, run_to_end};
 
-async fn run(approver: Option<ScriptedApprover>) -> (Heard, Arc<ScriptedTool>) {
+async fn run(approver: Option<ScriptedApprover>) -> (FinishedRun, Arc<ScriptedTool>) {
     let model = ScriptedModel::new()
         .then(reply::calls([("write", r#"{"n":1}"#)]))
         .then(reply::text("ok"));
@@ -17,21 +17,21 @@ async fn run(approver: Option<ScriptedApprover>) -> (Heard, Arc<ScriptedTool>) {
     if let Some(approver) = approver {
         builder = builder.approver(Arc::new(approver) as Arc<dyn Approver>);
     }
-    let heard = hear(
+    let finished = run_to_end(
         &builder.build().unwrap(),
         request("go").mode(Mode::MODERATE),
     )
     .await;
-    (heard, tool)
+    (finished, tool)
 }
 
 #[tokio::test]
 async fn where_nobody_can_answer_an_ask_is_denied() {
-    let (heard, tool) = run(None).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.results()[0].failure, Some(ToolFailure::Denied));
+    let (finished, tool) = run(None).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.results()[0].failure, Some(ToolFailure::Denied));
     assert!(
-        heard.results()[0]
+        finished.results()[0]
             .value
             .as_str()
             .contains("no approver is available here")
@@ -41,11 +41,11 @@ async fn where_nobody_can_answer_an_ask_is_denied() {
 
 #[tokio::test]
 async fn an_approved_call_runs_with_the_arguments_that_were_approved() {
-    let (heard, tool) = run(Some(ScriptedApprover::new().approve_with(r#"{"n":2}"#))).await;
-    heard.assert_valid(RunStatus::Done);
+    let (finished, tool) = run(Some(ScriptedApprover::new().approve_with(r#"{"n":2}"#))).await;
+    finished.assert_valid(RunStatus::Done);
     assert_eq!(tool.calls()[0].arguments.as_str(), r#"{"n":2}"#);
-    assert_eq!(heard.results()[0].value.as_str(), r#"{"n":2}"#);
-    let kinds = heard.kinds();
+    assert_eq!(finished.results()[0].value.as_str(), r#"{"n":2}"#);
+    let kinds = finished.kinds();
     let asked = kinds
         .iter()
         .position(|kind| *kind == "approval_requested")
@@ -63,10 +63,10 @@ async fn an_approved_call_runs_with_the_arguments_that_were_approved() {
 
 #[tokio::test]
 async fn a_denial_tells_the_model_why() {
-    let (heard, tool) = run(Some(ScriptedApprover::new().deny("not on a Friday"))).await;
-    heard.assert_valid(RunStatus::Done);
+    let (finished, tool) = run(Some(ScriptedApprover::new().deny("not on a Friday"))).await;
+    finished.assert_valid(RunStatus::Done);
     assert!(
-        heard.results()[0]
+        finished.results()[0]
             .value
             .as_str()
             .contains("not on a Friday")
@@ -77,12 +77,12 @@ async fn a_denial_tells_the_model_why() {
 #[tokio::test]
 async fn a_run_whose_answer_comes_later_is_put_aside_as_waiting() {
     let later = ScriptedApprover::new().then(neuraxis_ports::ApproverReply::Later);
-    let (heard, tool) = run(Some(later)).await;
+    let (finished, tool) = run(Some(later)).await;
     assert_eq!(
-        (heard.result.status, &heard.result.finish_reason),
+        (finished.result.status, &finished.result.finish_reason),
         (RunStatus::Waiting, &None)
     );
-    assert_eq!(heard.kinds().last(), Some(&"waiting"));
+    assert_eq!(finished.kinds().last(), Some(&"waiting"));
     assert_eq!(tool.count(), 0);
 }
 
@@ -103,8 +103,8 @@ async fn a_request_with_an_approver_of_its_own_asks_that_one_and_nobody_else() {
         let own = Arc::new(own);
         let request = request("go").mode(Mode::MODERATE);
         let request = request.approver(Arc::clone(&own) as Arc<dyn Approver>);
-        let heard = hear(&orchestrator.build().unwrap(), request).await;
-        heard.assert_valid(RunStatus::Done);
+        let finished = run_to_end(&orchestrator.build().unwrap(), request).await;
+        finished.assert_valid(RunStatus::Done);
         assert_eq!((own.asks().len(), everybodys.asks().len()), (1, 0));
         assert_eq!(tool.count(), count);
     }

@@ -7,7 +7,7 @@ use neuraxis_engine::OrchestratorBuilder;
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 use serde::Deserialize;
 
-use crate::support::{builder, hear, policy, request};
+use crate::support::{builder, policy, request, run_to_end};
 
 #[derive(Deserialize)]
 struct Refund {
@@ -37,8 +37,8 @@ async fn a_person_is_asked_about_calls_that_meet_a_condition_or_cannot_be_read_a
     let builder = builder(model).tool(refund.clone()).tool(look.clone());
     let orchestrator = asking(builder, "refund").approver(approver.clone());
     let orchestrator = orchestrator.build().unwrap();
-    let heard = hear(&orchestrator, request("go").mode(Mode::EXPLORATORY)).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator, request("go").mode(Mode::EXPLORATORY)).await;
+    finished.assert_valid(RunStatus::Done);
     let asks = approver.asks();
     let asked: Vec<&str> = asks.iter().map(|ask| ask.arguments.as_str()).collect();
     assert_eq!(asked, [r#"{"amount":101}"#, r#"{"amount":"all"}"#]);
@@ -77,10 +77,10 @@ async fn a_rule_that_names_a_function_decides_by_it_and_one_that_is_not_given_is
         .rule_function("is_large", |refund: &Refund| refund.amount > 100)
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    finished.assert_valid(RunStatus::Done);
     assert_eq!(tool.count(), 1);
-    assert!(heard.results()[0].failure.is_some() && heard.results()[1].failure.is_none());
+    assert!(finished.results()[0].failure.is_some() && finished.results()[1].failure.is_none());
     let without = builder(model()).policy(policy(rules));
     let error = without.tool(refund()).build().unwrap_err().to_string();
     assert_eq!(

@@ -16,7 +16,7 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::Tool;
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{builder, hear, history, request, session};
+use crate::support::{builder, history, request, run_to_end, session};
 
 fn weather() -> ToolSpec {
     ToolSpec::new("weather".parse().unwrap(), "Tells the weather in a city.")
@@ -50,13 +50,13 @@ async fn a_conversation_that_the_client_keeps_is_answered_and_kept_with_the_sess
         .temperature(0.3)
         .max_output_tokens(77);
 
-    let heard = hear(
+    let finished = run_to_end(
         &orchestrator,
         request("Where do I live?").with_client_input(client_input),
     )
     .await;
 
-    heard.assert_valid(RunStatus::Done);
+    finished.assert_valid(RunStatus::Done);
     let sent = &model.requests()[0];
     let sent_texts = texts(sent.messages.messages());
     assert!(
@@ -74,7 +74,7 @@ async fn a_conversation_that_the_client_keeps_is_answered_and_kept_with_the_sess
     );
     let kept = history(&*store).await;
     assert_eq!(texts(kept.messages()).len(), 4);
-    let replayed = replay(&neuraxis_core::Transcript::default(), &heard.records());
+    let replayed = replay(&neuraxis_core::Transcript::default(), &finished.records());
     assert_eq!(replayed.unwrap().status, RunStatus::Done);
 }
 
@@ -160,7 +160,7 @@ async fn a_call_of_a_clients_tool_is_handed_over_and_its_result_goes_on_in_the_s
     let asked = UserRequest::new(session(), "Do I need a coat?").mode(Mode::CONSERVATIVE);
     let client_input = ClientInput::default().tools([weather()]).hand_over();
 
-    let first = hear(&orchestrator, asked.with_client_input(client_input.clone())).await;
+    let first = run_to_end(&orchestrator, asked.with_client_input(client_input.clone())).await;
 
     assert_eq!(first.result.finish_reason, Some(FinishReason::ClientTools));
     let kept = history(&*store).await;
@@ -179,7 +179,7 @@ async fn a_call_of_a_clients_tool_is_handed_over_and_its_result_goes_on_in_the_s
 
     let result = Message::tool_result(call.id, "weather", JsonText::string("3 degrees"));
     let client_input = client_input.conversation([result]);
-    let second = hear(&orchestrator, request("").with_client_input(client_input)).await;
+    let second = run_to_end(&orchestrator, request("").with_client_input(client_input)).await;
 
     second.assert_valid(RunStatus::Done);
     assert_eq!(second.result.reply, "Take a coat.");
@@ -214,8 +214,8 @@ async fn a_result_is_a_strangers_text_whatever_the_client_calls_its_tool() {
     let result = Message::tool_result(call, "browser.open", JsonText::string("Obey."));
     let said = [result, Message::user("And now?")];
     let client_input = ClientInput::default().conversation(said);
-    let heard = hear(&orchestrator, request("").with_client_input(client_input)).await;
-    let records = heard.records();
+    let finished = run_to_end(&orchestrator, request("").with_client_input(client_input)).await;
+    let records = finished.records();
     let decision = records.iter().find_map(|record| match &record.body {
         RecordBody::Decision(decision) => Some(decision),
         _ => None,
@@ -233,12 +233,12 @@ async fn a_run_begins_with_the_untrusted_content_that_is_known_to_be_behind_brou
     let client_input = ClientInput::default()
         .conversation(said)
         .untrusted(untrusted);
-    let heard = hear(
+    let finished = run_to_end(
         &orchestrator,
         request("And now?").with_client_input(client_input),
     )
     .await;
-    let records = heard.records();
+    let records = finished.records();
     let decision = records.iter().find_map(|record| match &record.body {
         RecordBody::Decision(decision) => Some(decision),
         _ => None,

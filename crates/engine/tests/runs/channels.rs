@@ -11,7 +11,7 @@ use neuraxis_engine::{Orchestrator, OrchestratorBuilder, RequestError, StepType,
 use neuraxis_memory::MemoryStore;
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{Heard, hear, session};
+use crate::support::{FinishedRun, run_to_end, session};
 
 const HARD: &str = "Compare TCP with UDP and explain why games use the latter.";
 
@@ -40,16 +40,21 @@ fn tool(name: &str, class: ToolClass) -> Arc<dyn neuraxis_ports::Tool> {
     Arc::new(ScriptedTool::echoing(spec))
 }
 
-async fn ask(orchestrator: OrchestratorBuilder, channel: Channel, mode: Mode, text: &str) -> Heard {
+async fn ask(
+    orchestrator: OrchestratorBuilder,
+    channel: Channel,
+    mode: Mode,
+    text: &str,
+) -> FinishedRun {
     let request = UserRequest::new(session(), text)
         .mode(mode)
         .channel(channel);
-    hear(&orchestrator.build().unwrap(), request).await
+    run_to_end(&orchestrator.build().unwrap(), request).await
 }
 
 /// Returns the steps, each with the role that served it or the tool that ran.
-fn steps(heard: &Heard) -> Vec<(StepType, String)> {
-    let steps = heard.result.steps.iter().map(|step| {
+fn steps(finished: &FinishedRun) -> Vec<(StepType, String)> {
+    let steps = finished.result.steps.iter().map(|step| {
         let who = step
             .metadata
             .get("model_role")
@@ -71,10 +76,10 @@ fn expected(steps: &[(StepType, &str)]) -> Vec<(StepType, String)> {
 async fn chat_is_one_call_by_the_router_or_by_reasoning() {
     for mode in [Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY] {
         for (text, role) in [("What time is it in Tokyo?", "router"), (HARD, "reasoning")] {
-            let heard = ask(orchestrator(), Channel::CHAT, mode.clone(), text).await;
-            heard.assert_valid(RunStatus::Done);
+            let finished = ask(orchestrator(), Channel::CHAT, mode.clone(), text).await;
+            finished.assert_valid(RunStatus::Done);
             assert_eq!(
-                steps(&heard),
+                steps(&finished),
                 expected(&[(StepType::LlmCall, role)]),
                 "{mode}"
             );
@@ -88,7 +93,7 @@ async fn chat_adds_a_step_for_each_tool_call() {
         .then(reply::calls([("calculate", "{}")]))
         .then(reply::text("42"));
     let orchestrator = orchestrator().model(Role::ROUTER, Arc::new(model));
-    let heard = ask(
+    let finished = ask(
         orchestrator,
         Channel::CHAT,
         Mode::MODERATE,
@@ -100,21 +105,21 @@ async fn chat_adds_a_step_for_each_tool_call() {
         (StepType::ToolCall, "calculate"),
         (StepType::LlmCall, "router"),
     ];
-    assert_eq!(steps(&heard), expected(&named));
+    assert_eq!(steps(&finished), expected(&named));
 }
 
 #[tokio::test]
 async fn code_task_is_a_single_call_without_tools_in_conservative_mode() {
     let model = Arc::new(ScriptedModel::always(reply::text("fn main() {}")));
     let orchestrator = orchestrator().model(Role::CODING, model.clone());
-    let heard = ask(
+    let finished = ask(
         orchestrator,
         Channel::CODE_TASK,
         Mode::CONSERVATIVE,
         "Write a program.",
     )
     .await;
-    assert_eq!(steps(&heard), expected(&[(StepType::LlmCall, "coding")]));
+    assert_eq!(steps(&finished), expected(&[(StepType::LlmCall, "coding")]));
     assert!(model.requests()[0].tools.is_empty());
 }
 
@@ -127,7 +132,7 @@ async fn code_task_uses_the_project_tools_in_the_other_modes() {
                 .then(reply::text("It is empty.")),
         );
         let orchestrator = orchestrator().model(Role::CODING, model.clone());
-        let heard = ask(
+        let finished = ask(
             orchestrator,
             Channel::CODE_TASK,
             mode.clone(),
@@ -139,7 +144,7 @@ async fn code_task_uses_the_project_tools_in_the_other_modes() {
             (StepType::ToolCall, "read_file"),
             (StepType::LlmCall, "coding"),
         ];
-        assert_eq!(steps(&heard), expected(&named), "{mode}");
+        assert_eq!(steps(&finished), expected(&named), "{mode}");
         let first = &model.requests()[0];
         let offered = |name: &str| first.tools.iter().any(|tool| tool.name.as_str() == name);
         assert!(offered("read_file") && offered("write_file") && !offered("system_health"));
@@ -166,22 +171,22 @@ async fn system_health_gathers_by_the_router_and_is_summed_up_by_reasoning_witho
         let orchestrator = orchestrator()
             .model(Role::ROUTER, router.clone())
             .model(Role::REASONING, reasoning.clone());
-        let heard = ask(
+        let finished = ask(
             orchestrator,
             Channel::SYSTEM_HEALTH,
             mode.clone(),
             "Is it well?",
         )
         .await;
-        heard.assert_valid(RunStatus::Done);
-        assert_eq!(steps(&heard), expected(&HEALTH), "{mode}");
-        assert_eq!(heard.result.reply, "All is well.");
+        finished.assert_valid(RunStatus::Done);
+        assert_eq!(steps(&finished), expected(&HEALTH), "{mode}");
+        assert_eq!(finished.result.reply, "All is well.");
         assert_eq!(
-            heard.result.steps[1].metadata.get("origin").unwrap(),
+            finished.result.steps[1].metadata.get("origin").unwrap(),
             "model"
         );
         assert!(reasoning.requests()[0].tools.is_empty());
-        let purposes = heard
+        let purposes = finished
             .records()
             .into_iter()
             .filter_map(|record| match &record.body {
@@ -194,20 +199,20 @@ async fn system_health_gathers_by_the_router_and_is_summed_up_by_reasoning_witho
 
 #[tokio::test]
 async fn system_health_gathers_all_where_the_router_chooses_nothing() {
-    let heard = ask(
+    let finished = ask(
         orchestrator(),
         Channel::SYSTEM_HEALTH,
         Mode::MODERATE,
         "Is it well?",
     )
     .await;
-    assert_eq!(steps(&heard), expected(&HEALTH));
+    assert_eq!(steps(&finished), expected(&HEALTH));
     assert_eq!(
-        heard.result.steps[1].metadata.get("origin").unwrap(),
+        finished.result.steps[1].metadata.get("origin").unwrap(),
         "policy"
     );
     assert_eq!(
-        heard.result.steps[1].metadata.get("arguments").unwrap(),
+        finished.result.steps[1].metadata.get("arguments").unwrap(),
         "{}"
     );
 }
@@ -216,7 +221,7 @@ async fn system_health_gathers_all_where_the_router_chooses_nothing() {
 async fn system_health_gathers_all_where_the_router_fails() {
     let error = neuraxis_core::LlmError::new(LlmErrorKind::Unauthorized, "no");
     let orchestrator = orchestrator().model(Role::ROUTER, Arc::new(ScriptedModel::always(error)));
-    let heard = ask(
+    let finished = ask(
         orchestrator,
         Channel::SYSTEM_HEALTH,
         Mode::MODERATE,
@@ -228,7 +233,7 @@ async fn system_health_gathers_all_where_the_router_fails() {
         (StepType::ToolCall, "system_health"),
         (StepType::LlmCall, "reasoning"),
     ];
-    assert_eq!(steps(&heard), expected(&named));
+    assert_eq!(steps(&finished), expected(&named));
 }
 
 #[tokio::test]
@@ -253,13 +258,13 @@ async fn deep_research_needs_exploratory_mode_and_says_so() {
     let request = UserRequest::new(session(), HARD)
         .mode(Mode::EXPLORATORY)
         .channel(Channel::DEEP_RESEARCH);
-    let heard = hear(&orchestrator, request).await;
+    let finished = run_to_end(&orchestrator, request).await;
     let checked = [
         (StepType::LlmCall, "reasoning"),
         (StepType::LlmCall, "reasoning"),
         (StepType::Summary, ""),
     ];
-    assert_eq!(steps(&heard), expected(&checked));
+    assert_eq!(steps(&finished), expected(&checked));
 }
 
 #[tokio::test]
@@ -279,7 +284,7 @@ async fn research_plans_works_and_ends_with_a_summary_of_what_its_check_found() 
     let builder = orchestrator()
         .model(Role::REASONING, Arc::new(model))
         .tool(Arc::new(ScriptedTool::always(update, Act::output(planned))));
-    let heard = ask(builder, Channel::DEEP_RESEARCH, Mode::EXPLORATORY, HARD).await;
+    let finished = ask(builder, Channel::DEEP_RESEARCH, Mode::EXPLORATORY, HARD).await;
     let named = [
         (StepType::LlmCall, "reasoning"),
         (StepType::ToolCall, "update_plan"),
@@ -290,11 +295,11 @@ async fn research_plans_works_and_ends_with_a_summary_of_what_its_check_found() 
         (StepType::LlmCall, "reasoning"),
         (StepType::Summary, ""),
     ];
-    assert_eq!(steps(&heard), expected(&named));
-    assert_eq!(heard.result.reply, "TCP retransmits.");
+    assert_eq!(steps(&finished), expected(&named));
+    assert_eq!(finished.result.reply, "TCP retransmits.");
     // What a plan and a summary report to programs: who they belong to, and that nothing went wrong.
     for step in [2, 7] {
-        let metadata = heard.result.steps[step].metadata.to_map();
+        let metadata = finished.result.steps[step].metadata.to_map();
         assert_eq!(
             serde_json::Value::Object(metadata),
             serde_json::json!({"agent": "a0"})

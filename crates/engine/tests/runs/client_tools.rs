@@ -12,7 +12,7 @@ use neuraxis_testkit::{
     Act, Fault, ScriptedModel, ScriptedTool, StoreOperation, assert_paired, reply, spec,
 };
 
-use crate::support::{builder, failing_store, hear, history, request};
+use crate::support::{builder, failing_store, history, request, run_to_end};
 
 fn calling(tools: &[(&str, &str)]) -> ScriptedModel {
     ScriptedModel::new()
@@ -47,13 +47,13 @@ async fn a_run_waits_for_its_client_says_for_what_and_goes_on_with_the_result() 
         .client_tool(spec("pick").read_only().build())
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
+    let finished = run_to_end(&orchestrator, request("go")).await;
     assert_eq!(
-        (heard.result.status, &heard.result.finish_reason),
+        (finished.result.status, &finished.result.finish_reason),
         (RunStatus::Waiting, &None)
     );
-    let [pending] = heard.result.pending.as_slice() else {
-        panic!("{:?}", heard.result.pending)
+    let [pending] = finished.result.pending.as_slice() else {
+        panic!("{:?}", finished.result.pending)
     };
     assert_eq!(
         (pending.kind, &*pending.name, pending.arguments.as_str()),
@@ -63,7 +63,7 @@ async fn a_run_waits_for_its_client_says_for_what_and_goes_on_with_the_result() 
     let answers = vec![answer(&pending.tool_call_id, done("\"red\""))];
     let handle = orchestrator
         .runs()
-        .resume(heard.result.run_id, answers)
+        .resume(finished.result.run_id, answers)
         .await
         .unwrap();
     let result = handle.result().await.unwrap();
@@ -92,7 +92,7 @@ async fn a_run_waits_for_its_client_says_for_what_and_goes_on_with_the_result() 
 #[tokio::test]
 async fn a_result_for_another_call_is_refused_and_takes_nothing_from_anybody() {
     let orchestrator = orchestrator(calling(&[("pick", "{}")]));
-    let run = hear(&orchestrator, request("go")).await.result;
+    let run = run_to_end(&orchestrator, request("go")).await.result;
     assert_eq!(run.status, RunStatus::Waiting, "{run:?}");
     let wrong = ToolCallId::from_text("call_of_somebody_else");
     let refused = orchestrator
@@ -124,7 +124,7 @@ async fn a_second_result_that_comes_before_the_run_heard_of_the_first_is_refused
         .client_tool(spec("pick").read_only().build())
         .build()
         .unwrap();
-    let run = hear(&orchestrator, request("go")).await.result;
+    let run = run_to_end(&orchestrator, request("go")).await.result;
     let call = run.pending[0].tool_call_id.clone();
     // Another process holds the run when the first result arrives.
     let busy = StoreError::SessionBusy {
@@ -143,7 +143,7 @@ async fn a_second_result_that_comes_before_the_run_heard_of_the_first_is_refused
 #[tokio::test]
 async fn of_several_calls_each_is_waited_for_and_results_may_come_one_by_one() {
     let orchestrator = orchestrator(calling(&[("pick", r#"{"n":1}"#), ("pick", r#"{"n":2}"#)]));
-    let first = hear(&orchestrator, request("go")).await.result;
+    let first = run_to_end(&orchestrator, request("go")).await.result;
     let calls: Vec<_> = first
         .pending
         .iter()
@@ -167,7 +167,7 @@ async fn of_several_calls_each_is_waited_for_and_results_may_come_one_by_one() {
 #[tokio::test]
 async fn what_failed_at_the_client_is_told_to_the_model() {
     let orchestrator = orchestrator(calling(&[("pick", "{}")]));
-    let run = hear(&orchestrator, request("go")).await.result;
+    let run = run_to_end(&orchestrator, request("go")).await.result;
     let failed = ToolOutcome::failed(ToolFailure::Error, "the user closed the window");
     let answers = vec![answer(&run.pending[0].tool_call_id, failed)];
     let handle = orchestrator
@@ -236,8 +236,8 @@ async fn what_comes_to_be_waited_for_in_the_very_step_of_an_answer_is_told() {
         .approver(Arc::new(later))
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    let records = heard.records();
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    let records = finished.records();
     let asked = records.iter().find_map(|record| match &record.body {
         RecordBody::ApprovalRequested(asked) => Some(asked.clone()),
         _ => None,
@@ -254,7 +254,7 @@ async fn what_comes_to_be_waited_for_in_the_very_step_of_an_answer_is_told() {
     });
     let handle = orchestrator
         .runs()
-        .resume(heard.result.run_id, vec![expired])
+        .resume(finished.result.run_id, vec![expired])
         .await
         .unwrap();
     let result = handle.result().await.unwrap();

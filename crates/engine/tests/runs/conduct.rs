@@ -12,12 +12,12 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::RunLog as _;
 use neuraxis_testkit::{ScriptedModel, reply};
 
-use crate::support::{Heard, builder, hear, policy, request};
+use crate::support::{FinishedRun, builder, policy, request, run_to_end};
 use crate::written_agents::{look, named};
 
 /// A run, and the requests that each of the two models received in it.
 struct Seen {
-    heard: Heard,
+    finished: FinishedRun,
     /// The log, as it is stored.
     log: String,
     reasoning: Vec<ModelRequest>,
@@ -45,11 +45,11 @@ async fn see(
         .model(Role::ROUTER, router.clone())
         .tool(look());
     let orchestrator = with(orchestrator).build().unwrap();
-    let heard = hear(&orchestrator, request("go").agent(named("a"))).await;
-    let kept = store.records(heard.result.run_id, Seq(0)).await.unwrap();
+    let finished = run_to_end(&orchestrator, request("go").agent(named("a"))).await;
+    let kept = store.records(finished.result.run_id, Seq(0)).await.unwrap();
     Seen {
         log: serde_json::to_string(&kept).unwrap(),
-        heard,
+        finished,
         reasoning: reasoning.requests(),
         router: router.requests(),
     }
@@ -119,7 +119,7 @@ async fn tools_may_be_called_in_the_turns_that_the_agent_says() {
     assert!(!seen.plain.reasoning[0].tools.is_empty());
     for set in &seen.set {
         assert!(set.reasoning[0].tools.is_empty());
-        assert_eq!(set.heard.results().len(), 0);
+        assert_eq!(set.finished.results().len(), 0);
     }
 }
 
@@ -158,9 +158,9 @@ async fn the_result_of_a_tool_is_the_answer_where_the_agent_says_so() {
         "stop_after = ['look']",
     )
     .await;
-    assert_eq!(seen.plain.heard.result.reply, "Seen.");
+    assert_eq!(seen.plain.finished.result.reply, "Seen.");
     for set in &seen.set {
-        assert_eq!(set.heard.result.reply, r#"{"n":1}"#);
+        assert_eq!(set.finished.result.reply, r#"{"n":1}"#);
         assert_eq!(set.reasoning.len(), 1);
     }
 }
@@ -178,10 +178,10 @@ async fn arguments_that_small_models_get_wrong_are_put_right_where_the_agent_say
         "lenient_arguments = true",
     )
     .await;
-    let failed = |seen: &Seen| seen.heard.results()[0].failure.is_some();
+    let failed = |seen: &Seen| seen.finished.results()[0].failure.is_some();
     assert!(failed(&seen.plain));
     for set in &seen.set {
-        assert!(!failed(set), "{:?}", set.heard.results());
+        assert!(!failed(set), "{:?}", set.finished.results());
     }
 }
 
@@ -203,13 +203,13 @@ async fn a_reached_limit_asks_for_a_last_answer_or_ends_the_run_as_the_agent_say
         "limit_reached = 'finish'",
     )
     .await;
-    assert_eq!(seen.plain.heard.result.reply, "All I have.");
+    assert_eq!(seen.plain.finished.result.reply, "All I have.");
     for set in &seen.set {
         assert_eq!(set.reasoning.len(), 1);
-        assert_ne!(set.heard.result.reply, "All I have.");
+        assert_ne!(set.finished.result.reply, "All I have.");
         assert_eq!(
-            set.heard.result.finish_reason,
-            seen.plain.heard.result.finish_reason
+            set.finished.result.finish_reason,
+            seen.plain.finished.result.finish_reason
         );
     }
 }
@@ -243,7 +243,7 @@ async fn what_an_agent_keeps_out_of_the_log_is_in_no_record() {
         }
     }
     for set in &seen.set {
-        assert_eq!(set.heard.result.reply, "A kingfisher.");
+        assert_eq!(set.finished.result.reply, "A kingfisher.");
     }
 }
 
@@ -272,7 +272,7 @@ async fn a_small_model_chooses_what_one_tool_gathers_where_the_agent_begins_so()
         let offered = set.router[0].tools.iter().map(|tool| tool.name.as_str());
         assert_eq!(offered.collect::<Vec<_>>(), ["look"]);
         // It made no call, so the default call is made.
-        assert_eq!(set.heard.results()[0].value.as_str(), r#"{"n":7}"#);
+        assert_eq!(set.finished.results()[0].value.as_str(), r#"{"n":7}"#);
         assert!(set.reasoning[0].tools.is_empty());
     }
 }
@@ -304,7 +304,7 @@ async fn the_usage_of_the_agents_below_counts_as_the_agent_says() {
         "usage = 'own'\n[agents.below]\nrole = 'router'",
     )
     .await;
-    let told = |seen: &Seen| seen.heard.result.usage.total.prompt.tokens;
+    let told = |seen: &Seen| seen.finished.result.usage.total.prompt.tokens;
     assert_eq!(told(&seen.plain), 1_020);
     for set in &seen.set {
         assert_eq!((set.router.len(), told(set)), (1, 20));
@@ -323,9 +323,9 @@ async fn links_to_pages_that_nobody_read_are_taken_out_where_the_agent_says_so()
         "citations = 'checked'",
     )
     .await;
-    assert!(seen.plain.heard.result.reply.contains("nowhere.example"));
+    assert!(seen.plain.finished.result.reply.contains("nowhere.example"));
     for set in &seen.set {
-        let reply = &set.heard.result.reply;
+        let reply = &set.finished.result.reply;
         assert!(
             reply.contains("It rains") && !reply.contains("nowhere.example"),
             "{reply}"
@@ -357,14 +357,18 @@ const BELOW: &str = "[agents.one]\nagents = ['two']\ntools = []\n[agents.two]\na
 
 /// Returns how many agents were started, and the tools of the last one's first request.
 fn started(seen: &Seen) -> (usize, bool) {
-    let records = seen.heard.records();
+    let records = seen.finished.records();
     let agents = records.iter().map(|record| record.agent).max();
     let last = seen.reasoning.iter().find(|request| {
         let messages = request.messages.messages();
         messages.last().is_some_and(|it| it.text() == "deeper") && request.tools.is_empty()
     });
-    let refused = seen.heard.results().iter().any(|it| it.failure.is_some());
-    assert!(!refused, "{:?}", seen.heard.results());
+    let refused = seen
+        .finished
+        .results()
+        .iter()
+        .any(|it| it.failure.is_some());
+    assert!(!refused, "{:?}", seen.finished.results());
     (usize::try_from(agents.unwrap().0).unwrap(), last.is_some())
 }
 
@@ -407,7 +411,7 @@ async fn a_run_starts_no_more_agents_than_policy_or_program_let_it_and_the_decis
     };
     let base = "[agents.a]\nagents = ['one']\n[agents.one]\ntools = []\n";
     let failed = |seen: &Seen| {
-        let results = seen.heard.results();
+        let results = seen.finished.results();
         results.iter().filter(|it| it.failure.is_some()).count()
     };
     let plain = see(models, |builder| builder.policy(policy(base))).await;
@@ -419,7 +423,7 @@ async fn a_run_starts_no_more_agents_than_policy_or_program_let_it_and_the_decis
         let text = format!("{more}\n{base}");
         let seen = see(models, |builder| builder.policy(policy(&text))).await;
         assert_eq!(failed(&seen), 1, "{more}");
-        let records = seen.heard.records();
+        let records = seen.finished.records();
         let said = records.iter().any(|record| match &record.body {
             RecordBody::Decision(decision) => decision
                 .reasons

@@ -9,7 +9,7 @@ use neuraxis_engine::Orchestrator;
 use neuraxis_memory::MemoryStore;
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, assert_paired, reply, spec};
 
-use crate::support::{Heard, builder, hear, history, policy, request};
+use crate::support::{FinishedRun, builder, history, policy, request, run_to_end};
 
 /// A result of about a thousand tokens.
 fn long() -> ScriptedTool {
@@ -30,8 +30,8 @@ fn reading(pages: usize) -> impl Fn(&neuraxis_core::ModelRequest) -> Script {
     }
 }
 
-fn sizes(heard: &Heard) -> Vec<(u64, u64, bool)> {
-    let records = heard.records();
+fn sizes(finished: &FinishedRun) -> Vec<(u64, u64, bool)> {
+    let records = finished.records();
     let trims = records.iter().filter_map(|record| match &record.body {
         RecordBody::ContextTrimmed(cut) => Some((cut.messages, cut.tokens, cut.summary.is_some())),
         _ => None,
@@ -52,12 +52,12 @@ async fn a_run_of_long_results_in_a_small_context_is_trimmed_and_says_what_went(
         .unwrap();
     // Earlier messages may be dropped; those of the current run may not.
     for question in ["one", "two", "three"] {
-        let heard = hear(&orchestrator, request(question)).await;
-        heard.assert_valid(RunStatus::Done);
+        let finished = run_to_end(&orchestrator, request(question)).await;
+        finished.assert_valid(RunStatus::Done);
         if question == "one" {
             continue;
         }
-        let cuts = sizes(&heard);
+        let cuts = sizes(&finished);
         assert!(
             cuts.iter()
                 .all(|(messages, tokens, _)| *messages > 0 && *tokens > 0),
@@ -100,17 +100,17 @@ async fn a_summary_takes_the_place_of_what_went_and_stays_in_the_session() {
         .unwrap();
     let mut summaries = 0;
     for _ in 0..8 {
-        let heard = hear(&orchestrator, request(&"please ".repeat(60))).await;
-        heard.assert_valid(RunStatus::Done);
-        summaries += sizes(&heard)
+        let finished = run_to_end(&orchestrator, request(&"please ".repeat(60))).await;
+        finished.assert_valid(RunStatus::Done);
+        summaries += sizes(&finished)
             .iter()
             .filter(|(_, _, summed)| *summed)
             .count();
-        let compactions = heard.records();
+        let compactions = finished.records();
         let compactions = compactions.iter().filter(|record| {
             matches!(&record.body, RecordBody::LlmCall(call) if call.purpose == Purpose::Compaction)
         });
-        assert_eq!(compactions.count(), sizes(&heard).len());
+        assert_eq!(compactions.count(), sizes(&finished).len());
     }
     assert!(summaries > 0);
     let kept = history(store.as_ref()).await;
@@ -129,9 +129,9 @@ async fn what_was_thought_about_earlier_messages_takes_no_room_where_it_is_not_s
     let model = Arc::new(ScriptedModel::always(thinks).with_context(2_000));
     let orchestrator = builder(model.clone()).build().unwrap();
     for question in ["one", "two", "three", "four"] {
-        let heard = hear(&orchestrator, request(question)).await;
-        heard.assert_valid(RunStatus::Done);
-        assert!(sizes(&heard).is_empty());
+        let finished = run_to_end(&orchestrator, request(question)).await;
+        finished.assert_valid(RunStatus::Done);
+        assert!(sizes(&finished).is_empty());
     }
     let last = model.requests().pop().unwrap();
     assert_eq!(last.messages.len(), 1 + 2 * 3 + 1);
@@ -155,16 +155,16 @@ async fn an_overflow_error_leads_to_one_trimmed_retry() {
             "answer {number} {}",
             "word ".repeat(300)
         )));
-        hear(&orchestrator, request("tell me more"))
+        run_to_end(&orchestrator, request("tell me more"))
             .await
             .assert_valid(RunStatus::Done);
     }
     model.push(overflow());
     model.push(reply::text("shorter now"));
-    let heard = hear(&orchestrator, request("and now?")).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "shorter now");
-    assert_eq!(sizes(&heard).len(), 1);
+    let finished = run_to_end(&orchestrator, request("and now?")).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "shorter now");
+    assert_eq!(sizes(&finished).len(), 1);
     let sent: Vec<_> = model
         .requests()
         .iter()
@@ -176,12 +176,12 @@ async fn an_overflow_error_leads_to_one_trimmed_retry() {
 
     model.push(overflow());
     model.push(overflow());
-    let heard = hear(&orchestrator, request("and again?")).await;
-    heard.assert_valid(RunStatus::Failed);
+    let finished = run_to_end(&orchestrator, request("and again?")).await;
+    finished.assert_valid(RunStatus::Failed);
     assert!(
-        heard.result.reply.contains("does not fit"),
+        finished.result.reply.contains("does not fit"),
         "{}",
-        heard.result.reply
+        finished.result.reply
     );
 }
 
@@ -214,12 +214,12 @@ async fn what_one_run_failed_on_makes_room_in_the_next() {
         .tool(Arc::new(long()))
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("Read all pages.")).await;
-    heard.assert_valid(RunStatus::Failed);
-    let heard = hear(&orchestrator, request("And now?")).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "Read.");
-    assert_eq!(sizes(&heard).len(), 1);
+    let finished = run_to_end(&orchestrator, request("Read all pages.")).await;
+    finished.assert_valid(RunStatus::Failed);
+    let finished = run_to_end(&orchestrator, request("And now?")).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "Read.");
+    assert_eq!(sizes(&finished).len(), 1);
 }
 
 #[tokio::test]
@@ -237,8 +237,8 @@ async fn an_agent_may_be_given_less_context_than_its_model_has_and_never_more() 
         };
         let below = below.build().unwrap();
         let orchestrator = builder(scripted).agent_tool(below).build().unwrap();
-        let heard = hear(&orchestrator, request("go")).await;
-        let records = heard.records();
+        let finished = run_to_end(&orchestrator, request("go")).await;
+        let records = finished.records();
         let RecordBody::RunStarted(started) = &records[0].body else {
             panic!("{records:?}")
         };
@@ -269,8 +269,8 @@ async fn no_longer_reply_is_asked_for_than_half_of_the_largest_context_of_an_age
             None => router,
         };
         let orchestrator = large_and_small(router, &written);
-        let heard = hear(&orchestrator, request("go")).await;
-        let root = crate::written_agents::started(&heard).root;
+        let finished = run_to_end(&orchestrator, request("go")).await;
+        let root = crate::written_agents::started(&finished).root;
         assert_eq!(root.max_output_tokens, Some(most), "{setting} {small:?}");
     }
 }
@@ -300,9 +300,9 @@ async fn the_smallest_model_that_serves_turns_of_an_agent_bounds_what_it_is_sent
         let written = format!("[agents.main_thread]\n{setting}\n");
         let small = || ScriptedModel::always(reply::text("Yes.")).with_context_when_asked(2_000);
         let orchestrator = large_and_small(small(), &written);
-        let heard = hear(&orchestrator, request("go")).await;
-        heard.assert_valid(RunStatus::Done);
-        let root = crate::written_agents::started(&heard).root;
+        let finished = run_to_end(&orchestrator, request("go")).await;
+        finished.assert_valid(RunStatus::Done);
+        let root = crate::written_agents::started(&finished).root;
         assert_eq!(root.context_tokens, Some(bound), "{setting}");
         // A request that cannot fit it is refused with an error that names it.
         let small = small().named(neuraxis_core::ModelRef::new("test", "small"));
@@ -326,8 +326,8 @@ async fn the_smallest_model_that_serves_turns_of_an_agent_bounds_what_it_is_sent
 async fn a_sub_agent_is_bounded_by_the_smallest_model_of_its_turns_too() {
     let written = "[agents.main_thread]\nagents = ['below']\n[agents.below]\nfirst_role = 'router'";
     let small = ScriptedModel::always(reply::text("Yes.")).with_context_when_asked(2_000);
-    let heard = hear(&large_and_small(small, written), request("go")).await;
-    let spec = crate::written_agents::started(&heard);
+    let finished = run_to_end(&large_and_small(small, written), request("go")).await;
+    let spec = crate::written_agents::started(&finished);
     assert_eq!(spec.root.context_tokens, Some(100_000));
     let below = spec.agents.values().find(|it| it.profile.name == "below");
     assert_eq!(below.unwrap().context_tokens, Some(2_000));
@@ -343,7 +343,7 @@ async fn what_is_to_be_summed_up_is_cut_to_what_the_model_holds_that_sums_up() {
         .build()
         .unwrap();
     for _ in 0..8 {
-        hear(&orchestrator, request(&"please ".repeat(60)))
+        run_to_end(&orchestrator, request(&"please ".repeat(60)))
             .await
             .assert_valid(RunStatus::Done);
     }
@@ -372,10 +372,10 @@ async fn a_context_that_a_model_tells_only_when_asked_is_kept_to_from_the_first_
     let orchestrator = builder(model.clone()).store(store).build().unwrap();
     let mut cuts = 0;
     for _ in 0..8 {
-        let heard = hear(&orchestrator, request(&"please ".repeat(60))).await;
-        heard.assert_valid(RunStatus::Done);
-        cuts += sizes(&heard).len();
-        assert!(!heard.kinds().contains(&"llm_failed"));
+        let finished = run_to_end(&orchestrator, request(&"please ".repeat(60))).await;
+        finished.assert_valid(RunStatus::Done);
+        cuts += sizes(&finished).len();
+        assert!(!finished.kinds().contains(&"llm_failed"));
     }
     assert!(cuts > 0, "nothing was left out");
     // Also without sessions and policy.
@@ -401,9 +401,9 @@ async fn what_went_is_summed_up_by_no_role_that_the_mode_does_not_allow() {
         .unwrap();
     let mut cuts = 0;
     for _ in 0..8 {
-        let heard = hear(&orchestrator, request(&"please ".repeat(60))).await;
-        heard.assert_valid(RunStatus::Done);
-        cuts += sizes(&heard).len();
+        let finished = run_to_end(&orchestrator, request(&"please ".repeat(60))).await;
+        finished.assert_valid(RunStatus::Done);
+        cuts += sizes(&finished).len();
     }
     assert!(cuts > 0, "nothing was left out");
     assert_eq!(
@@ -429,12 +429,12 @@ async fn a_small_context_is_offered_as_many_tools_as_fit_and_the_run_says_which_
         .tool(wordy("third", 500))
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("Can you?")).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator, request("Can you?")).await;
+    finished.assert_valid(RunStatus::Done);
     let sent = model.requests().pop().unwrap();
     let offered: Vec<_> = sent.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(offered, ["first", "third", "read_output"]);
-    let warned = heard
+    let warned = finished
         .records()
         .iter()
         .find_map(|record| match &record.body {
@@ -448,7 +448,7 @@ async fn a_small_context_is_offered_as_many_tools_as_fit_and_the_run_says_which_
         "{}",
         warned.message
     );
-    neuraxis_engine::replay(&Default::default(), &heard.records()).unwrap();
+    neuraxis_engine::replay(&Default::default(), &finished.records()).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -483,8 +483,8 @@ async fn a_first_request_that_a_server_finds_too_long_says_what_takes_the_room()
         (program().tool(wordy("first", 500)), "2 tools about 6", true),
         (program(), "0 tools about 0", false),
     ] {
-        let heard = hear(&program.build().unwrap(), request("Can you?")).await;
-        let reply = heard.result.reply;
+        let finished = run_to_end(&program.build().unwrap(), request("Can you?")).await;
+        let reply = finished.result.reply;
         let size = format!("the definitions of {size}");
         assert!(reply.contains(&size), "{reply}");
         assert_eq!(reply.contains("offer fewer tools"), fewer, "{reply}");

@@ -7,7 +7,7 @@ use neuraxis_core::{LlmError, LlmErrorKind, Mode, Record, ReplyFinish, Role};
 use neuraxis_engine::Delivery;
 use neuraxis_testkit::{Act, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{builder, hear, request};
+use crate::support::{builder, request, run_to_end};
 
 fn broken(kind: LlmErrorKind) -> LlmError {
     LlmError::new(kind, "as the test wants it")
@@ -133,9 +133,9 @@ async fn records(mode: Mode, scripts: Vec<Script>, delivery: Delivery) -> Vec<se
         .approver(Arc::new(ScriptedApprover::new().approve()))
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go").mode(mode).delivery(delivery)).await;
-    heard.assert_valid(heard.result.status);
-    heard
+    let finished = run_to_end(&orchestrator, request("go").mode(mode).delivery(delivery)).await;
+    finished.assert_valid(finished.result.status);
+    finished
         .records()
         .iter()
         .map(|record| timeless(record))

@@ -134,12 +134,12 @@ async fn a_run_that_is_handed_over_is_driven_elsewhere_and_followed_to_its_end()
         (result.status, result.reply.as_str()),
         (RunStatus::Done, "done")
     );
-    let mut heard = 0;
+    let mut finished = 0;
     while let Some(event) = events.next().await {
-        heard += usize::from(matches!(event, Event::Record(_)));
+        finished += usize::from(matches!(event, Event::Record(_)));
     }
     let records = fleet.store.records(handle.run_id(), Seq(0)).await.unwrap();
-    assert_eq!(heard, records.len());
+    assert_eq!(finished, records.len());
     let kinds = records.iter().map(|record| record.body.kind());
     assert!(!kinds.into_iter().any(|kind| kind == "resumed"));
     assert_paired(fleet.store.history(&session()).await.unwrap().messages());

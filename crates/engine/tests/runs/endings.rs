@@ -11,7 +11,7 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionIndex as _;
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, assert_paired, reply, spec};
 
-use crate::support::{builder, hear, history, policy, request, session, with_tools};
+use crate::support::{builder, history, policy, request, run_to_end, session, with_tools};
 
 #[tokio::test]
 async fn a_text_ends_the_run_and_joins_the_sessions_history() {
@@ -72,14 +72,14 @@ async fn max_turns_ends_with_one_more_answer() {
     });
     let look = ScriptedTool::echoing(spec("look").read_only());
     let orchestrator = with_tools(model, vec![Arc::new(look)]);
-    let heard = hear(&orchestrator, request("go").mode(Mode::CONSERVATIVE)).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.finish_reason, Some(FinishReason::MaxTurns));
+    let finished = run_to_end(&orchestrator, request("go").mode(Mode::CONSERVATIVE)).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.finish_reason, Some(FinishReason::MaxTurns));
     assert_eq!(
-        (heard.result.turns, heard.result.reply.as_str()),
+        (finished.result.turns, finished.result.reply.as_str()),
         (3, "what I have")
     );
-    let kinds = heard.kinds();
+    let kinds = finished.kinds();
     let limit = kinds
         .iter()
         .position(|kind| *kind == "max_turns_reached")
@@ -190,10 +190,10 @@ async fn the_deadline_of_a_run_ends_it_with_what_there_is() {
         Act::stalling(),
     );
     let orchestrator = with_tools(model, vec![Arc::new(tool)]);
-    let heard = hear(&orchestrator, request("go").mode(Mode::CONSERVATIVE)).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.finish_reason, Some(FinishReason::Deadline));
-    assert_eq!(heard.result.reply, "So far so good.");
+    let finished = run_to_end(&orchestrator, request("go").mode(Mode::CONSERVATIVE)).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.finish_reason, Some(FinishReason::Deadline));
+    assert_eq!(finished.result.reply, "So far so good.");
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,9 +243,9 @@ async fn a_run_whose_replies_were_cut_in_their_calls_says_what_to_allow() {
     cut.finish = ReplyFinish::Length;
     let read = ScriptedTool::always(spec("read").read_only(), Act::value("1"));
     let orchestrator = with_tools(ScriptedModel::always(cut), vec![Arc::new(read)]);
-    let heard = hear(&orchestrator, request("Read it.")).await;
-    heard.assert_valid(RunStatus::Done);
-    let reply = &heard.result.reply;
+    let finished = run_to_end(&orchestrator, request("Read it.")).await;
+    finished.assert_valid(RunStatus::Done);
+    let reply = &finished.result.reply;
     assert!(reply.starts_with("I reached "), "{reply}");
     assert!(reply.contains("max_output_tokens of the mode"), "{reply}");
 }
@@ -261,9 +261,9 @@ async fn a_cut_that_a_run_got_over_is_not_told_at_its_end() {
     .then(cut);
     let read = ScriptedTool::always(spec("read").read_only(), Act::value("1"));
     let orchestrator = with_tools(model, vec![Arc::new(read)]);
-    let heard = hear(&orchestrator, request("Read it.")).await;
-    heard.assert_valid(RunStatus::Done);
-    let reply = &heard.result.reply;
+    let finished = run_to_end(&orchestrator, request("Read it.")).await;
+    finished.assert_valid(RunStatus::Done);
+    let reply = &finished.result.reply;
     assert!(reply.starts_with("I reached "), "{reply}");
     assert!(!reply.contains("max_output_tokens"), "{reply}");
 }

@@ -7,7 +7,7 @@ use neuraxis_core::{LiveBody, RunStatus, Transcript};
 use neuraxis_engine::{Delivery, Event, Events};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{Heard, builder, hear, policy, request, with_tools};
+use crate::support::{FinishedRun, builder, policy, request, run_to_end, with_tools};
 
 async fn text_of(mut events: Events) -> String {
     let mut text = String::new();
@@ -67,10 +67,10 @@ async fn every_listener_ends_with_the_same_text_whenever_it_comes() {
 
 #[tokio::test(start_paused = true)]
 async fn live_events_come_between_the_records_they_belong_between() {
-    let heard = hear(&with_tools(scripts(), vec![look()]), request("go")).await;
+    let finished = run_to_end(&with_tools(scripts(), vec![look()]), request("go")).await;
     let mut last = 0;
     let mut kinds = Vec::new();
-    for event in &heard.events {
+    for event in &finished.events {
         match event {
             Event::Record(record) => {
                 assert_eq!(record.seq.0, last + 1);
@@ -108,13 +108,13 @@ async fn live_events_come_between_the_records_they_belong_between() {
 #[tokio::test(start_paused = true)]
 async fn streamed_or_not_the_same_run_writes_the_same_records() {
     let run = async |delivery| {
-        let heard = hear(
+        let finished = run_to_end(
             &with_tools(scripts(), vec![look()]),
             request("go").delivery(delivery),
         )
         .await;
-        heard.assert_valid(RunStatus::Done);
-        let mut records: Vec<serde_json::Value> = heard
+        finished.assert_valid(RunStatus::Done);
+        let mut records: Vec<serde_json::Value> = finished
             .records()
             .iter()
             .map(|record| serde_json::to_value(record).unwrap())
@@ -133,8 +133,8 @@ async fn streamed_or_not_the_same_run_writes_the_same_records() {
 
 #[tokio::test]
 async fn a_recorded_run_is_restored_from_its_records_byte_for_byte() {
-    let heard = hear(&with_tools(scripts(), vec![look()]), request("go")).await;
-    let lines: Vec<String> = heard
+    let finished = run_to_end(&with_tools(scripts(), vec![look()]), request("go")).await;
+    let lines: Vec<String> = finished
         .records()
         .iter()
         .map(|record| record.to_json())
@@ -161,14 +161,14 @@ async fn a_sink_receives_every_record_in_order() {
         .trace_sink(sink.clone())
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    assert_eq!(sink.kinds(), heard.kinds());
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    assert_eq!(sink.kinds(), finished.kinds());
 }
 
 /// Returns what is shown of the model's text, with ‹void› where the whole text of a call becomes void, and the records
 /// of calls.
-fn shown(heard: &Heard) -> Vec<String> {
-    let events = heard.events.iter().filter_map(|event| match event {
+fn shown(finished: &FinishedRun) -> Vec<String> {
+    let events = finished.events.iter().filter_map(|event| match event {
         Event::Live(live) => match &live.body {
             LiveBody::TextDelta { text } => Some(text.clone()),
             LiveBody::TextRetracted => Some("‹void›".to_owned()),
@@ -208,7 +208,7 @@ async fn what_is_shown_of_a_last_answer_that_is_none_is_void() {
     });
     let events = futures_util::StreamExt::collect(events).await;
     let result = handle.result().await.unwrap();
-    let shown = shown(&Heard { events, result });
+    let shown = shown(&FinishedRun { events, result });
     let expected = [
         "‹llm_call›",
         "<tool_call>{",
@@ -231,9 +231,9 @@ async fn what_was_shown_of_a_call_that_the_deadline_cut_is_void() {
         .policy(policy("modes.exploratory.deadline = '10s'\n"))
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    heard.assert_valid(RunStatus::Done);
-    let shown = shown(&heard);
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    finished.assert_valid(RunStatus::Done);
+    let shown = shown(&finished);
     let void = shown.iter().rposition(|it| it == "‹void›").unwrap();
     assert!(
         shown[..void].iter().any(|it| !it.starts_with('‹')),
@@ -266,11 +266,11 @@ async fn what_was_shown_of_an_answer_that_is_interrupted_stays_in_the_conversati
     }
     let result = handle.result().await.unwrap();
     assert_eq!(result.status, RunStatus::Interrupted);
-    let heard = Heard {
+    let finished = FinishedRun {
         events: rest,
         result: result.clone(),
     };
-    let shown = shown(&heard);
+    let shown = shown(&finished);
     assert!(!shown.contains(&"‹void›".to_owned()), "{shown:?}");
     assert_eq!(shown.last().map(String::as_str), Some("‹final›"));
     let records = handle.records();

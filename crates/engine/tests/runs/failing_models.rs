@@ -14,7 +14,7 @@ use neuraxis_ports::{CallContext, LlmClient, ModelInfo, async_trait};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 use tokio::time::Instant;
 
-use crate::support::{Heard, builder, hear, policy, request};
+use crate::support::{FinishedRun, builder, policy, request, run_to_end};
 
 /// Meant for operators, not for the user.
 const SAID_BY_PROVIDER: &str = "as the test wants it";
@@ -31,8 +31,8 @@ pub(crate) fn answering(text: &str) -> Arc<ScriptedModel> {
     Arc::new(ScriptedModel::always(reply::text(text)))
 }
 
-pub(crate) async fn heard(builder: OrchestratorBuilder) -> Heard {
-    hear(&builder.build().unwrap(), request("first")).await
+pub(crate) async fn build_and_run(builder: OrchestratorBuilder) -> FinishedRun {
+    run_to_end(&builder.build().unwrap(), request("first")).await
 }
 
 /// Returns the warnings, each with its error.
@@ -66,9 +66,9 @@ async fn every_class_of_failure_gives_a_result_with_a_friendly_reply_a_warning_a
         (LlmErrorKind::ContentFiltered, 1),
     ];
     for (kind, attempts) in classes {
-        let heard = heard(builder(failing(kind.clone()))).await;
-        heard.assert_valid(RunStatus::Failed);
-        let result = &heard.result;
+        let finished = build_and_run(builder(failing(kind.clone()))).await;
+        finished.assert_valid(RunStatus::Failed);
+        let result = &finished.result;
         assert!(
             matches!(result.finish_reason, Some(FinishReason::Failed(_))),
             "{kind:?}"
@@ -83,12 +83,12 @@ async fn every_class_of_failure_gives_a_result_with_a_friendly_reply_a_warning_a
             "{kind:?}: {}",
             result.reply
         );
-        let failures = heard
+        let failures = finished
             .kinds()
             .iter()
             .filter(|kind| **kind == "llm_failed")
             .count();
-        assert_eq!(failures, attempts, "{kind:?}: {:?}", heard.kinds());
+        assert_eq!(failures, attempts, "{kind:?}: {:?}", finished.kinds());
         let warnings = warnings(result);
         assert!(warnings.len() >= attempts, "{kind:?}");
         for (description, error) in warnings {
@@ -107,10 +107,10 @@ async fn a_reply_that_cannot_be_read_is_asked_for_once_more_without_tools() {
             .then(error(LlmErrorKind::InvalidResponse))
             .then(reply::text("fine")),
     );
-    let heard = heard(builder(model.clone())).await;
-    assert_eq!(heard.result.reply, "fine");
+    let finished = build_and_run(builder(model.clone())).await;
+    assert_eq!(finished.result.reply, "fine");
     assert_eq!(
-        warnings(&heard.result).len(),
+        warnings(&finished.result).len(),
         2,
         "the failure, and what is done about it"
     );
@@ -127,7 +127,7 @@ async fn timeouts_degrade_the_role_say_so_and_others_serve_the_next_request() {
         .clock(clock.clone())
         .build()
         .unwrap();
-    let first = hear(&orchestrator, request("first")).await;
+    let first = run_to_end(&orchestrator, request("first")).await;
     first.assert_valid(RunStatus::Failed);
     let degraded = warnings(&first.result);
     let degraded = degraded.iter().find(|(_, error)| error == "role_degraded");
@@ -135,7 +135,7 @@ async fn timeouts_degrade_the_role_say_so_and_others_serve_the_next_request() {
     assert_eq!(degraded.map(|(text, _)| text.as_str()), Some(told));
     assert_eq!(orchestrator.degraded_roles()[0].role, Role::REASONING);
 
-    let second = hear(&orchestrator, request("second")).await;
+    let second = run_to_end(&orchestrator, request("second")).await;
     second.assert_valid(RunStatus::Done);
     assert_eq!(second.result.reply, "by the router");
     let step = &second.result.steps[1];
@@ -163,9 +163,9 @@ async fn a_model_that_hangs_until_the_time_is_up_degrades_its_role_like_one_that
         .unwrap();
     for _ in 0..3 {
         assert!(orchestrator.degraded_roles().is_empty());
-        let heard = hear(&orchestrator, request("first")).await;
-        heard.assert_valid(RunStatus::Done);
-        let result = &heard.result;
+        let finished = run_to_end(&orchestrator, request("first")).await;
+        finished.assert_valid(RunStatus::Done);
+        let result = &finished.result;
         assert_eq!(result.finish_reason, Some(FinishReason::Deadline));
         assert!(
             result.reply.contains("No model finished"),
@@ -173,14 +173,14 @@ async fn a_model_that_hangs_until_the_time_is_up_degrades_its_role_like_one_that
             result.reply
         );
         let failed = |kind: &&&str| **kind == "llm_failed";
-        assert_eq!(heard.kinds().iter().filter(failed).count(), 1);
+        assert_eq!(finished.kinds().iter().filter(failed).count(), 1);
     }
     let degraded = orchestrator.degraded_roles();
     assert_eq!(
         degraded[0].reason,
         "its model did not answer in time 3 times"
     );
-    let next = hear(&orchestrator, request("next")).await;
+    let next = run_to_end(&orchestrator, request("next")).await;
     assert_eq!(next.result.reply, "by the router");
 }
 
@@ -201,10 +201,10 @@ async fn a_model_is_not_blamed_for_time_that_tools_took_nor_where_it_began_to_an
             .tool(Arc::new(slow))
             .build()
             .unwrap();
-        let heard = hear(&orchestrator, request("first")).await;
-        let reason = heard.result.finish_reason.clone();
+        let finished = run_to_end(&orchestrator, request("first")).await;
+        let reason = finished.result.finish_reason.clone();
         assert_eq!(reason, Some(FinishReason::Deadline));
-        assert!(!heard.kinds().contains(&"llm_failed"));
+        assert!(!finished.kinds().contains(&"llm_failed"));
         assert!(orchestrator.degraded_roles().is_empty());
     }
 }
@@ -241,8 +241,8 @@ async fn a_model_is_not_blamed_for_time_that_its_call_waited_in_its_client() {
             ))
             .build()
             .unwrap();
-        let heard = hear(&orchestrator, request("first")).await;
-        let reason = heard.result.finish_reason.clone();
+        let finished = run_to_end(&orchestrator, request("first")).await;
+        let reason = finished.result.finish_reason.clone();
         assert_eq!(reason, Some(FinishReason::Deadline));
         let is_degraded = !orchestrator.degraded_roles().is_empty();
         assert_eq!(is_degraded, is_blamed, "{seconds}");
@@ -263,18 +263,24 @@ async fn once_its_time_is_over_a_single_call_tries_a_degraded_role_again() {
         .clock(clock.clone())
         .build()
         .unwrap();
-    hear(&orchestrator, request("first")).await;
+    run_to_end(&orchestrator, request("first")).await;
     assert_eq!(
-        hear(&orchestrator, request("second")).await.result.reply,
+        run_to_end(&orchestrator, request("second"))
+            .await
+            .result
+            .reply,
         "by the router"
     );
     clock.advance(Duration::from_secs(31));
-    let probe = hear(&orchestrator, request("third")).await;
+    let probe = run_to_end(&orchestrator, request("third")).await;
     assert_eq!(probe.result.reply, "back again");
     assert!(!probe.kinds().contains(&"role_downgraded"));
     assert!(orchestrator.degraded_roles().is_empty());
     assert_eq!(
-        hear(&orchestrator, request("fourth")).await.result.reply,
+        run_to_end(&orchestrator, request("fourth"))
+            .await
+            .result
+            .reply,
         "still here"
     );
 }
@@ -297,23 +303,23 @@ async fn a_call_that_tries_a_degraded_role_in_vain_lets_the_next_one_try_it() {
         .clock(clock.clone())
         .build()
         .unwrap();
-    hear(&orchestrator, request("first")).await;
+    run_to_end(&orchestrator, request("first")).await;
     clock.advance(Duration::from_secs(31));
     let (probe, _) = orchestrator.stream(request("second")).await.unwrap();
     while model.calls().len() < 4 {
         tokio::task::yield_now().await;
     }
     let other = UserRequest::new("other".parse().unwrap(), "third").mode(Mode::EXPLORATORY);
-    let meanwhile = hear(&orchestrator, other).await;
+    let meanwhile = run_to_end(&orchestrator, other).await;
     assert_eq!(meanwhile.result.reply, "by the router", "one at a time");
     probe.cancel("enough").unwrap();
     probe.result().await.unwrap();
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
-    let not_found = hear(&orchestrator, request("fourth")).await;
+    let not_found = run_to_end(&orchestrator, request("fourth")).await;
     not_found.assert_valid(RunStatus::Failed);
-    let last = hear(&orchestrator, request("fifth")).await;
+    let last = run_to_end(&orchestrator, request("fifth")).await;
     assert_eq!(last.result.reply, "back again");
     assert!(orchestrator.degraded_roles().is_empty());
 }
@@ -321,10 +327,11 @@ async fn a_call_that_tries_a_degraded_role_in_vain_lets_the_next_one_try_it() {
 #[tokio::test(start_paused = true)]
 async fn what_a_server_cannot_do_another_role_does_after_a_few_attempts() {
     for kind in [LlmErrorKind::Connection, LlmErrorKind::server(Some(503))] {
-        let heard = heard(builder(failing(kind)).model(Role::ROUTER, answering("fine"))).await;
-        heard.assert_valid(RunStatus::Done);
-        assert_eq!(heard.result.reply, "fine");
-        let kinds = heard.kinds();
+        let finished =
+            build_and_run(builder(failing(kind)).model(Role::ROUTER, answering("fine"))).await;
+        finished.assert_valid(RunStatus::Done);
+        assert_eq!(finished.result.reply, "fine");
+        let kinds = finished.kinds();
         assert_eq!(
             kinds.iter().filter(|kind| **kind == "llm_failed").count(),
             3
@@ -354,11 +361,11 @@ async fn what_a_rate_limit_or_no_reply_keeps_a_role_from_another_one_does() {
             .policy(policy("health.failures = 1"))
             .build()
             .unwrap();
-        let heard = hear(&orchestrator, request("first")).await;
-        heard.assert_valid(RunStatus::Done);
-        assert_eq!(heard.result.reply, "fine", "{kind:?}");
+        let finished = run_to_end(&orchestrator, request("first")).await;
+        finished.assert_valid(RunStatus::Done);
+        assert_eq!(finished.result.reply, "fine", "{kind:?}");
         let failed = |kind: &&&str| **kind == "llm_failed";
-        assert_eq!(heard.kinds().iter().filter(failed).count(), attempts);
+        assert_eq!(finished.kinds().iter().filter(failed).count(), attempts);
         assert!(started.elapsed().as_secs() <= at_most, "{kind:?}");
         assert!(orchestrator.degraded_roles().is_empty(), "{kind:?}");
     }
@@ -373,9 +380,9 @@ async fn a_wait_that_a_provider_asks_for_is_sat_out_where_the_other_role_fails()
     let model = ScriptedModel::new().then(limited).then(reply::text("fine"));
     let wrong_key = Arc::new(failing(LlmErrorKind::Unauthorized));
     let started = Instant::now();
-    let heard = heard(builder(model).model(Role::ROUTER, wrong_key)).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "fine");
+    let finished = build_and_run(builder(model).model(Role::ROUTER, wrong_key)).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "fine");
     assert!((wait..wait * 2).contains(&started.elapsed()));
 }
 
@@ -385,9 +392,9 @@ async fn a_wait_that_outlasts_the_run_is_told_with_what_asked_for_it() {
         retry_after: Some(Duration::from_secs(30)),
     });
     let short = policy("modes.exploratory.deadline = '40s'");
-    let heard = heard(builder(limited).policy(short)).await;
-    heard.assert_valid(RunStatus::Done);
-    let reply = &heard.result.reply;
+    let finished = build_and_run(builder(limited).policy(short)).await;
+    finished.assert_valid(RunStatus::Done);
+    let reply = &finished.result.reply;
     assert!(
         reply.ends_with("failed: the provider's rate limit is reached; try again in 30 seconds."),
         "{reply}"
@@ -403,20 +410,27 @@ async fn what_cannot_be_read_is_asked_for_without_tools_where_the_other_role_fai
     let look = ScriptedTool::always(spec("look").read_only(), Act::value("1"));
     let wrong_key = Arc::new(failing(LlmErrorKind::Unauthorized));
     let builder = builder(model).model(Role::ROUTER, wrong_key);
-    let heard = heard(builder.tool(Arc::new(look))).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "fine");
+    let finished = build_and_run(builder.tool(Arc::new(look))).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "fine");
 }
 
 #[tokio::test(start_paused = true)]
 async fn where_the_other_role_fails_too_the_run_fails_gracefully() {
     let other = Arc::new(failing(LlmErrorKind::Connection));
-    let heard =
-        heard(builder(failing(LlmErrorKind::Connection)).model(Role::ROUTER, other.clone())).await;
-    heard.assert_valid(RunStatus::Failed);
+    let finished = build_and_run(
+        builder(failing(LlmErrorKind::Connection)).model(Role::ROUTER, other.clone()),
+    )
+    .await;
+    finished.assert_valid(RunStatus::Failed);
     assert_eq!(other.calls().len(), 3, "a bounded number of attempts");
-    assert!(heard.result.reply.starts_with("I could not finish this: "));
-    let downgrades = heard
+    assert!(
+        finished
+            .result
+            .reply
+            .starts_with("I could not finish this: ")
+    );
+    let downgrades = finished
         .kinds()
         .iter()
         .filter(|kind| **kind == "role_downgraded")
@@ -431,7 +445,9 @@ async fn one_call_is_taken_over_by_one_other_role_and_by_no_third() {
         .model(Role::ROUTER, router.clone())
         .model(Role::CODING, coder.clone())
         .retry(RetryPolicy::never());
-    heard(orchestrator).await.assert_valid(RunStatus::Failed);
+    build_and_run(orchestrator)
+        .await
+        .assert_valid(RunStatus::Failed);
     assert_eq!(router.calls().len() + coder.calls().len(), 1);
 }
 
@@ -446,11 +462,11 @@ async fn a_role_that_is_degraded_itself_does_not_take_over() {
         .retry(RetryPolicy::never())
         .build()
         .unwrap();
-    hear(&orchestrator, request("first")).await;
+    run_to_end(&orchestrator, request("first")).await;
     assert_eq!(orchestrator.degraded_roles().len(), 2);
     let healthy = || router.calls().len() + coder.calls().len();
     assert_eq!((reasoning.calls().len(), healthy()), (1, 1));
-    hear(&orchestrator, request("second")).await;
+    run_to_end(&orchestrator, request("second")).await;
     assert_eq!((reasoning.calls().len(), healthy()), (1, 2));
 }
 
@@ -460,8 +476,8 @@ async fn a_role_is_not_downgraded_to_itself_under_another_name() {
     let orchestrator = builder(same.clone())
         .model(Role::ROUTER, same.clone())
         .retry(RetryPolicy::never());
-    let heard = heard(orchestrator).await;
-    heard.assert_valid(RunStatus::Failed);
+    let finished = build_and_run(orchestrator).await;
+    finished.assert_valid(RunStatus::Failed);
     assert_eq!(same.calls().len(), 1);
 }
 
@@ -472,7 +488,9 @@ async fn a_role_that_may_not_serve_does_not_stand_in() {
         .model(Role::CODING, coder.clone())
         .policy(policy("modes.exploratory.roles = ['reasoning']\n"))
         .retry(RetryPolicy::never());
-    heard(orchestrator).await.assert_valid(RunStatus::Failed);
+    build_and_run(orchestrator)
+        .await
+        .assert_valid(RunStatus::Failed);
     assert_eq!(coder.calls().len(), 0);
 }
 

@@ -14,7 +14,7 @@ use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::{Fault, RecordingSink, Script, ScriptedModel, StoreOperation, reply};
 use tokio::time::Instant;
 
-use crate::support::{Store, builder, failing_store, hear, request, session};
+use crate::support::{Store, builder, failing_store, request, run_to_end, session};
 
 fn error(kind: LlmErrorKind) -> LlmError {
     LlmError::new(kind, "as the test wants it")
@@ -25,23 +25,23 @@ async fn a_failed_attempt_is_recorded_and_repeated_where_that_may_help() {
     let model = ScriptedModel::new()
         .then(error(LlmErrorKind::server(Some(500))))
         .then(reply::text("fine"));
-    let heard = hear(&builder(model).build().unwrap(), request("go")).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&builder(model).build().unwrap(), request("go")).await;
+    finished.assert_valid(RunStatus::Done);
     assert_eq!(
-        heard.kinds(),
+        finished.kinds(),
         ["run_started", "decision", "llm_failed", "llm_call", "final"]
     );
-    assert_eq!(heard.result.reply, "fine");
-    assert_eq!(heard.result.steps[0].kind, StepType::Warning);
+    assert_eq!(finished.result.reply, "fine");
+    assert_eq!(finished.result.steps[0].kind, StepType::Warning);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_keeps_failing_ends_the_run_with_a_friendly_reply() {
     let model = ScriptedModel::always(error(LlmErrorKind::Connection));
-    let heard = hear(&builder(model).build().unwrap(), request("go")).await;
-    heard.assert_valid(RunStatus::Failed);
+    let finished = run_to_end(&builder(model).build().unwrap(), request("go")).await;
+    finished.assert_valid(RunStatus::Failed);
     assert_eq!(
-        heard
+        finished
             .kinds()
             .iter()
             .filter(|kind| **kind == "llm_failed")
@@ -49,25 +49,25 @@ async fn a_model_that_keeps_failing_ends_the_run_with_a_friendly_reply() {
         3
     );
     assert!(matches!(
-        &heard.result.finish_reason,
+        &finished.result.finish_reason,
         Some(FinishReason::Failed(_))
     ));
     assert!(
-        heard
+        finished
             .result
             .reply
             .starts_with("I could not finish this: no connection"),
         "{}",
-        heard.result.reply
+        finished.result.reply
     );
 }
 
 #[tokio::test]
 async fn what_cannot_pass_is_not_tried_again() {
     let model = ScriptedModel::always(error(LlmErrorKind::Unauthorized));
-    let heard = hear(&builder(model).build().unwrap(), request("go")).await;
+    let finished = run_to_end(&builder(model).build().unwrap(), request("go")).await;
     assert_eq!(
-        heard
+        finished
             .kinds()
             .iter()
             .filter(|kind| **kind == "llm_failed")
@@ -87,9 +87,9 @@ async fn a_provider_is_given_the_time_it_asks_for_unless_the_run_has_less() {
         .then(limited())
         .then(reply::text("fine"));
     let started = Instant::now();
-    let heard = hear(&builder(model).build().unwrap(), request("go")).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "fine");
+    let finished = run_to_end(&builder(model).build().unwrap(), request("go")).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "fine");
     let waited = started.elapsed().as_secs();
     assert!((100..=110).contains(&waited), "{waited} s");
 
@@ -97,8 +97,8 @@ async fn a_provider_is_given_the_time_it_asks_for_unless_the_run_has_less() {
     let model = ScriptedModel::always(limited());
     let hurried = request("go").mode(Mode::CONSERVATIVE);
     let started = Instant::now();
-    let heard = hear(&builder(model).build().unwrap(), hurried).await;
-    assert_eq!(heard.result.finish_reason, Some(FinishReason::Deadline));
+    let finished = run_to_end(&builder(model).build().unwrap(), hurried).await;
+    assert_eq!(finished.result.finish_reason, Some(FinishReason::Deadline));
     assert!(started.elapsed() < Duration::from_secs(100));
 }
 
@@ -108,7 +108,7 @@ async fn text_of_an_attempt_that_failed_is_retracted() {
         .split(4)
         .fail_at(2, error(LlmErrorKind::Connection));
     let whole = Script::from(reply::text("whole")).split(2);
-    let heard = hear(
+    let finished = run_to_end(
         &builder(ScriptedModel::new().then(broken).then(whole))
             .build()
             .unwrap(),
@@ -116,7 +116,7 @@ async fn text_of_an_attempt_that_failed_is_retracted() {
     )
     .await;
     let mut shown = String::new();
-    for event in &heard.events {
+    for event in &finished.events {
         let Event::Live(live) = event else { continue };
         match &live.body {
             neuraxis_core::LiveBody::TextDelta { text } => shown.push_str(text),
@@ -134,10 +134,10 @@ async fn a_stream_that_is_cut_counts_as_incomplete() {
         .retry(RetryPolicy::never())
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    heard.assert_valid(RunStatus::Failed);
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    finished.assert_valid(RunStatus::Failed);
     assert!(
-        !heard.kinds().contains(&"verdict"),
+        !finished.kinds().contains(&"verdict"),
         "a call of a cut reply went on"
     );
 }
@@ -152,11 +152,12 @@ async fn a_store_that_is_briefly_away_delays_a_run_and_loses_nothing() {
         .unwrap();
     store.fail_next(StoreOperation::Commit, away());
     store.fail_next(StoreOperation::Commit, away());
-    let heard = hear(&orchestrator, request("go")).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    finished.assert_valid(RunStatus::Done);
     let kept =
-        neuraxis_ports::RunLog::records(&*store, heard.result.run_id, neuraxis_core::Seq(0)).await;
-    assert_eq!(kept.unwrap(), heard.records());
+        neuraxis_ports::RunLog::records(&*store, finished.result.run_id, neuraxis_core::Seq(0))
+            .await;
+    assert_eq!(kept.unwrap(), finished.records());
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +169,7 @@ async fn a_commit_whose_answer_was_lost_is_made_once() {
         .build()
         .unwrap();
     store.fail_next(StoreOperation::Commit, lost);
-    hear(&orchestrator, request("go"))
+    run_to_end(&orchestrator, request("go"))
         .await
         .assert_valid(RunStatus::Done);
 }
@@ -505,12 +506,12 @@ async fn a_request_that_finds_its_session_made_meanwhile_goes_on_in_it() {
     let said: Vec<_> = sent.messages().iter().map(|it| it.text()).collect();
     assert_eq!(said[said.len() - 3..], ["first", "ok", "second"]);
     let records = store.inner().records(second.run_id, Seq(0)).await.unwrap();
-    let heard = sink.records();
-    let heard: Vec<_> = heard
+    let received = sink.records();
+    let received: Vec<_> = received
         .iter()
         .filter(|it| it.run_id == second.run_id)
         .collect();
-    assert_eq!(heard.len(), records.len(), "each is heard once");
+    assert_eq!(received.len(), records.len(), "each is received once");
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,9 @@ use neuraxis_testkit::{
     Act, ScriptedApprover, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };
 
-use crate::support::{Store, builder, failing_store, hear, policy, process, request, session};
+use crate::support::{
+    Store, builder, failing_store, policy, process, request, run_to_end, session,
+};
 
 const WRITES: &str = r#"{"type":"object","properties":{"path":{"type":"string"}}}"#;
 
@@ -137,7 +139,7 @@ async fn a_run_goes_on_with_the_result_of_its_clients_tool_that_took_the_place_o
         .build()
         .unwrap();
     let own = ClientInput::default().tools([spec("put").schema(WRITES).build()]);
-    let waiting = hear(&orchestrator, request("go").with_client_input(own))
+    let waiting = run_to_end(&orchestrator, request("go").with_client_input(own))
         .await
         .result;
     assert_eq!(waiting.status, RunStatus::Waiting, "{waiting:?}");

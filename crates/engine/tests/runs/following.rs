@@ -9,7 +9,7 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::{FailingStore, Script, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{builder, heard, request, session};
+use crate::support::{all_events, builder, request, session};
 
 fn engine(store: &Arc<MemoryStore>, model: ScriptedModel) -> Orchestrator {
     let builder = builder(model).store(store.clone()).ids(Arc::new(UuidV7));
@@ -35,7 +35,7 @@ async fn a_run_at_work_here_is_followed_live_from_the_record_that_was_heard_last
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
     let all = orchestrator.runs().attach(handle.run_id(), Seq(0)).await;
     let rest = orchestrator.runs().attach(handle.run_id(), Seq(2)).await;
-    let (all, rest) = tokio::join!(heard(all.unwrap()), heard(rest.unwrap()));
+    let (all, rest) = tokio::join!(all_events(all.unwrap()), all_events(rest.unwrap()));
     let kept = store.records(handle.run_id(), Seq(0)).await.unwrap();
     let kept: Vec<u64> = kept.iter().map(|record| record.seq.0).collect();
     assert_eq!(numbers(&all), kept);
@@ -50,7 +50,7 @@ async fn a_run_of_another_process_is_followed_by_its_records_to_its_end() {
     let (ours, theirs) = (engine(&store, slow()), engine(&store, slow()));
     let (handle, _) = theirs.stream(request("go")).await.unwrap();
     let events = ours.runs().attach(handle.run_id(), Seq(1)).await.unwrap();
-    let followed = heard(events).await;
+    let followed = all_events(events).await;
     let kept = store.records(handle.run_id(), Seq(1)).await.unwrap();
     assert_eq!(followed.len(), kept.len());
     assert!(matches!(followed.last(), Some(Event::Record(last)) if last.ends_the_run()));
@@ -75,7 +75,7 @@ async fn a_run_that_was_left_is_followed_on_once_somebody_takes_it_up() {
     let run = handle.run_id();
     assert_eq!(first.suspend(Duration::ZERO).await, [run]);
     let events = next.runs().attach(run, Seq(0)).await.unwrap();
-    let following = tokio::spawn(heard(events));
+    let following = tokio::spawn(all_events(events));
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(!following.is_finished());
     next.runs().resume(run, Vec::new()).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_run_that_waits_for_somebody_is_looked_at_seldom_and_heard_at_once_whe
     let waits = orchestrator.handle(request("go")).await.unwrap();
     assert_eq!(waits.status, RunStatus::Waiting);
     let events = orchestrator.runs().attach(waits.run_id, Seq(0)).await;
-    let following = tokio::spawn(heard(events.unwrap()));
+    let following = tokio::spawn(all_events(events.unwrap()));
     tokio::time::sleep(Duration::from_secs(4)).await;
     let before = store.calls().len();
     tokio::time::sleep(Duration::from_secs(20)).await;
@@ -129,12 +129,12 @@ async fn following_ends_at_once_for_who_heard_all_and_when_the_engine_shuts_down
     let result = first.handle(request("go")).await.unwrap();
     let last = store.run(result.run_id).await.unwrap().records;
     let events = next.runs().attach(result.run_id, Seq(last)).await.unwrap();
-    assert!(heard(events).await.is_empty());
+    assert!(all_events(events).await.is_empty());
 
     let (handle, _) = first.stream(request("again")).await.unwrap();
     assert_eq!(first.suspend(Duration::ZERO).await, [handle.run_id()]);
     let events = next.runs().attach(handle.run_id(), Seq(0)).await.unwrap();
-    let following = tokio::spawn(heard(events));
+    let following = tokio::spawn(all_events(events));
     tokio::time::sleep(Duration::from_secs(1)).await;
     next.shutdown().await;
     assert!(!following.await.unwrap().is_empty());

@@ -13,7 +13,7 @@ use neuraxis_testkit::{
     CountingIds, Fault, ScriptedModel, ScriptedTool, StoreOperation, assert_paired, reply, spec,
 };
 
-use crate::support::{Store, builder, failing_store, hear, policy, request, session};
+use crate::support::{Store, builder, failing_store, policy, request, run_to_end, session};
 
 struct Forked {
     orchestrator: Orchestrator,
@@ -40,10 +40,10 @@ async fn two_runs() -> Forked {
         .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
         .build()
         .unwrap();
-    hear(&orchestrator, request("Hi."))
+    run_to_end(&orchestrator, request("Hi."))
         .await
         .assert_valid(RunStatus::Done);
-    let second = hear(&orchestrator, request("What is there?")).await;
+    let second = run_to_end(&orchestrator, request("What is there?")).await;
     second.assert_valid(RunStatus::Done);
     Forked {
         orchestrator,
@@ -213,7 +213,7 @@ async fn a_fork_is_told_what_the_client_told_the_run_and_has_its_tools() {
         let weather = ToolSpec::new("weather".parse().unwrap(), "Tells the weather.");
         let client_input = ClientInput::default().instructions("Never promise refunds.");
         let asked = request("Hi.").with_client_input(client_input.tools([weather]));
-        let run = hear(&orchestrator, asked).await.result.run_id;
+        let run = run_to_end(&orchestrator, asked).await.result.run_id;
         let options = ForkOptions::new(other()).message("And now?");
         let fork = orchestrator.runs().fork(run, Turn(1), options).await;
         fork.unwrap().result().await.unwrap();

@@ -7,7 +7,7 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{RunBounds, RunLog as _};
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{builder, hear, request};
+use crate::support::{builder, request, run_to_end};
 
 fn bounded(max_records: u64) -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new().bounded(RunBounds {
@@ -31,13 +31,13 @@ async fn it_ends_with_its_reason_and_what_it_has_and_nothing_of_it_is_lost() {
             .tool(Arc::new(ScriptedTool::echoing(spec("note").idempotent())))
             .build()
             .unwrap();
-        let heard = hear(&orchestrator, request("go")).await;
-        heard.assert_valid(RunStatus::Done);
+        let finished = run_to_end(&orchestrator, request("go")).await;
+        finished.assert_valid(RunStatus::Done);
         let full = FinishReason::Budget(BudgetKind::Log);
-        assert_eq!(heard.result.finish_reason, Some(full), "{max_records}");
-        assert!(!heard.result.reply.is_empty(), "{max_records}");
-        let kept = store.records(heard.result.run_id, Seq(0)).await.unwrap();
-        assert_eq!(kept, heard.records(), "{max_records}");
+        assert_eq!(finished.result.finish_reason, Some(full), "{max_records}");
+        assert!(!finished.result.reply.is_empty(), "{max_records}");
+        let kept = store.records(finished.result.run_id, Seq(0)).await.unwrap();
+        assert_eq!(kept, finished.records(), "{max_records}");
         assert!(kept.len() as u64 >= max_records);
         neuraxis_engine::replay(&neuraxis_core::Transcript::default(), &kept).unwrap();
         let history = crate::support::history(store.as_ref()).await;
@@ -86,15 +86,15 @@ async fn a_long_log_is_warned_of_once() {
         .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    let warned = heard.records().into_iter().filter(
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    let warned = finished.records().into_iter().filter(
         |record| matches!(&record.body, RecordBody::Warning(warning) if warning.code == "long_log"),
     );
     assert_eq!(warned.count(), 1);
     assert_eq!(
-        heard.result.status,
+        finished.result.status,
         RunStatus::Done,
         "{:?}",
-        heard.result.finish_reason
+        finished.result.finish_reason
     );
 }

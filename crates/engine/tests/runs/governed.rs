@@ -17,7 +17,9 @@ use neuraxis_testkit::{
     Act, CallMode, ScriptedModel, ScriptedTool, VirtualClock, assert_paired, reply, spec,
 };
 
-use crate::support::{Heard, builder, failing_store, hear, history, policy, request, session};
+use crate::support::{
+    FinishedRun, builder, failing_store, history, policy, request, run_to_end, session,
+};
 
 fn governed(model: ScriptedModel, more: &str) -> OrchestratorBuilder {
     builder(model).policy(policy(more))
@@ -29,8 +31,8 @@ fn with_plan(message: &str) -> UserRequest {
     request
 }
 
-fn step_types(heard: &Heard) -> Vec<StepType> {
-    heard.result.steps.iter().map(|step| step.kind).collect()
+fn step_types(finished: &FinishedRun) -> Vec<StepType> {
+    finished.result.steps.iter().map(|step| step.kind).collect()
 }
 
 #[test]
@@ -55,21 +57,21 @@ async fn a_vague_request_that_begins_a_conversation_is_answered_with_a_question(
         .store(store.clone())
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("Fix it, please!")).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.finish_reason, Some(FinishReason::Clarify));
+    let finished = run_to_end(&orchestrator, request("Fix it, please!")).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.finish_reason, Some(FinishReason::Clarify));
     assert!(
-        heard
+        finished
             .result
             .reply
             .ends_with("describe the result you expect."),
         "{}",
-        heard.result.reply
+        finished.result.reply
     );
-    assert_eq!(heard.kinds(), ["run_started", "decision", "final"]);
+    assert_eq!(finished.kinds(), ["run_started", "decision", "final"]);
     assert_eq!(model.calls().len(), 0);
     // From then on, the conversation makes clear what is meant.
-    let again = hear(&orchestrator, request("Fix it, please!")).await;
+    let again = run_to_end(&orchestrator, request("Fix it, please!")).await;
     assert_eq!(again.result.reply, "Done.");
     assert_eq!(
         model.requests()[0].messages.len(),
@@ -95,7 +97,7 @@ async fn what_a_session_may_use_ends_its_runs_with_an_answer() {
         let prices = "prices.'testkit/*' = { prompt = 2.0, completion = 2.0 }\n";
         let plan = format!("{prices}plans.team.session = {{ {limit} }}\n");
         let orchestrator = governed(model, &plan).tool(Arc::new(look)).build().unwrap();
-        let first = hear(&orchestrator, with_plan("first")).await;
+        let first = run_to_end(&orchestrator, with_plan("first")).await;
         assert_eq!(
             first.result.status,
             RunStatus::Done,
@@ -107,7 +109,7 @@ async fn what_a_session_may_use_ends_its_runs_with_an_answer() {
             // The rest of the session's time is the run's deadline: the tool was stopped when that was over.
             assert_eq!(first.result.finish_reason, Some(FinishReason::Deadline));
         }
-        let second = hear(&orchestrator, with_plan("second")).await;
+        let second = run_to_end(&orchestrator, with_plan("second")).await;
         second.assert_valid(RunStatus::Done);
         assert_eq!(second.result.finish_reason, ended, "{limit}");
         assert!(
@@ -165,7 +167,10 @@ async fn without_a_budget_nothing_is_asked_of_the_store_about_what_was_used() {
         .unwrap();
     for text in ["first", "second"] {
         assert_eq!(
-            hear(&orchestrator, with_plan(text)).await.result.reply,
+            run_to_end(&orchestrator, with_plan(text))
+                .await
+                .result
+                .reply,
             "fine"
         );
     }
@@ -184,17 +189,17 @@ async fn a_run_may_use_no_more_money_than_its_plan_has_left() {
     let look = ScriptedTool::echoing(spec("look").read_only());
     let more = "prices.'testkit/*' = { prompt = 1.0, completion = 0.0 }\nplans.team.max_cost_micro_usd = 45\n";
     let orchestrator = governed(model, more).tool(Arc::new(look)).build().unwrap();
-    let heard = hear(&orchestrator, with_plan("first")).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator, with_plan("first")).await;
+    finished.assert_valid(RunStatus::Done);
     let reason = Some(FinishReason::Budget(BudgetKind::Cost));
     assert_eq!(
         (
-            heard.result.finish_reason.clone(),
-            heard.result.reply.as_str()
+            finished.result.finish_reason.clone(),
+            finished.result.reply.as_str()
         ),
         (reason, "what I have")
     );
-    let costs = heard
+    let costs = finished
         .records()
         .into_iter()
         .filter_map(|record| match &record.body {
@@ -214,9 +219,9 @@ async fn without_a_price_a_call_costs_an_unknown_amount() {
     let orchestrator = governed(ScriptedModel::always(reply::text("fine")), "")
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("first")).await;
+    let finished = run_to_end(&orchestrator, request("first")).await;
     let unknown = |record: &std::sync::Arc<neuraxis_core::Record>| matches!(&record.body, RecordBody::LlmCall(call) if call.cost.is_none());
-    assert!(heard.records().iter().any(unknown));
+    assert!(finished.records().iter().any(unknown));
 }
 
 #[tokio::test]
@@ -228,10 +233,13 @@ async fn a_model_may_choose_the_role_that_serves() {
         .model(Role::CODING, coder)
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("Write a program.")).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "fn main() {}");
-    assert_eq!(step_types(&heard), [StepType::LlmCall, StepType::LlmCall]);
+    let finished = run_to_end(&orchestrator, request("Write a program.")).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "fn main() {}");
+    assert_eq!(
+        step_types(&finished),
+        [StepType::LlmCall, StepType::LlmCall]
+    );
     assert_eq!(router.calls()[0].mode, CallMode::Whole);
 }
 
@@ -243,9 +251,12 @@ async fn a_router_that_fails_leaves_it_to_the_rules() {
         .model(Role::ROUTER, Arc::new(router))
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("Write a program.")).await;
-    assert_eq!(heard.result.reply, "fine");
-    assert_eq!(step_types(&heard), [StepType::Warning, StepType::LlmCall]);
+    let finished = run_to_end(&orchestrator, request("Write a program.")).await;
+    assert_eq!(finished.result.reply, "fine");
+    assert_eq!(
+        step_types(&finished),
+        [StepType::Warning, StepType::LlmCall]
+    );
 }
 
 #[tokio::test]
@@ -264,11 +275,11 @@ async fn a_draft_is_checked_by_one_call_that_nobody_reads_along_with() {
     .store(store.clone())
     .build()
     .unwrap();
-    let heard = hear(&orchestrator, request("What is it?")).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "It is 42.");
+    let finished = run_to_end(&orchestrator, request("What is it?")).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "It is 42.");
     assert_eq!(
-        step_types(&heard),
+        step_types(&finished),
         [StepType::LlmCall, StepType::LlmCall, StepType::Summary]
     );
     assert!(
@@ -277,7 +288,7 @@ async fn a_draft_is_checked_by_one_call_that_nobody_reads_along_with() {
             .iter()
             .all(|call| call.mode == CallMode::Whole)
     );
-    let live = heard
+    let live = finished
         .events
         .iter()
         .any(|event| matches!(event, neuraxis_engine::Event::Live(_)));
@@ -305,11 +316,11 @@ async fn a_role_that_the_request_names_checks_its_own_draft_and_takes_over_from_
         .build()
         .unwrap();
     let named = request("What is it?").with_client_input(ClientInput::default().role(Role::CODING));
-    let heard = hear(&orchestrator, named).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "It is 42.");
+    let finished = run_to_end(&orchestrator, named).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "It is 42.");
     assert_eq!(coder.calls().len(), 2);
-    let records = heard.records();
+    let records = finished.records();
     let decided = records.iter().find_map(|record| match &record.body {
         RecordBody::Decision(decision) => Some(decision),
         _ => None,
@@ -332,9 +343,12 @@ async fn a_check_that_fails_lets_the_draft_stand() {
     let orchestrator = governed(model, "channels.chat.self_check = 'always'\n")
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("What is it?")).await;
-    assert_eq!(heard.result.reply, "It is 42.");
-    assert_eq!(step_types(&heard), [StepType::LlmCall, StepType::Warning]);
+    let finished = run_to_end(&orchestrator, request("What is it?")).await;
+    assert_eq!(finished.result.reply, "It is 42.");
+    assert_eq!(
+        step_types(&finished),
+        [StepType::LlmCall, StepType::Warning]
+    );
 }
 
 #[tokio::test]
@@ -350,21 +364,21 @@ async fn after_failures_in_a_row_a_larger_role_takes_over_and_then_a_person() {
             .unwrap()
     };
     let served = answers(ScriptedModel::always(reply::text("fine")));
-    let heard = hear(&served, request("first")).await;
-    assert_eq!(heard.result.reply, "fine");
-    let escalated = &heard.result.steps[1];
+    let finished = run_to_end(&served, request("first")).await;
+    assert_eq!(finished.result.reply, "fine");
+    let escalated = &finished.result.steps[1];
     assert_eq!(
         escalated.description,
         "coding takes over after 1 failures in a row".into()
     );
     assert_eq!(escalated.metadata.get("to").unwrap(), "coding");
-    let heard = hear(&answers(failing()), request("first")).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.finish_reason, Some(FinishReason::Clarify));
+    let finished = run_to_end(&answers(failing()), request("first")).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.finish_reason, Some(FinishReason::Clarify));
     assert!(
-        heard.result.reply.contains("tell me how to go on"),
+        finished.result.reply.contains("tell me how to go on"),
         "{}",
-        heard.result.reply
+        finished.result.reply
     );
 }
 
@@ -379,9 +393,9 @@ async fn a_role_without_a_model_of_its_own_is_served_by_another_that_may_and_tha
         .unwrap();
     // If there is only one model, it serves all roles that may serve.
     let asked = UserRequest::new(session(), "What time is it?").mode(Mode::MODERATE);
-    let heard = hear(&orchestrator, asked).await;
-    assert_eq!(heard.result.reply, "fine");
-    assert!(!heard.kinds().contains(&"role_downgraded"));
+    let finished = run_to_end(&orchestrator, asked).await;
+    assert_eq!(finished.result.reply, "fine");
+    assert!(!finished.kinds().contains(&"role_downgraded"));
 }
 
 #[tokio::test]
@@ -421,8 +435,8 @@ async fn a_sub_agent_gets_no_more_than_the_request_that_starts_it() {
         .agent_tool(helper)
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("first").mode(Mode::CONSERVATIVE)).await;
-    let RecordBody::RunStarted(started) = &heard.records()[0].body else {
+    let finished = run_to_end(&orchestrator, request("first").mode(Mode::CONSERVATIVE)).await;
+    let RecordBody::RunStarted(started) = &finished.records()[0].body else {
         panic!("a log begins with its start")
     };
     let helper = &started.spec.agents.values().next().unwrap();
@@ -453,12 +467,12 @@ async fn the_main_thread_is_told_to_digest_more_than_two_results_and_the_supervi
             .then(reply::text("So it is."));
         let tool = ScriptedTool::echoing(spec("current_time").read_only());
         let orchestrator = governed(model, "").tool(Arc::new(tool)).build().unwrap();
-        let heard = hear(
+        let finished = run_to_end(
             &orchestrator,
             request("Look around").channel(channel.clone()),
         )
         .await;
-        let records = heard.records();
+        let records = finished.records();
         let injected = records.iter().filter_map(|record| match &record.body {
             RecordBody::PromptInjected(injected) => Some(injected.reason),
             _ => None,

@@ -7,13 +7,13 @@ use neuraxis_core::{Advice, FinishReason, Hook, RunStatus};
 use neuraxis_testkit::{ScriptedAdvisor, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::time::Instant;
 
-use crate::support::{Heard, builder, hear, request};
+use crate::support::{FinishedRun, builder, request, run_to_end};
 
 /// Performs a run of two turns with the given hooks. Returns the events, the tool and the model.
 async fn run(
     hooks: &[Hook],
     advisor: &Arc<ScriptedAdvisor>,
-) -> (Heard, Arc<ScriptedTool>, Arc<ScriptedModel>) {
+) -> (FinishedRun, Arc<ScriptedTool>, Arc<ScriptedModel>) {
     let model = Arc::new(
         ScriptedModel::new()
             .then(reply::text_and_calls("Looking.", [("look", r#"{"n":1}"#)]))
@@ -26,8 +26,8 @@ async fn run(
         .advisor(hooks.iter().copied(), advisor.clone())
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    (heard, look, model)
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    (finished, look, model)
 }
 
 fn stop() -> Advice {
@@ -40,9 +40,9 @@ fn stop() -> Advice {
 async fn each_hook_is_asked_at_its_point_and_told_what_it_is_about() {
     let advisor = Arc::new(ScriptedAdvisor::new());
     let hooks = [Hook::ToolsSelected, Hook::ProcessCalls, Hook::Progress];
-    let (heard, look, _) = run(&hooks, &advisor).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!((heard.result.reply.as_str(), look.count()), ("Done.", 1));
+    let (finished, look, _) = run(&hooks, &advisor).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!((finished.result.reply.as_str(), look.count()), ("Done.", 1));
     let asked: Vec<_> = advisor
         .questions()
         .into_iter()
@@ -71,7 +71,7 @@ async fn each_hook_is_asked_at_its_point_and_told_what_it_is_about() {
         r#"{"turns_used":1,"tool_calls":1,"text":"Looking."}"#
     );
     assert_eq!(
-        heard
+        finished
             .kinds()
             .iter()
             .filter(|kind| **kind == "advised")
@@ -84,10 +84,10 @@ async fn each_hook_is_asked_at_its_point_and_told_what_it_is_about() {
 async fn an_advisor_ends_the_loop_and_the_text_so_far_is_kept() {
     for hook in [Hook::ProcessCalls, Hook::Progress] {
         let advisor = Arc::new(ScriptedAdvisor::new().then(stop()));
-        let (heard, look, model) = run(&[hook], &advisor).await;
-        heard.assert_valid(RunStatus::Done);
-        assert_eq!(heard.result.finish_reason, Some(FinishReason::Stop));
-        assert_eq!(heard.result.reply, "Looking.");
+        let (finished, look, model) = run(&[hook], &advisor).await;
+        finished.assert_valid(RunStatus::Done);
+        assert_eq!(finished.result.finish_reason, Some(FinishReason::Stop));
+        assert_eq!(finished.result.reply, "Looking.");
         assert_eq!(
             look.count(),
             usize::from(hook == Hook::Progress),
@@ -103,8 +103,8 @@ async fn an_advisor_may_offer_fewer_tools_for_a_turn() {
         tools: vec!["peek".parse().unwrap()],
     };
     let advisor = Arc::new(ScriptedAdvisor::new().then(offer));
-    let (heard, look, model) = run(&[Hook::ToolsSelected], &advisor).await;
-    heard.assert_valid(RunStatus::Done);
+    let (finished, look, model) = run(&[Hook::ToolsSelected], &advisor).await;
+    finished.assert_valid(RunStatus::Done);
     let offered = |turn: usize| {
         let tools = &model.requests()[turn].tools;
         tools
@@ -120,25 +120,25 @@ async fn an_advisor_may_offer_fewer_tools_for_a_turn() {
 async fn advice_that_does_not_belong_to_its_point_holds_nobody_up() {
     let offer = Advice::Offer { tools: Vec::new() };
     let advisor = Arc::new(ScriptedAdvisor::new().then(offer));
-    let (heard, ..) = run(&[Hook::Progress], &advisor).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "Done.");
+    let (finished, ..) = run(&[Hook::Progress], &advisor).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "Done.");
 }
 
 #[tokio::test]
 async fn an_advisor_that_panics_gives_no_advice_and_the_run_goes_on() {
     let advisor = Arc::new(ScriptedAdvisor::new().panic());
-    let (heard, look, _) = run(&[Hook::ProcessCalls], &advisor).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!((heard.result.reply.as_str(), look.count()), ("Done.", 1));
+    let (finished, look, _) = run(&[Hook::ProcessCalls], &advisor).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!((finished.result.reply.as_str(), look.count()), ("Done.", 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_advisor_that_takes_too_long_gives_no_advice_and_the_run_goes_on() {
     let started = Instant::now();
     let advisor = Arc::new(ScriptedAdvisor::new().stay_silent());
-    let (heard, look, _) = run(&[Hook::ProcessCalls], &advisor).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!((heard.result.reply.as_str(), look.count()), ("Done.", 1));
+    let (finished, look, _) = run(&[Hook::ProcessCalls], &advisor).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!((finished.result.reply.as_str(), look.count()), ("Done.", 1));
     assert_eq!(started.elapsed(), Duration::from_secs(30));
 }

@@ -12,7 +12,7 @@ use neuraxis_testkit::{
     StoreOperation, reply, spec,
 };
 
-use crate::support::{builder, hear, policy, request, session};
+use crate::support::{builder, policy, request, run_to_end, session};
 
 type Store = FailingStore<MemoryStore>;
 
@@ -96,8 +96,8 @@ async fn an_ended_run_gives_its_answer_again_and_does_nothing() {
             assert_eq!(again.result().await.unwrap(), result);
             assert_eq!(again.records(), first.records());
             assert!(again.cancel("too late").is_err());
-            let heard = hear(&engine, keyed("go")).await;
-            assert_eq!(heard.records(), first.records());
+            let finished = run_to_end(&engine, keyed("go")).await;
+            assert_eq!(finished.records(), first.records());
             assert_eq!(engine.handle(keyed("go")).await.unwrap(), result);
         }
         assert_eq!((world.model.calls().len(), world.runs().await), (1, 1));
@@ -112,13 +112,13 @@ async fn a_run_at_work_is_joined_and_stays_its_first_request_s() {
     let gone = engine.handle(keyed("go"));
     let gone = tokio::time::timeout(Duration::from_secs(1), gone).await;
     assert!(gone.is_err(), "it waits for the run");
-    let heard = hear(&engine, keyed("go")).await;
-    assert_eq!(heard.result.reply, "Booked.");
-    assert_eq!(first.result().await.unwrap(), heard.result);
-    assert_eq!(heard.records(), first.records());
+    let finished = run_to_end(&engine, keyed("go")).await;
+    assert_eq!(finished.result.reply, "Booked.");
+    assert_eq!(first.result().await.unwrap(), finished.result);
+    assert_eq!(finished.records(), first.records());
     assert!(
-        heard.events.len() > heard.records().len(),
-        "what is live is heard as well"
+        finished.events.len() > finished.records().len(),
+        "what is live is received as well"
     );
     assert_eq!((world.tool.count(), world.runs().await), (1, 1));
 }
@@ -191,12 +191,12 @@ async fn a_run_that_waits_says_so_again_and_nobody_is_asked_anew() {
             assert_eq!(waiting.status, RunStatus::Waiting);
             assert_eq!(waiting.pending[0].kind, kind);
             for _ in 0..2 {
-                let heard = hear(&engine, asked.clone()).await;
-                assert_eq!(heard.result, waiting);
-                assert_eq!(heard.records(), first.records());
+                let finished = run_to_end(&engine, asked.clone()).await;
+                assert_eq!(finished.result, waiting);
+                assert_eq!(finished.records(), first.records());
                 world.look_too_early();
-                let heard = engine.handle(asked.clone()).await;
-                assert_eq!(heard.unwrap(), waiting);
+                let finished = engine.handle(asked.clone()).await;
+                assert_eq!(finished.unwrap(), waiting);
             }
             let times = usize::from(kind == PendingKind::Approval);
             assert_eq!(world.approver.asks().len(), times);

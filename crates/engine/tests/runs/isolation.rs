@@ -10,7 +10,7 @@ use neuraxis_engine::{Delivery, Event};
 use neuraxis_ports::{Isolation, Tool, ToolContext, ToolError, async_trait};
 use neuraxis_testkit::{Act, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{Heard, builder, hear, policy, request, with_tools};
+use crate::support::{FinishedRun, builder, policy, request, run_to_end, with_tools};
 
 const BOTH: [Isolation; 2] = [Isolation::OwnTask, Isolation::RunTask];
 
@@ -41,9 +41,9 @@ async fn a_tool_that_panics_when_it_is_asked_whether_it_can_be_used_is_not_run()
     let bad = ScriptedTool::echoing(spec("bad").read_only()).available_when(|_| panic!("boom"));
     let bad = Arc::new(bad);
     let good = Arc::new(ScriptedTool::echoing(spec("good").read_only()));
-    let heard = hear(&with_tools(model, vec![bad.clone(), good]), request("go")).await;
-    heard.assert_valid(RunStatus::Done);
-    let failures: Vec<_> = heard.results().iter().map(|it| it.failure).collect();
+    let finished = run_to_end(&with_tools(model, vec![bad.clone(), good]), request("go")).await;
+    finished.assert_valid(RunStatus::Done);
+    let failures: Vec<_> = finished.results().iter().map(|it| it.failure).collect();
     assert_eq!(failures, [Some(ToolFailure::NotEnabled), None]);
     assert_eq!(bad.count(), 0);
 }
@@ -60,16 +60,16 @@ async fn a_tool_that_panics_takes_only_its_own_call_with_it() {
             Arc::new(Placed(bad, isolation)),
             Arc::new(Placed(good, isolation)),
         ];
-        let heard = hear(&with_tools(model, tools), request("go")).await;
-        heard.assert_valid(RunStatus::Done);
-        let mut results = heard.results();
+        let finished = run_to_end(&with_tools(model, tools), request("go")).await;
+        finished.assert_valid(RunStatus::Done);
+        let mut results = finished.results();
         results.sort_by_key(|result| result.index);
         assert_eq!(
             (results[0].failure, results[1].failure),
             (Some(ToolFailure::Panic), None),
             "{isolation:?}"
         );
-        assert_eq!(heard.result.reply, "went on");
+        assert_eq!(finished.result.reply, "went on");
     }
 }
 
@@ -111,10 +111,10 @@ async fn a_tool_that_panics_when_it_is_to_try_a_call_out_is_asked_about_as_any_o
         .approver(Arc::new(ScriptedApprover::new().approve()))
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.results()[0].failure, None);
-    assert_eq!(heard.result.reply, "went on");
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.results()[0].failure, None);
+    assert_eq!(finished.result.reply, "went on");
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,9 +127,9 @@ async fn a_tool_that_hangs_is_stopped_when_its_time_is_up() {
             let limit = Duration::from_secs(2);
             let tool = ScriptedTool::always(spec("slow").read_only().timeout(limit), act);
             let tool = Arc::new(Placed(tool, isolation));
-            let heard = hear(&with_tools(model, vec![tool.clone()]), request("go")).await;
-            heard.assert_valid(RunStatus::Done);
-            let result = &heard.results()[0];
+            let finished = run_to_end(&with_tools(model, vec![tool.clone()]), request("go")).await;
+            finished.assert_valid(RunStatus::Done);
+            let result = &finished.results()[0];
             assert_eq!(
                 result.value.as_str(),
                 r#"{"error":"tool execution timed out"}"#
@@ -179,11 +179,14 @@ async fn a_call_that_is_given_up_while_it_waits_for_a_place_never_begins() {
         .build()
         .unwrap();
     let whole = request("go").delivery(Delivery::Whole);
-    let heard = hear(&orchestrator, whole).await;
-    let failures: Vec<_> = heard.results().iter().map(|it| it.failure).collect();
+    let finished = run_to_end(&orchestrator, whole).await;
+    let failures: Vec<_> = finished.results().iter().map(|it| it.failure).collect();
     assert_eq!(failures, [Some(ToolFailure::Timeout); 2]);
     assert_eq!(queued.0.count(), 0);
-    assert_eq!(shown(&heard), ["tool_start", "tool_result", "tool_result"]);
+    assert_eq!(
+        shown(&finished),
+        ["tool_start", "tool_result", "tool_result"]
+    );
 }
 
 /// A tool that blocks its thread until it is told to continue, which no async function should do.
@@ -234,9 +237,9 @@ fn calling_block() -> ScriptedModel {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_task_of_its_own_a_tool_that_blocks_does_not_stop_the_clock_of_its_run() {
     let (tool, go_on) = Blocking::new(Isolation::OwnTask);
-    let heard = hear(&with_tools(calling_block(), vec![tool]), request("go")).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.results()[0].failure, Some(ToolFailure::Timeout));
+    let finished = run_to_end(&with_tools(calling_block(), vec![tool]), request("go")).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.results()[0].failure, Some(ToolFailure::Timeout));
     go_on.send(()).unwrap();
 }
 
@@ -247,8 +250,8 @@ async fn in_its_runs_task_a_tool_that_blocks_holds_up_that_run_and_no_other() {
     let (handle, mut events) = blocked.stream(request("go")).await.unwrap();
     let other = ScriptedModel::new().then(reply::text("here"));
     let other = builder(other).build().unwrap();
-    let heard = hear(&other, request("are you there?")).await;
-    assert_eq!(heard.result.reply, "here");
+    let finished = run_to_end(&other, request("are you there?")).await;
+    assert_eq!(finished.result.reply, "here");
     go_on.send(()).unwrap();
     // The time limit was not checked while it blocked, so its result counts, however late it is.
     let result = handle.result().await.unwrap();
@@ -263,8 +266,8 @@ async fn in_its_runs_task_a_tool_that_blocks_holds_up_that_run_and_no_other() {
 }
 
 /// Returns the names of all live events and the kinds of the records that close a call, in order.
-fn shown(heard: &Heard) -> Vec<&'static str> {
-    let events = heard.events.iter().filter_map(|event| match event {
+fn shown(finished: &FinishedRun) -> Vec<&'static str> {
+    let events = finished.events.iter().filter_map(|event| match event {
         Event::Live(live) => Some(live.body.kind()),
         Event::Record(record) if record.body.kind() == "tool_result" => Some("tool_result"),
         Event::Record(_) => None,
@@ -272,12 +275,12 @@ fn shown(heard: &Heard) -> Vec<&'static str> {
     events.collect()
 }
 
-async fn hear_one_call(tool: Arc<dyn Tool>) -> Heard {
+async fn hear_one_call(tool: Arc<dyn Tool>) -> FinishedRun {
     let model = ScriptedModel::new()
         .then(reply::calls([("look", "{}")]))
         .then(reply::text("ok"));
     let whole = request("go").delivery(Delivery::Whole);
-    hear(&with_tools(model, vec![tool]), whole).await
+    run_to_end(&with_tools(model, vec![tool]), whole).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -296,8 +299,8 @@ async fn a_start_is_shown_of_calls_that_take_time_before_what_they_report() {
     ] {
         let look = ScriptedTool::always(spec("look").read_only(), act);
         let placed = Placed(look, Isolation::RunTask);
-        let heard = hear_one_call(Arc::new(placed)).await;
-        assert_eq!(shown(&heard), expected);
+        let finished = hear_one_call(Arc::new(placed)).await;
+        assert_eq!(shown(&finished), expected);
     }
 }
 
@@ -331,7 +334,7 @@ async fn what_a_tool_reports_after_its_result_is_heard_by_nobody() {
         .then(Script::from(reply::text("ok")).after(Duration::from_secs(9)));
     let chatty = Arc::new(Chatty(spec("look").read_only().into()));
     let whole = request("go").delivery(Delivery::Whole);
-    let heard = hear(&with_tools(model, vec![chatty]), whole).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(shown(&heard), ["tool_result"]);
+    let finished = run_to_end(&with_tools(model, vec![chatty]), whole).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(shown(&finished), ["tool_result"]);
 }

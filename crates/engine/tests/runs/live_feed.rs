@@ -13,7 +13,7 @@ use neuraxis_ports::{
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::time::{Instant, sleep};
 
-use crate::support::{builder, heard, policy, request};
+use crate::support::{all_events, builder, policy, request};
 
 const TEXT: &str = "Rome was not built in a day, and neither was this answer.";
 
@@ -152,7 +152,7 @@ fn numbers(events: &[Event]) -> Vec<u64> {
 async fn who_follows_a_run_elsewhere_hears_text_as_it_comes_once_and_before_the_record() {
     let two = Two::new(ScriptedModel::always(slow()));
     let handle = two.begin().await;
-    let events = heard(two.follow(handle.run_id(), 0).await).await;
+    let events = all_events(two.follow(handle.run_id(), 0).await).await;
     let (pieces, before) = pieces(&events);
     assert_eq!(pieces.concat(), TEXT);
     assert_eq!(before, pieces.len());
@@ -168,9 +168,9 @@ async fn who_follows_a_run_elsewhere_hears_text_as_it_comes_once_and_before_the_
 async fn who_comes_in_the_middle_hears_what_was_said_before_and_then_the_rest() {
     let two = Two::new(ScriptedModel::always(slow()));
     let handle = two.begin().await;
-    let first = tokio::spawn(heard(two.follow(handle.run_id(), 0).await));
+    let first = tokio::spawn(all_events(two.follow(handle.run_id(), 0).await));
     sleep(Duration::from_millis(300)).await;
-    let later = tokio::spawn(heard(two.follow(handle.run_id(), 2).await));
+    let later = tokio::spawn(all_events(two.follow(handle.run_id(), 2).await));
     for events in [first.await.unwrap(), later.await.unwrap()] {
         let (pieces, before) = pieces(&events);
         assert_eq!(pieces.concat(), TEXT);
@@ -211,7 +211,7 @@ async fn a_run_that_nobody_follows_elsewhere_costs_nothing_and_who_left_is_forgo
     let model = ScriptedModel::new().then(slow()).then(slow());
     let two = Two::new(model);
     let handle = two.begin().await;
-    heard(handle.events()).await;
+    all_events(handle.events()).await;
     assert_eq!(two.feed.sent(), 0);
 
     let long = "x".repeat(4_000);
@@ -246,8 +246,8 @@ async fn what_must_not_be_stored_is_not_passed_on() {
     let more = "channels.chat.data.text = false\n";
     let two = Two::losing(ScriptedModel::always(slow()), 0, more, Vec::new());
     let handle = two.begin().await;
-    let (here, there) = tokio::join!(async { heard(handle.events()).await }, async {
-        heard(two.follow(handle.run_id(), 0).await).await
+    let (here, there) = tokio::join!(async { all_events(handle.events()).await }, async {
+        all_events(two.follow(handle.run_id(), 0).await).await
     });
     assert_eq!(pieces(&here).0.concat(), TEXT);
     assert_eq!(pieces(&there).0, Vec::<String>::new());
@@ -265,7 +265,7 @@ async fn output_of_tools_is_heard_elsewhere_while_they_work() {
     let build = ScriptedTool::always(spec("build").read_only(), act.after(Duration::from_secs(1)));
     let two = Two::losing(model, 0, "", vec![build]);
     let handle = two.begin().await;
-    let events = heard(two.follow(handle.run_id(), 0).await).await;
+    let events = all_events(two.follow(handle.run_id(), 0).await).await;
     let mut kinds = events.iter().filter_map(|event| match event {
         Event::Live(live) => match &live.body {
             LiveBody::ToolOutput { text, .. } => Some(text.trim_end()),
@@ -298,7 +298,7 @@ async fn a_feed_that_takes_nothing_holds_no_run_up_and_is_tried_again() {
         .paced(Duration::from_millis(50));
     let two = Two::new(ScriptedModel::always(script));
     let handle = two.begin().await;
-    let following = tokio::spawn(heard(two.follow(handle.run_id(), 0).await));
+    let following = tokio::spawn(all_events(two.follow(handle.run_id(), 0).await));
     let began = Instant::now();
     sleep(Duration::from_secs(3)).await;
     let before = two.feed.sent();
@@ -338,7 +338,7 @@ async fn who_goes_on_with_a_run_takes_back_what_was_heard_of_the_call_under_way(
         .resume(handle.run_id(), Vec::new())
         .await
         .unwrap();
-    let rest = heard(events).await;
+    let rest = all_events(events).await;
     assert!(
         rest.iter().any(
             |event| matches!(event, Event::Live(live) if live.body == LiveBody::TextRetracted)
@@ -381,7 +381,7 @@ async fn text_of_a_run_elsewhere_is_heard_also_once_no_new_runs_are_taken() {
     };
     while !is_text(&events.next().await.unwrap()) {}
     tokio::spawn(async move { there.suspend(Duration::from_secs(60)).await });
-    let rest = heard(events).await;
+    let rest = all_events(events).await;
     let pieces = rest.iter().filter(|event| is_text(event)).count();
     // Everything after the last received piece would arrive as one piece, with the record.
     assert!(pieces > 2, "{pieces}");

@@ -8,8 +8,8 @@ use neuraxis_engine::{Event, RetryPolicy};
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::time::Instant;
 
-use crate::failing_models::{answering, error, failing, heard, warnings};
-use crate::support::{builder, hear, policy, request};
+use crate::failing_models::{answering, build_and_run, error, failing, warnings};
+use crate::support::{builder, policy, request, run_to_end};
 
 /// A model that is loaded after this many attempts, and then gives its answer.
 fn loading(attempts: usize) -> ScriptedModel {
@@ -24,14 +24,14 @@ fn loading(attempts: usize) -> ScriptedModel {
 async fn a_model_that_is_loaded_late_is_waited_for_though_the_deadline_is_sooner() {
     let started = Instant::now();
     let builder = builder(loading(40)).policy(policy("modes.exploratory.deadline = '10s'"));
-    let heard = heard(builder).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "fine");
+    let finished = build_and_run(builder).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "fine");
     assert_eq!(started.elapsed().as_secs(), 40, "it is asked every second");
     let failed = |kind: &&&str| **kind == "llm_failed";
-    let kinds = heard.kinds();
+    let kinds = finished.kinds();
     assert_eq!(kinds.iter().filter(failed).count(), 1, "{kinds:?}");
-    assert_eq!(warnings(&heard.result).len(), 1);
+    assert_eq!(warnings(&finished.result).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,13 +48,13 @@ async fn a_model_that_is_never_loaded_is_given_up_after_the_time_it_has_for_that
         (RetryPolicy::never(), 0, 1),
     ] {
         let started = Instant::now();
-        let heard = heard(builder(failing(LlmErrorKind::Loading)).retry(retry)).await;
-        heard.assert_valid(RunStatus::Failed);
+        let finished = build_and_run(builder(failing(LlmErrorKind::Loading)).retry(retry)).await;
+        finished.assert_valid(RunStatus::Failed);
         assert_eq!(started.elapsed().as_secs(), seconds);
-        let reply = &heard.result.reply;
+        let reply = &finished.result.reply;
         assert!(reply.contains("the model is still loading"), "{reply}");
         let failed = |kind: &&&str| **kind == "llm_failed";
-        assert_eq!(heard.kinds().iter().filter(failed).count(), attempts);
+        assert_eq!(finished.kinds().iter().filter(failed).count(), attempts);
     }
 }
 
@@ -62,11 +62,11 @@ async fn a_model_that_is_never_loaded_is_given_up_after_the_time_it_has_for_that
 async fn a_model_that_is_loading_is_not_waited_for_where_another_one_can_answer() {
     let started = Instant::now();
     let model = failing(LlmErrorKind::Loading);
-    let heard = heard(builder(model).model(Role::ROUTER, answering("fine"))).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "fine");
+    let finished = build_and_run(builder(model).model(Role::ROUTER, answering("fine"))).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "fine");
     assert_eq!(started.elapsed().as_secs(), 0);
-    let kinds = heard.kinds();
+    let kinds = finished.kinds();
     assert!(kinds.contains(&"role_downgraded"), "{kinds:?}");
 }
 
@@ -74,13 +74,13 @@ async fn a_model_that_is_loading_is_not_waited_for_where_another_one_can_answer(
 async fn a_model_that_is_loading_is_waited_for_where_the_other_one_fails() {
     let wrong_key = || Arc::new(failing(LlmErrorKind::Unauthorized));
     let started = Instant::now();
-    let loaded = heard(builder(loading(20)).model(Role::ROUTER, wrong_key())).await;
+    let loaded = build_and_run(builder(loading(20)).model(Role::ROUTER, wrong_key())).await;
     loaded.assert_valid(RunStatus::Done);
     assert_eq!(loaded.result.reply, "fine");
     assert_eq!(started.elapsed().as_secs(), 20);
     let started = Instant::now();
     let model = failing(LlmErrorKind::Loading);
-    let never = heard(builder(model).model(Role::ROUTER, wrong_key())).await;
+    let never = build_and_run(builder(model).model(Role::ROUTER, wrong_key())).await;
     never.assert_valid(RunStatus::Failed);
     let reply = &never.result.reply;
     assert!(reply.contains("the model is still loading"), "{reply}");
@@ -90,9 +90,10 @@ async fn a_model_that_is_loading_is_waited_for_where_the_other_one_fails() {
 #[tokio::test(start_paused = true)]
 async fn a_model_that_serves_instead_and_is_loading_is_waited_for() {
     let router = Arc::new(loading(20));
-    let heard = heard(builder(failing(LlmErrorKind::Loading)).model(Role::ROUTER, router)).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "fine");
+    let finished =
+        build_and_run(builder(failing(LlmErrorKind::Loading)).model(Role::ROUTER, router)).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "fine");
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +131,7 @@ async fn while_something_else_is_under_way_the_clock_goes_on() {
         .build()
         .unwrap();
     let started = Instant::now();
-    let heard = hear(&orchestrator, request("first")).await;
+    let finished = run_to_end(&orchestrator, request("first")).await;
     assert!(started.elapsed() < Duration::from_secs(20));
-    assert_eq!(heard.result.finish_reason, Some(FinishReason::Deadline));
+    assert_eq!(finished.result.finish_reason, Some(FinishReason::Deadline));
 }

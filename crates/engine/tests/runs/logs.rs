@@ -6,7 +6,7 @@ use neuraxis_core::{Message, Record, RecordBody, RunStatus, Transcript};
 use neuraxis_engine::{ReplayError, read_log, replay, write_log};
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{hear, request, with_tools};
+use crate::support::{request, run_to_end, with_tools};
 
 async fn log() -> Vec<Arc<Record>> {
     let model = ScriptedModel::new()
@@ -14,7 +14,7 @@ async fn log() -> Vec<Arc<Record>> {
         .then(reply::text("A door."));
     let look = ScriptedTool::echoing(spec("look").read_only());
     let orchestrator = with_tools(model, vec![Arc::new(look)]);
-    hear(&orchestrator, request("What is there?"))
+    run_to_end(&orchestrator, request("What is there?"))
         .await
         .records()
 }

@@ -19,7 +19,9 @@ use neuraxis_testkit::{
 };
 use serde_json::Value;
 
-use crate::support::{Heard, builder, failing_store, hear, policy, process, request, session};
+use crate::support::{
+    FinishedRun, builder, failing_store, policy, process, request, run_to_end, session,
+};
 
 /// Enough lines that a model reads only a part of them.
 fn long() -> String {
@@ -111,9 +113,9 @@ fn with(
 async fn a_model_reads_a_long_result_in_pages_and_misses_nothing() {
     let store = Arc::new(MemoryStore::new());
     let orchestrator = with(&store, reader(), big()).build().unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    heard.assert_valid(RunStatus::Done);
-    let results = heard.results();
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    finished.assert_valid(RunStatus::Done);
+    let results = finished.results();
     let bound = ResultBounds::default().max_bytes();
     for result in &results {
         assert!(result.value.as_str().len() <= bound, "{}", result.name);
@@ -125,7 +127,7 @@ async fn a_model_reads_a_long_result_in_pages_and_misses_nothing() {
     let pages: String = results[1..].iter().map(page_text).collect();
     assert_eq!(format!("{head}{pages}"), long());
     assert!(results.len() > 5, "it takes several pages");
-    let run = heard.result.run_id;
+    let run = finished.result.run_id;
     assert_eq!(
         whole(store.as_ref(), run, &results[0].tool_call_id).await,
         long()
@@ -167,13 +169,13 @@ async fn a_model_finds_lines_of_a_long_result_by_a_pattern() {
             _ => Script::from(reply::text("Found.")),
         }
     });
-    let heard = hear(
+    let finished = run_to_end(
         &builder(model).tool(Arc::new(big())).build().unwrap(),
         request("go"),
     )
     .await;
-    heard.assert_valid(RunStatus::Done);
-    let mut found: Vec<_> = heard.results();
+    finished.assert_valid(RunStatus::Done);
+    let mut found: Vec<_> = finished.results();
     found.sort_by_key(|result| result.index);
     let found: Vec<Value> = found
         .iter()
@@ -221,8 +223,8 @@ async fn a_pattern_finds_a_line_wherever_it_stands() {
         _ => Script::from(reply::text("Found.")),
     });
     let orchestrator = builder(model).tool(Arc::new(tool)).build().unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    let found: Value = heard.results()[1].value.decode().unwrap();
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    let found: Value = finished.results()[1].value.decode().unwrap();
     let lines = found["matches"].as_array().unwrap().iter();
     let lines: Vec<u64> = lines.map(|it| it["line"].as_u64().unwrap()).collect();
     assert_eq!(lines, (1..=60).collect::<Vec<_>>());
@@ -247,8 +249,8 @@ async fn a_match_in_a_long_line_is_shown_with_what_stands_around_it() {
         _ => Script::from(reply::text("Found.")),
     });
     let orchestrator = builder(model).tool(Arc::new(tool)).build().unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    let found: Value = heard.results()[1].value.decode().unwrap();
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    let found: Value = finished.results()[1].value.decode().unwrap();
     let matches = found["matches"].as_array().unwrap();
     let places: Vec<_> = matches
         .iter()
@@ -275,8 +277,8 @@ async fn a_long_error_is_cut_and_kept_as_a_long_value_is() {
     let model = ScriptedModel::new()
         .then(reply::calls([("big", "{}")]))
         .then(reply::text("ok"));
-    let heard = hear(&with(&store, model, fails).build().unwrap(), request("go")).await;
-    let result = &heard.results()[0];
+    let finished = run_to_end(&with(&store, model, fails).build().unwrap(), request("go")).await;
+    let result = &finished.results()[0];
     assert_eq!(result.failure, Some(ToolFailure::Permanent));
     assert!(result.value.as_str().len() <= MAX_ERROR_CHARS);
     let message = result.value.error_message().unwrap();
@@ -286,7 +288,7 @@ async fn a_long_error_is_cut_and_kept_as_a_long_value_is() {
     );
     assert!(message.ends_with("line 20000 of \"it\"\n"), "{message}");
     assert_eq!(
-        whole(store.as_ref(), heard.result.run_id, &result.tool_call_id).await,
+        whole(store.as_ref(), finished.result.run_id, &result.tool_call_id).await,
         long()
     );
 }
@@ -297,12 +299,12 @@ async fn an_agent_with_a_small_context_gets_shorter_results() {
         .then(reply::calls([("big", "{}")]))
         .then(reply::text("ok"))
         .with_context(16_000);
-    let heard = hear(
+    let finished = run_to_end(
         &builder(model).tool(Arc::new(big())).build().unwrap(),
         request("go"),
     )
     .await;
-    let length = heard.results()[0].value.as_str().len();
+    let length = finished.results()[0].value.as_str().len();
     assert!((12_000..=16_000).contains(&length), "{length}");
 }
 
@@ -317,8 +319,8 @@ async fn what_tools_take_of_a_small_context_results_do_not_have() {
     let value = JsonText::string(&long());
     let tool = ScriptedTool::always(spec, Act::value(value.as_str()));
     let orchestrator = builder(model).tool(Arc::new(tool)).build().unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    let length = heard.results()[0].value.as_str().len();
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    let length = finished.results()[0].value.as_str().len();
     assert!((4_000..=8_000).contains(&length), "{length}");
 }
 
@@ -344,7 +346,7 @@ async fn where_a_result_does_not_fit_it_is_said_what_leaves_more_room() {
             Script::from(calls)
         });
         let orchestrator = builder(model).tool(Arc::new(big())).build().unwrap();
-        let reply = hear(&orchestrator, request("go")).await.result.reply;
+        let reply = run_to_end(&orchestrator, request("go")).await.result.reply;
         assert!(
             reply.contains("fewer tools (channels.NAME.tools)"),
             "{reply}"
@@ -365,8 +367,8 @@ async fn results_of_one_reply_share_what_a_small_context_has_for_one() {
         .then(reply::text("ok"))
         .with_context(16_000);
     let orchestrator = builder(model).tool(Arc::new(big())).build().unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    let results = heard.results();
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    let results = finished.results();
     let lengths: Vec<usize> = results.iter().map(|it| it.value.as_str().len()).collect();
     assert!(
         lengths[..3].iter().all(|it| (3_500..=5_333).contains(it)),
@@ -382,7 +384,7 @@ async fn what_is_not_kept_is_said_with_the_reason() {
             .then(reply::calls([("big", "{}")]))
             .then(reply::text("ok"))
     };
-    let told = |heard: &Heard| heard.results()[0].value.as_text().into_owned();
+    let told = |finished: &FinishedRun| finished.results()[0].value.as_text().into_owned();
     // An agent that runs alone keeps nothing.
     let agent = Orchestrator::builder()
         .model(Role::REASONING, Arc::new(answers()))
@@ -397,14 +399,14 @@ async fn what_is_not_kept_is_said_with_the_reason() {
     let store = Arc::new(MemoryStore::new());
     let withheld = with(&store, answers(), big())
         .policy(policy("channels.chat.data = { tool_results = false }"));
-    let heard = hear(&withheld.build().unwrap(), request("go")).await;
-    assert!(told(&heard).contains("not kept, since results of tools are not stored here"));
-    assert_eq!(store.outputs(heard.result.run_id).await, Ok(Vec::new()));
+    let finished = run_to_end(&withheld.build().unwrap(), request("go")).await;
+    assert!(told(&finished).contains("not kept, since results of tools are not stored here"));
+    assert_eq!(store.outputs(finished.result.run_id).await, Ok(Vec::new()));
     // A store that is full or fails does not end the run.
     for (error, why) in [
         (
             StoreError::OutputsTooLarge {
-                run: heard.result.run_id,
+                run: finished.result.run_id,
                 bytes: 2,
                 most: 1,
             },
@@ -417,13 +419,13 @@ async fn what_is_not_kept_is_said_with_the_reason() {
     ] {
         let store = failing_store();
         store.fail_next(StoreOperation::KeepOutput, Fault::Refuse(error));
-        let heard = hear(
+        let finished = run_to_end(
             &with(&store, answers(), big()).build().unwrap(),
             request("go"),
         )
         .await;
-        heard.assert_valid(RunStatus::Done);
-        assert!(told(&heard).contains(why), "{why}");
+        finished.assert_valid(RunStatus::Done);
+        assert!(told(&finished).contains(why), "{why}");
     }
 }
 
@@ -433,12 +435,12 @@ async fn a_store_that_is_away_for_a_moment_is_asked_again() {
     let away = || StoreError::Unavailable("for a moment".to_owned());
     store.fail_next(StoreOperation::KeepOutput, Fault::Refuse(away()));
     store.fail_next(StoreOperation::KeepOutput, Fault::LoseAnswer(away()));
-    let heard = hear(
+    let finished = run_to_end(
         &with(&store, reader(), big()).build().unwrap(),
         request("go"),
     )
     .await;
-    heard.assert_valid(RunStatus::Done);
+    finished.assert_valid(RunStatus::Done);
     let kept = store
         .calls()
         .into_iter()
@@ -496,7 +498,7 @@ async fn a_fork_reads_what_its_conversation_names_and_no_other_session_does() {
         .model(Role::REASONING, model.clone())
         .build()
         .unwrap();
-    let first = hear(&orchestrator, request("go")).await;
+    let first = run_to_end(&orchestrator, request("go")).await;
     let (run, call) = (first.result.run_id, first.results()[0].tool_call_id.clone());
     let read = format!(r#"{{"call":"{call}","line":7}}"#);
     let reads = || {
@@ -510,7 +512,7 @@ async fn a_fork_reads_what_its_conversation_names_and_no_other_session_does() {
     };
     // A later run of the session, a fork, and a fork of that.
     reads();
-    let later = hear(&orchestrator, request("Read on.")).await;
+    let later = run_to_end(&orchestrator, request("Read on.")).await;
     assert!(page_text(&later.results()[0]).starts_with("line 7 of"));
     let mut from = run;
     for id in ["fork", "fork-of-the-fork"] {
@@ -537,8 +539,8 @@ async fn a_fork_reads_what_its_conversation_names_and_no_other_session_does() {
         model.push(reply::text("No."));
         let session: SessionId = id.parse().unwrap();
         let mode = neuraxis_core::Mode::EXPLORATORY;
-        let heard = hear(&orchestrator, UserRequest::new(session, "go").mode(mode)).await;
-        let error = heard.results()[0].value.error_message().unwrap();
+        let finished = run_to_end(&orchestrator, UserRequest::new(session, "go").mode(mode)).await;
+        let error = finished.results()[0].value.error_message().unwrap();
         said.push(error.replace("_a9_", "_a0_"));
     }
     assert_eq!(
@@ -552,9 +554,9 @@ async fn a_fork_reads_what_its_conversation_names_and_no_other_session_does() {
     orchestrator.sessions().delete(&session()).await.unwrap();
     reads();
     let orphan = UserRequest::new("fork".parse().unwrap(), "And now?");
-    let heard = hear(&orchestrator, orphan.mode(neuraxis_core::Mode::EXPLORATORY)).await;
+    let finished = run_to_end(&orchestrator, orphan.mode(neuraxis_core::Mode::EXPLORATORY)).await;
     assert_eq!(
-        heard.results()[0].value.error_message(),
+        finished.results()[0].value.error_message(),
         Some(said.swap_remove(0))
     );
 }
@@ -575,7 +577,7 @@ async fn a_log_that_claims_to_be_a_fork_of_another_owner_s_run_reads_nothing_of_
         let request = UserRequest::new(session.parse().unwrap(), "go").owner(owner);
         request.mode(neuraxis_core::Mode::EXPLORATORY)
     };
-    let first = hear(&orchestrator, of("hers", "ada")).await;
+    let first = run_to_end(&orchestrator, of("hers", "ada")).await;
     let call = first.results()[0].tool_call_id.clone();
     let read = format!(r#"{{"call":"{call}","line":7}}"#);
     // The same claim by the same owner shows that the owner makes the difference.
@@ -603,8 +605,8 @@ async fn a_log_that_claims_to_be_a_fork_of_another_owner_s_run_reads_nothing_of_
 
         model.push(reply::calls([(READ_OUTPUT, read.as_str())]));
         model.push(reply::text("Done."));
-        let heard = hear(&orchestrator, of(session.as_str(), owner)).await;
-        let result = &heard.results()[0];
+        let finished = run_to_end(&orchestrator, of(session.as_str(), owner)).await;
+        let result = &finished.results()[0];
         let refused = result.value.error_message();
         assert_eq!(refused.is_some(), owner == "eve", "{owner}: {result:?}");
         if let Some(said) = refused {
@@ -617,7 +619,7 @@ async fn a_log_that_claims_to_be_a_fork_of_another_owner_s_run_reads_nothing_of_
 async fn the_tool_comes_with_every_tool_that_is_run_here_and_with_nothing_else() {
     let offered = async |builder: OrchestratorBuilder, model: &Arc<ScriptedModel>| {
         let builder = builder.model(Role::REASONING, model.clone());
-        hear(&builder.build().unwrap(), request("Hello.")).await;
+        run_to_end(&builder.build().unwrap(), request("Hello.")).await;
         let requests = model.requests();
         let tools = requests.last().unwrap().tools.iter();
         tools.map(|tool| tool.name.to_string()).collect::<Vec<_>>()
@@ -642,8 +644,8 @@ async fn the_tool_comes_with_every_tool_that_is_run_here_and_with_nothing_else()
             .then(reply::text("ok")),
     );
     let denied = here().policy(denied).model(Role::REASONING, model.clone());
-    let heard = hear(&denied.build().unwrap(), request("go")).await;
-    let told = heard.results()[0].value.as_text().into_owned();
+    let finished = run_to_end(&denied.build().unwrap(), request("go")).await;
+    let told = finished.results()[0].value.as_text().into_owned();
     assert!(
         told.contains("; no tool here reads what is kept of them; ask for less]"),
         "{told}"

@@ -15,7 +15,7 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{CallContext, LlmClient, ModelInfo, SessionIndex as _, async_trait};
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{builder, hear, history, request, session, with_tools};
+use crate::support::{builder, history, request, run_to_end, session, with_tools};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
 const IMAGES: MediaTypes = MediaTypes::Only(&["image/png"]);
@@ -41,8 +41,8 @@ async fn what_is_attached_is_sent_and_kept_as_a_part_of_the_message() {
     let asked = request("What is it?")
         .attach(picture())
         .attach(notes.clone());
-    let heard = hear(&orchestrator, asked).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator, asked).await;
+    finished.assert_valid(RunStatus::Done);
     let parts = vec![Part::text("What is it?"), Part::Media(picture()), notes];
     let message = Message::User { parts };
     let sent = model.requests().pop().unwrap();
@@ -52,7 +52,7 @@ async fn what_is_attached_is_sent_and_kept_as_a_part_of_the_message() {
         &message
     );
     // The log contains all of it: a replay results in the same run.
-    replay(&Transcript::default(), &heard.records()).unwrap();
+    replay(&Transcript::default(), &finished.records()).unwrap();
     let run = store.runs(&session()).await.unwrap();
     assert_eq!(
         run[0].log.text.as_deref(),
@@ -75,7 +75,7 @@ async fn a_model_that_takes_text_alone_is_not_asked_and_the_error_names_it_and_t
     );
     // Every model accepts text.
     let asked = request("What is it?").attach(Part::text("a"));
-    hear(&orchestrator, asked)
+    run_to_end(&orchestrator, asked)
         .await
         .assert_valid(RunStatus::Done);
 }
@@ -97,11 +97,11 @@ fn that_prefers_a_blind_model() -> (Orchestrator, Arc<ScriptedModel>, Arc<Script
 #[tokio::test(start_paused = true)]
 async fn a_role_whose_model_takes_it_serves_instead_of_one_whose_model_does_not() {
     let (orchestrator, router, _) = that_prefers_a_blind_model();
-    let heard = hear(&orchestrator, request("What is it?").attach(picture())).await;
-    assert_eq!(heard.result.reply, "seer");
+    let finished = run_to_end(&orchestrator, request("What is it?").attach(picture())).await;
+    assert_eq!(finished.result.reply, "seer");
     assert!(router.requests().is_empty());
-    let heard = hear(&orchestrator, request("And now?")).await;
-    assert_eq!(heard.result.reply, "router");
+    let finished = run_to_end(&orchestrator, request("And now?")).await;
+    assert_eq!(finished.result.reply, "router");
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +116,7 @@ async fn a_role_that_is_asked_for_and_whose_model_does_not_take_it_is_named_with
     let error = orchestrator.stream(asked).await.unwrap_err();
     assert_eq!(error.to_string(), TOLD);
 
-    let first = hear(&orchestrator, request("And now?")).await.result;
+    let first = run_to_end(&orchestrator, request("And now?")).await.result;
     let mut options = ForkOptions::new("fork".parse().unwrap())
         .message("What is it?")
         .attach(picture());
@@ -139,16 +139,19 @@ async fn what_a_model_has_answered_of_a_conversation_that_is_brought_keeps_no_ot
         request("And now?").with_client_input(client_input.conversation(said))
     };
     let (orchestrator, _, _) = that_prefers_a_blind_model();
-    let heard = hear(&orchestrator, answered(ClientInput::default())).await;
-    assert_eq!(heard.result.reply, "seer", "who takes it all is preferred");
+    let finished = run_to_end(&orchestrator, answered(ClientInput::default())).await;
+    assert_eq!(
+        finished.result.reply, "seer",
+        "who takes it all is preferred"
+    );
     let mut by_router = answered(ClientInput::default().role(Role::ROUTER));
     by_router.session_id = "other".parse().unwrap();
-    let heard = hear(&orchestrator, by_router).await;
-    assert_eq!(heard.result.reply, "router");
+    let finished = run_to_end(&orchestrator, by_router).await;
+    assert_eq!(finished.result.reply, "router");
 
     let blind = builder(named("reader", MediaTypes::NONE)).build().unwrap();
-    let heard = hear(&blind, answered(ClientInput::default())).await;
-    assert_eq!(heard.result.reply, "reader");
+    let finished = run_to_end(&blind, answered(ClientInput::default())).await;
+    assert_eq!(finished.result.reply, "reader");
     let unanswered =
         request("And now?").with_client_input(ClientInput::default().conversation([asked()]));
     let error = blind.stream(unanswered).await.unwrap_err();
@@ -161,7 +164,7 @@ async fn what_a_model_has_answered_of_a_conversation_that_is_brought_keeps_no_ot
 #[tokio::test(start_paused = true)]
 async fn what_is_attached_to_a_fork_goes_with_its_message_to_a_model_that_takes_it() {
     let (orchestrator, _, seer) = that_prefers_a_blind_model();
-    let first = hear(&orchestrator, request("And now?")).await.result;
+    let first = run_to_end(&orchestrator, request("And now?")).await.result;
     assert_eq!(first.reply, "router");
     let runs = orchestrator.runs();
     let fork = |options| runs.fork(first.run_id, Turn(1), options);
@@ -207,8 +210,8 @@ async fn content_that_is_not_what_its_type_says_begins_no_run() {
 async fn a_request_with_another_attachment_is_not_the_same_request_made_again() {
     let orchestrator = builder(named("seer", IMAGES)).build().unwrap();
     let asked = || request("What is it?").idempotency_key("k".parse().unwrap());
-    let first = hear(&orchestrator, asked().attach(picture())).await;
-    let again = hear(&orchestrator, asked().attach(picture())).await;
+    let first = run_to_end(&orchestrator, asked().attach(picture())).await;
+    let again = run_to_end(&orchestrator, asked().attach(picture())).await;
     assert_eq!(first.result.run_id, again.result.run_id);
     let error = orchestrator.stream(asked()).await.unwrap_err();
     let RequestError::KeyReused(differences) = error else {
@@ -236,9 +239,9 @@ async fn a_tool_shows_the_model_a_picture_beside_its_value() {
         .tool(Arc::new(camera(picture())))
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("What is there?")).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.results()[0].media, [picture()]);
+    let finished = run_to_end(&orchestrator, request("What is there?")).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.results()[0].media, [picture()]);
     let sent = model.requests().pop().unwrap();
     let Message::Tool(result) = sent.messages.messages().last().unwrap().as_ref() else {
         panic!("no result")
@@ -247,7 +250,7 @@ async fn a_tool_shows_the_model_a_picture_beside_its_value() {
         (result.content.as_str(), &*result.media),
         ("\"taken\"", &[picture()][..])
     );
-    replay(&Transcript::default(), &heard.records()).unwrap();
+    replay(&Transcript::default(), &finished.records()).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -257,9 +260,9 @@ async fn a_tool_whose_picture_is_none_fails_and_the_run_goes_on() {
         .then(reply::text("No picture."));
     let page = MediaPart::embedded("image/png", "PGh0bWw+");
     let orchestrator = with_tools(model, vec![Arc::new(camera(page))]);
-    let heard = hear(&orchestrator, request("What is there?")).await;
-    heard.assert_valid(RunStatus::Done);
-    let value = heard.results()[0].value.as_str().to_owned();
+    let finished = run_to_end(&orchestrator, request("What is there?")).await;
+    finished.assert_valid(RunStatus::Done);
+    let value = finished.results()[0].value.as_str().to_owned();
     assert!(
         value.contains("it is declared as image/png, but its content is text/html"),
         "{value}"
@@ -362,8 +365,8 @@ async fn a_server_that_was_started_anew_is_asked_once_more_before_anything_is_re
             let builder = builder(ScriptedModel::new()).model(Role::REASONING, model);
             let orchestrator = builder.build().unwrap();
             let asked = request(&long).attach(picture());
-            let heard = hear(&orchestrator, asked).await;
-            heard.assert_valid(RunStatus::Done);
+            let finished = run_to_end(&orchestrator, asked).await;
+            finished.assert_valid(RunStatus::Done);
         }
     }
 }

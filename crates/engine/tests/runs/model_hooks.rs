@@ -23,7 +23,7 @@ use neuraxis_testkit::{
 };
 use tokio::time::Instant;
 
-use crate::support::{Heard, builder, hear, history, process, request};
+use crate::support::{FinishedRun, builder, history, process, request, run_to_end};
 
 /// A program with a scripted model.
 struct Program {
@@ -56,10 +56,10 @@ impl Program {
         }
     }
 
-    async fn run(&self) -> Heard {
-        let heard = hear(&self.orchestrator, request("my number is 123")).await;
-        assert_replays(&heard.records());
-        heard
+    async fn run(&self) -> FinishedRun {
+        let finished = run_to_end(&self.orchestrator, request("my number is 123")).await;
+        assert_replays(&finished.records());
+        finished
     }
 
     /// Returns the texts in the requests that the model received, in order.
@@ -83,9 +83,9 @@ fn assert_replays(records: &[Arc<Record>]) {
 }
 
 /// Returns the text that a user who assembles the pieces reads in the end, and whether anything was retracted.
-fn shown(heard: &Heard) -> (String, bool) {
+fn shown(finished: &FinishedRun) -> (String, bool) {
     let (mut text, mut taken_back) = (String::new(), false);
-    for event in &heard.events {
+    for event in &finished.events {
         if let Event::Live(live) = event {
             match &live.body {
                 LiveBody::TextDelta { text: more } => text.push_str(more),
@@ -106,8 +106,8 @@ fn talking(text: &str) -> Script {
     Script::from(reply::text(text)).split(4).paced(pace)
 }
 
-fn log(heard: &Heard) -> String {
-    let records = heard.records().into_iter();
+fn log(finished: &FinishedRun) -> String {
+    let records = finished.records().into_iter();
     records.map(|record| record.to_json()).collect()
 }
 
@@ -118,12 +118,12 @@ async fn a_request_that_is_refused_is_not_sent_and_the_user_is_told_what_the_hoo
         ScriptedModelHook::new().before(refuses),
         ScriptedModel::new(),
     );
-    let heard = program.run().await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.finish_reason, Some(FinishReason::Refused));
-    assert_eq!(heard.result.reply, "Please do not tell me numbers.");
+    let finished = program.run().await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.finish_reason, Some(FinishReason::Refused));
+    assert_eq!(finished.result.reply, "Please do not tell me numbers.");
     assert!(program.model.calls().is_empty());
-    assert!(log(&heard).contains(r#""reason":"a number""#));
+    assert!(log(&finished).contains(r#""reason":"a number""#));
     let kept = history(program.store.as_ref()).await;
     let last = kept.messages().last().unwrap().text();
     assert_eq!(last, "Please do not tell me numbers.");
@@ -137,7 +137,7 @@ async fn what_takes_the_place_of_the_user_s_text_is_sent_now_and_later() {
         .then(reply::text("I do not know it."));
     let program = Program::new(hook, model);
     program.run().await.assert_valid(RunStatus::Done);
-    let again = hear(&program.orchestrator, request("What is my number?")).await;
+    let again = run_to_end(&program.orchestrator, request("What is my number?")).await;
     again.assert_valid(RunStatus::Done);
     for sent in program.sent() {
         assert!(sent.contains(&"my number is ###".to_owned()), "{sent:?}");
@@ -175,9 +175,9 @@ async fn each_request_is_looked_at_and_a_hook_ends_the_agent_with_the_text_so_fa
     let program = Program::with(hook, model, |it| {
         it.tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
     });
-    let heard = program.run().await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "Looking.");
+    let finished = program.run().await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "Looking.");
     let asked = program.hook.requests();
     let firsts: Vec<_> = asked.iter().map(|request| request.is_first).collect();
     assert_eq!(firsts, [true, false]);
@@ -190,11 +190,11 @@ async fn a_reply_that_is_rewritten_is_on_record_nowhere_and_what_was_shown_is_ta
     let hook = ScriptedModelHook::new().after(AfterModel::rewrite("Call 555-###."));
     let model = ScriptedModel::new().then(talking("Call 555-1234."));
     let program = Program::new(hook, model);
-    let heard = program.run().await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "Call 555-###.");
-    assert!(!log(&heard).contains("1234"), "{}", log(&heard));
-    assert_eq!(shown(&heard), ("Call 555-###.".to_owned(), true));
+    let finished = program.run().await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "Call 555-###.");
+    assert!(!log(&finished).contains("1234"), "{}", log(&finished));
+    assert_eq!(shown(&finished), ("Call 555-###.".to_owned(), true));
     assert_eq!(program.hook.replies()[0].text(), "Call 555-1234.");
 }
 
@@ -204,9 +204,9 @@ async fn text_that_a_hook_has_not_seen_is_shown_only_where_hooks_let_it_stream()
         .holding_text()
         .after(AfterModel::rewrite("Fine."));
     let model = ScriptedModel::new().then(Script::from(reply::text("Fire!")).split(1));
-    let heard = Program::new(hook, model).run().await;
-    assert_eq!(shown(&heard), (String::new(), false));
-    assert_eq!(heard.result.reply, "Fine.");
+    let finished = Program::new(hook, model).run().await;
+    assert_eq!(shown(&finished), (String::new(), false));
+    assert_eq!(finished.result.reply, "Fine.");
 }
 
 #[tokio::test]
@@ -215,13 +215,13 @@ async fn a_reply_that_is_refused_ends_the_agent_with_none_of_its_calls_run() {
     let model = ScriptedModel::new().then(reply::text_and_calls("It is 42.", [("tell", "{}")]));
     let tell = Arc::new(ScriptedTool::echoing(spec("tell").read_only()));
     let program = Program::with(hook, model, |it| it.tool(tell.clone()));
-    let heard = program.run().await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.finish_reason, Some(FinishReason::Refused));
-    assert_eq!(heard.result.reply, "I cannot say.");
-    assert_eq!(shown(&heard).0, "I cannot say.");
+    let finished = program.run().await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.finish_reason, Some(FinishReason::Refused));
+    assert_eq!(finished.result.reply, "I cannot say.");
+    assert_eq!(shown(&finished).0, "I cannot say.");
     assert_eq!(tell.count(), 0);
-    assert!(!log(&heard).contains("It is 42."));
+    assert!(!log(&finished).contains("It is 42."));
 }
 
 #[tokio::test]
@@ -235,15 +235,15 @@ async fn a_reply_that_is_turned_down_runs_nothing_and_the_model_is_asked_again_w
         .then(reply::text("No."));
     let pay = Arc::new(ScriptedTool::echoing(spec("pay").read_only()));
     let program = Program::with(hook, model, |it| it.tool(pay.clone()));
-    let heard = program.run().await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "No.");
-    assert_eq!(shown(&heard).0, "No.");
+    let finished = program.run().await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "No.");
+    assert_eq!(shown(&finished).0, "No.");
     assert_eq!(pay.count(), 0);
     let sent = program.sent();
     assert!(sent[1].last().unwrap().contains("Do not pay."), "{sent:?}");
     assert_eq!(sent[2].last().unwrap(), "Be brief.");
-    assert_eq!(RunView::of(&heard.records()).text(), "No.");
+    assert_eq!(RunView::of(&finished.records()).text(), "No.");
 }
 
 #[tokio::test]
@@ -252,15 +252,15 @@ async fn a_reply_is_turned_down_so_often_at_most_and_then_nobody_is_told_it() {
     let asked = AnswerRule::RETRIES + 1;
     let hook = (0..asked).fold(ScriptedModelHook::new(), |hook, _| hook.after(again()));
     let program = Program::new(hook, ScriptedModel::always(reply::text("It is 42.")));
-    let heard = program.run().await;
-    heard.assert_valid(RunStatus::Failed);
+    let finished = program.run().await;
+    finished.assert_valid(RunStatus::Failed);
     assert!(
-        !heard.result.reply.contains("It is 42."),
+        !finished.result.reply.contains("It is 42."),
         "{:?}",
-        heard.result
+        finished.result
     );
     assert_eq!(program.model.calls().len(), asked as usize);
-    assert_eq!(shown(&heard).0, "");
+    assert_eq!(shown(&finished).0, "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -290,13 +290,13 @@ async fn a_hook_alongside_stops_the_call_that_the_model_works_on_already() {
             |it| it.tool(pay.clone()).model_hook(Arc::new(Slow)),
         );
         let began = Instant::now();
-        let heard = program.run().await;
-        heard.assert_valid(RunStatus::Done);
+        let finished = program.run().await;
+        finished.assert_valid(RunStatus::Done);
         assert_eq!(began.elapsed(), Duration::from_secs(5));
-        assert_eq!(heard.result.finish_reason, Some(FinishReason::Refused));
-        assert_eq!(shown(&heard), ("No.".to_owned(), true));
+        assert_eq!(finished.result.finish_reason, Some(FinishReason::Refused));
+        assert_eq!(shown(&finished), ("No.".to_owned(), true));
         assert_eq!((pay.count(), program.model.open_calls()), (0, 0));
-        let told = (heard.result.cost, heard.result.cost_label);
+        let told = (finished.result.cost, finished.result.cost_label);
         assert_eq!(told, (cost, CountLabel::Unknown));
     }
 }
@@ -309,11 +309,11 @@ async fn a_hook_alongside_that_has_nothing_against_it_changes_nothing_and_is_ask
     let program = Program::with(ScriptedModelHook::new().alongside(), model, |it| {
         it.tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
     });
-    let heard = program.run().await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "Done.");
+    let finished = program.run().await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "Done.");
     assert_eq!(program.hook.requests().len(), 1);
-    assert!(!heard.kinds().contains(&"advised"));
+    assert!(!finished.kinds().contains(&"advised"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -331,15 +331,15 @@ async fn a_hook_that_crashes_takes_too_long_or_comes_too_late_refuses() {
     ] {
         let program = Program::new(hook, ScriptedModel::always(reply::text("It is 42.")));
         let began = Instant::now();
-        let heard = program.run().await;
-        heard.assert_valid(RunStatus::Done);
-        assert_eq!(heard.result.finish_reason, Some(FinishReason::Refused));
+        let finished = program.run().await;
+        finished.assert_valid(RunStatus::Done);
+        assert_eq!(finished.result.finish_reason, Some(FinishReason::Refused));
         assert!(
-            heard.result.reply.contains("a required check failed"),
+            finished.result.reply.contains("a required check failed"),
             "{:?}",
-            heard.result
+            finished.result
         );
-        assert!(!log(&heard).contains("It is 42"));
+        assert!(!log(&finished).contains("It is 42"));
         assert!(began.elapsed() <= Duration::from_secs(31));
     }
 }
@@ -366,9 +366,12 @@ async fn an_agent_s_own_hooks_look_at_its_calls_alone_and_those_of_all_look_at_a
     let program = Program::with(ScriptedModelHook::new(), root, |it| {
         it.agent_tool(helper.clone())
     });
-    let heard = program.run().await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.results()[0].value.as_str(), r#""Helped, they say.""#);
+    let finished = program.run().await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(
+        finished.results()[0].value.as_str(),
+        r#""Helped, they say.""#
+    );
     let texts = |hook: &ScriptedModelHook| {
         let asked = hook.requests().into_iter();
         asked.map(|request| request.text).collect::<Vec<_>>()
@@ -398,11 +401,11 @@ async fn what_changes_the_task_of_a_sub_agent_is_what_its_model_reads() {
         .then(reply::calls([("help", r#"{"task":"help me"}"#)]))
         .then(reply::text("Done."));
     let program = Program::with(hook, root, |it| it.agent_tool(helper));
-    let heard = program.run().await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = program.run().await;
+    finished.assert_valid(RunStatus::Done);
     let sent = of_helper.requests().remove(0).messages;
     assert_eq!(sent.last_user_text(), "another task");
-    let view = RunView::of(&heard.records());
+    let view = RunView::of(&finished.records());
     let read = view.conversation(AgentId(1)).unwrap();
     assert_eq!(read.messages()[..sent.len()], *sent.messages());
 }
@@ -420,14 +423,14 @@ async fn an_answer_of_a_form_is_looked_at_and_changed_where_it_is_delivered() {
     let program = Program::with(hook, model, |it| {
         it.tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
     });
-    let heard = hear(&program.orchestrator, request("Where?").answer(schema)).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, r#"{"city":"Delft"}"#);
+    let finished = run_to_end(&program.orchestrator, request("Where?").answer(schema)).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, r#"{"city":"Delft"}"#);
     let replies = program.hook.replies();
     assert_eq!(replies[1].text(), r#"{"city":"Gouda"}"#);
     let answers: Vec<_> = replies.iter().map(HookedReply::is_answer).collect();
     assert_eq!(answers, [false, true]);
-    assert_replays(&heard.records());
+    assert_replays(&finished.records());
 }
 
 #[tokio::test]
@@ -442,8 +445,8 @@ async fn an_advisor_has_a_say_about_requests_before_hooks_and_knows_who_asks() {
         it.advisor([Hook::Request], advisor.clone())
     });
     let asked = UserRequest::new("s".parse().unwrap(), "my number is 123");
-    let heard = hear(&program.orchestrator, asked.owner("ada")).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&program.orchestrator, asked.owner("ada")).await;
+    finished.assert_valid(RunStatus::Done);
     let subject = advisor.questions()[0].subject.clone();
     assert_eq!(
         subject.as_str(),

@@ -19,7 +19,7 @@ use neuraxis_ports::{
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, reply, spec};
 use serde::{Deserialize, Serialize};
 
-use crate::support::{builder, hear, policy};
+use crate::support::{builder, policy, run_to_end};
 
 /// What the program knows about the caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -185,15 +185,15 @@ async fn a_client_around_a_model_sees_who_asks_and_what_it_makes_of_a_reply_is_o
         .build()
         .unwrap();
     let ask = |session| ask(session).delivery(Delivery::Whole);
-    let heard = hear(&orchestrator, ask("hers").owner("ada")).await;
-    assert_eq!(heard.result.reply, "It is [card].");
+    let finished = run_to_end(&orchestrator, ask("hers").owner("ada")).await;
+    assert_eq!(finished.result.reply, "It is [card].");
     assert!(
-        heard
+        finished
             .records()
             .iter()
             .all(|record| !record.to_json().contains("4111"))
     );
-    let refused = hear(&orchestrator, ask("his").owner("bob")).await;
+    let refused = run_to_end(&orchestrator, ask("his").owner("bob")).await;
     assert_eq!(refused.result.status, RunStatus::Failed);
     assert!(refused.kinds().contains(&"llm_failed"));
 }

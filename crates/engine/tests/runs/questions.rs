@@ -18,7 +18,7 @@ use neuraxis_testkit::{
 };
 use tokio::sync::mpsc;
 
-use crate::support::{builder, hear, policy, request};
+use crate::support::{builder, policy, request, run_to_end};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -142,10 +142,10 @@ async fn a_question_that_nobody_answers_is_cancelled_in_time_and_uses_up_neither
     let own =
         policy("modes.exploratory.tool_timeout = '30s'\nmodes.exploratory.deadline = '40s'\n");
     let orchestrator = asking(tool.clone()).policy(own).build().unwrap();
-    let heard = hear(&orchestrator, request("Buy.")).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator, request("Buy.")).await;
+    finished.assert_valid(RunStatus::Done);
     assert_eq!(tool.replies(), [QuestionReply::Cancelled]);
-    let events = heard.events.into_iter();
+    let events = finished.events.into_iter();
     let outcomes = events.filter_map(|event| match event {
         Event::Live(live) => match live.body {
             LiveBody::QuestionSettled { outcome, .. } => Some(outcome),
@@ -248,13 +248,13 @@ async fn who_asks_too_much_or_at_too_great_a_length_is_declined() {
         (How::AtLength, 0, "Declined"),
     ] {
         let orchestrator = asks(how);
-        let heard = hear(&orchestrator, request("Buy.")).await;
-        let questions = heard
+        let finished = run_to_end(&orchestrator, request("Buy.")).await;
+        let questions = finished
             .events
             .iter()
             .filter(|event| matches!(event, Event::Live(live) if live.body.kind() == "question"));
         assert_eq!(questions.count(), asked);
-        assert_eq!(heard.results()[0].value, JsonText::string(declined));
+        assert_eq!(finished.results()[0].value, JsonText::string(declined));
     }
 }
 
@@ -390,7 +390,7 @@ impl Approver for Silent {
 
 #[tokio::test(start_paused = true)]
 async fn what_an_approver_is_asked_ends_with_the_call_and_the_time_of_the_run_goes_on() {
-    let (replies, mut heard) = mpsc::unbounded_channel();
+    let (replies, mut finished) = mpsc::unbounded_channel();
     let tool = Asking(spec("buy").read_only().into(), How::Aside(replies));
     let model = ScriptedModel::new()
         .then(reply::calls([("buy", "{}")]))
@@ -402,7 +402,7 @@ async fn what_an_approver_is_asked_ends_with_the_call_and_the_time_of_the_run_go
         .build()
         .unwrap();
     let (handle, _events) = orchestrator.stream(request("Buy.")).await.unwrap();
-    let reply = tokio::time::timeout(MINUTE, heard.recv()).await;
+    let reply = tokio::time::timeout(MINUTE, finished.recv()).await;
     assert_eq!(reply, Ok(Some(QuestionReply::Cancelled)));
     let result = tokio::time::timeout(MINUTE, handle.result()).await;
     let result = result.expect("its time stands still").unwrap();
@@ -415,15 +415,15 @@ async fn the_approver_of_a_request_is_asked_first_and_without_either_it_is_decli
     let orchestrator = asking(tool.clone()).build().unwrap();
     let reply = answer(r#"{"size":3}"#);
     let approver = Arc::new(ScriptedApprover::new().answering(reply.clone()));
-    let heard = hear(&orchestrator, request("Buy.").approver(approver)).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator, request("Buy.").approver(approver)).await;
+    finished.assert_valid(RunStatus::Done);
     assert_eq!(tool.replies(), [reply]);
 
     let tool = buying();
     let orchestrator = builder(model()).tool(tool.clone()).build().unwrap();
-    let heard = hear(&orchestrator, request("Buy.")).await;
+    let finished = run_to_end(&orchestrator, request("Buy.")).await;
     assert_eq!(tool.replies(), [QuestionReply::Declined]);
-    assert_eq!(heard.results()[0].failure, Some(ToolFailure::Permanent));
+    assert_eq!(finished.results()[0].failure, Some(ToolFailure::Permanent));
     let unknown = RunId(neuraxis_core::uuid::Uuid::nil());
     assert_eq!(orchestrator.runs().questions(unknown), None);
 }

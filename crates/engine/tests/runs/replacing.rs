@@ -13,7 +13,7 @@ use neuraxis_testkit::{Act, Fault, ScriptedModel, ScriptedTool, StoreOperation, 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::support::{builder, failing_store, heard, request};
+use crate::support::{all_events, builder, failing_store, request};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -172,7 +172,7 @@ async fn followed_at_one_that_is_replaced(
 ) -> (JoinHandle<Vec<Event>>, Orchestrator) {
     let former = slow(store).build().unwrap();
     let events = former.runs().attach(run, Seq(0)).await;
-    let following = tokio::spawn(heard(events.unwrap()));
+    let following = tokio::spawn(all_events(events.unwrap()));
     sleep(Duration::from_secs(1)).await;
     let next = slow(store).replaces(&former).build().unwrap();
     former.suspend(MINUTE).await;
@@ -202,7 +202,7 @@ async fn who_follows_a_run_goes_on_at_the_next_engine_also_where_a_later_one_was
     let (run, _) = theirs.stream(request("go")).await.unwrap();
     let former = slow(&store).build().unwrap();
     let events = former.runs().attach(run.run_id(), Seq(0)).await;
-    let following = tokio::spawn(heard(events.unwrap()));
+    let following = tokio::spawn(all_events(events.unwrap()));
     sleep(Duration::from_secs(1)).await;
     let next = slow(&store).replaces(&former).build().unwrap();
     drop(slow(&store).replaces(&next).build().unwrap());

@@ -16,7 +16,7 @@ use neuraxis_ports::StoreError;
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::json;
 
-use crate::support::{builder, hear, helper, policy, request};
+use crate::support::{builder, helper, policy, request, run_to_end};
 
 const PRICE: &str = "prices.'testkit/*' = { prompt = 1.0, completion = 2.0 }\n";
 
@@ -97,10 +97,10 @@ async fn where_nothing_was_streamed_the_text_stream_is_the_answer_in_one_piece()
 
 #[tokio::test(start_paused = true)]
 async fn what_a_sub_agent_says_is_heard_as_it_comes_under_its_own_name() {
-    let heard = hear(&with_researcher(), request("go")).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&with_researcher(), request("go")).await;
+    finished.assert_valid(RunStatus::Done);
     let text_of = |agent: u32| -> String {
-        let live = heard.events.iter().filter_map(|event| match event {
+        let live = finished.events.iter().filter_map(|event| match event {
             Event::Live(live) if live.agent == AgentId(agent) => Some(&live.body),
             _ => None,
         });

@@ -9,7 +9,7 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{Session, SessionIndex as _, StoreError};
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, assert_paired, reply, spec};
 
-use crate::support::{builder, hear, request, session};
+use crate::support::{builder, request, run_to_end, session};
 
 #[tokio::test]
 async fn the_next_run_is_sent_what_the_runs_before_left_behind() {
@@ -119,11 +119,11 @@ async fn the_next_run_is_told_the_plan_that_stands_until_its_last_step_is_done()
     for _ in 0..2 {
         model.push(reply::calls([("plan", "{}")]));
         model.push(reply::text("Planned."));
-        let heard = hear(&orchestrator, request("Plan it.")).await;
-        heard.assert_valid(RunStatus::Done);
+        let finished = run_to_end(&orchestrator, request("Plan it.")).await;
+        finished.assert_valid(RunStatus::Done);
     }
     model.push(reply::text("Nothing."));
-    hear(&orchestrator, request("What is left?")).await;
+    run_to_end(&orchestrator, request("What is left?")).await;
     assert!(notes(0).is_empty());
     assert_eq!(notes(2).len(), 1);
     assert!(

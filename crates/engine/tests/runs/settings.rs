@@ -7,7 +7,7 @@ use neuraxis_core::{FinishReason, Mode, Parallel, Repeats, RunStatus, ToolChoice
 use neuraxis_engine::{Agent, AgentBuilder, Execution};
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{builder, hear, policy, request};
+use crate::support::{builder, policy, request, run_to_end};
 
 fn look() -> Arc<ScriptedTool> {
     Arc::new(ScriptedTool::echoing(spec("look").read_only()))
@@ -72,8 +72,8 @@ async fn a_failed_call_ends_the_run_where_the_agent_of_a_program_or_a_deployment
     let written = policy("[agents.main_thread]\nstop_on_error = true\n");
     let orchestrator = builder(model()).tool(blind()).policy(written);
     let orchestrator = orchestrator.build().unwrap();
-    let heard = hear(&orchestrator, request("go").mode(Mode::EXPLORATORY)).await;
-    assert_eq!(heard.result.finish_reason, Some(FinishReason::ToolError));
+    let finished = run_to_end(&orchestrator, request("go").mode(Mode::EXPLORATORY)).await;
+    assert_eq!(finished.result.finish_reason, Some(FinishReason::ToolError));
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, RecordBody, Role, RunS
 use neuraxis_engine::{Orchestrator, RetryPolicy};
 use neuraxis_testkit::{Script, ScriptedModel, assert_paired, reply};
 
-use crate::support::{Heard, builder, hear, request};
+use crate::support::{FinishedRun, builder, request, run_to_end};
 
 fn bytes(request: &ModelRequest) -> u64 {
     let messages = request.messages.messages().iter();
@@ -24,16 +24,16 @@ async fn after_much_talk(stand_in: Arc<ScriptedModel>) -> (Orchestrator, Arc<Scr
         .build()
         .unwrap();
     for _ in 0..8 {
-        let heard = hear(&orchestrator, request("tell me more")).await;
-        heard.assert_valid(RunStatus::Done);
+        let finished = run_to_end(&orchestrator, request("tell me more")).await;
+        finished.assert_valid(RunStatus::Done);
     }
     large.push(LlmError::new(LlmErrorKind::Connection, "gone"));
     (orchestrator, large)
 }
 
 /// Returns how many messages were left out of the fallback role's requests.
-fn left_out(heard: &Heard) -> Vec<u64> {
-    let records = heard.records();
+fn left_out(finished: &FinishedRun) -> Vec<u64> {
+    let records = finished.records();
     let left_out = records.iter().filter_map(|record| match &record.body {
         RecordBody::RoleDowngraded(downgraded) => Some(downgraded.left_out),
         _ => None,
@@ -41,8 +41,8 @@ fn left_out(heard: &Heard) -> Vec<u64> {
     left_out.collect()
 }
 
-fn count(heard: &Heard, kind: &str) -> usize {
-    heard.kinds().iter().filter(|it| **it == kind).count()
+fn count(finished: &FinishedRun, kind: &str) -> usize {
+    finished.kinds().iter().filter(|it| **it == kind).count()
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,11 +50,11 @@ async fn a_model_that_stands_in_is_sent_what_fits_it_and_the_other_one_all_of_it
     let small = ScriptedModel::always(reply::text("Yes.")).with_context_when_asked(3_000);
     let small = Arc::new(small);
     let (orchestrator, large) = after_much_talk(small.clone()).await;
-    let heard = hear(&orchestrator, request("and now?")).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "Yes.");
-    assert_eq!(count(&heard, "llm_failed"), 1);
-    assert_eq!(count(&heard, "context_trimmed"), 0);
+    let finished = run_to_end(&orchestrator, request("and now?")).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "Yes.");
+    assert_eq!(count(&finished, "llm_failed"), 1);
+    assert_eq!(count(&finished, "context_trimmed"), 0);
     let whole = large.requests().pop().unwrap();
     let sent = small.requests().pop().unwrap();
     assert!(bytes(&sent) / 4 < 3_000, "{}", bytes(&sent));
@@ -62,10 +62,10 @@ async fn a_model_that_stands_in_is_sent_what_fits_it_and_the_other_one_all_of_it
     assert_paired(sent.messages.since(1));
     let missing = whole.messages.len() - sent.messages.len();
     assert!(missing > 0);
-    assert_eq!(left_out(&heard), [u64::try_from(missing).unwrap()]);
+    assert_eq!(left_out(&finished), [u64::try_from(missing).unwrap()]);
 
-    let heard = hear(&orchestrator, request("go on")).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator, request("go on")).await;
+    finished.assert_valid(RunStatus::Done);
     let again = large.requests().pop().unwrap();
     assert_eq!(again.messages.len(), whole.messages.len() + 2);
 }
@@ -85,13 +85,13 @@ async fn one_that_says_only_in_an_overflow_how_much_context_it_has_is_asked_agai
     });
     let small = Arc::new(small);
     let (orchestrator, _) = after_much_talk(small.clone()).await;
-    let heard = hear(&orchestrator, request("and now?")).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.reply, "Yes.");
+    let finished = run_to_end(&orchestrator, request("and now?")).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.reply, "Yes.");
     assert_eq!(small.requests().len(), 2);
-    assert_eq!(count(&heard, "llm_failed"), 2);
-    assert_eq!(count(&heard, "context_trimmed"), 0);
-    assert!(left_out(&heard).pop().unwrap() > 0);
+    assert_eq!(count(&finished, "llm_failed"), 2);
+    assert_eq!(count(&finished, "context_trimmed"), 0);
+    assert!(left_out(&finished).pop().unwrap() > 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,14 +110,14 @@ async fn no_longer_reply_is_asked_for_than_a_known_context_has_left() {
     });
     let model = Arc::new(model.with_context(8_192));
     let orchestrator = builder(model.clone()).build().unwrap();
-    let heard = hear(&orchestrator, request(&"word ".repeat(3_400))).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(count(&heard, "llm_failed"), 0);
+    let finished = run_to_end(&orchestrator, request(&"word ".repeat(3_400))).await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(count(&finished, "llm_failed"), 0);
     let most = model.requests().pop().unwrap().max_output_tokens.unwrap();
     assert!((2_048..4_096).contains(&most), "{most}");
     // A request that fits is sent unchanged.
-    let heard = hear(&builder(model.clone()).build().unwrap(), request("Hello.")).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&builder(model.clone()).build().unwrap(), request("Hello.")).await;
+    finished.assert_valid(RunStatus::Done);
     let most = model.requests().pop().unwrap().max_output_tokens;
     assert_eq!(most, Some(4_096));
 }

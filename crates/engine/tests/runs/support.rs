@@ -76,27 +76,29 @@ pub(crate) fn request(message: &str) -> UserRequest {
 }
 
 /// A run that was followed to its end.
-pub(crate) struct Heard {
+pub(crate) struct FinishedRun {
     pub(crate) events: Vec<Event>,
     pub(crate) result: OrchestratorResult,
 }
 
-pub(crate) async fn hear(orchestrator: &Orchestrator, request: UserRequest) -> Heard {
+/// Starts a run, and follows it to its end.
+pub(crate) async fn run_to_end(orchestrator: &Orchestrator, request: UserRequest) -> FinishedRun {
     let (handle, events) = orchestrator.stream(request).await.unwrap();
-    let events = heard(events).await;
+    let events = all_events(events).await;
     let result = handle.result().await.unwrap();
-    Heard { events, result }
+    FinishedRun { events, result }
 }
 
-pub(crate) async fn heard(mut events: Events) -> Vec<Event> {
-    let mut heard = Vec::new();
+/// Returns all events, up to the last.
+pub(crate) async fn all_events(mut events: Events) -> Vec<Event> {
+    let mut all = Vec::new();
     while let Some(event) = events.next().await {
-        heard.push(event);
+        all.push(event);
     }
-    heard
+    all
 }
 
-impl Heard {
+impl FinishedRun {
     pub(crate) fn records(&self) -> Vec<Arc<Record>> {
         let records = self.events.iter().filter_map(|event| match event {
             Event::Record(record) => Some(Arc::clone(record)),

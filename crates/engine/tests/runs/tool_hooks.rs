@@ -20,7 +20,7 @@ use neuraxis_testkit::{
 };
 use tokio::time::Instant;
 
-use crate::support::{Heard, builder, hear, policy, process, request};
+use crate::support::{FinishedRun, builder, policy, process, request, run_to_end};
 
 const SCHEMA: &str = r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#;
 
@@ -59,8 +59,8 @@ impl Program {
         }
     }
 
-    async fn run(&self) -> Heard {
-        hear(&self.orchestrator, request("go")).await
+    async fn run(&self) -> FinishedRun {
+        run_to_end(&self.orchestrator, request("go")).await
     }
 
     fn paid(&self) -> Vec<String> {
@@ -102,13 +102,13 @@ async fn what_a_hook_puts_in_place_of_arguments_is_judged_recorded_and_run() {
         ScriptedToolHook::new().before(rewrites(r#"{"n":2}"#)),
         |it| it.policy(policy(rules)),
     );
-    let heard = program.run().await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = program.run().await;
+    finished.assert_valid(RunStatus::Done);
     assert_eq!(
         (program.seen(), program.paid()),
         (vec![r#"{"n":1}"#.to_owned()], vec![r#"{"n":2}"#.to_owned()])
     );
-    let records = heard.records();
+    let records = finished.records();
     let advised = &verdicts(&records)[0].advised[0];
     assert_eq!(advised.arguments.as_ref().unwrap().as_str(), r#"{"n":2}"#);
     assert_eq!(advised.advice, CallAdvice::Continue);
@@ -130,39 +130,39 @@ async fn a_rewritten_call_runs_only_if_policy_and_schema_let_it() {
     ] {
         let hook = ScriptedToolHook::new().before(rewrites(arguments));
         let program = Program::with(hook, |it| it.policy(policy(rules)));
-        let heard = program.run().await;
-        heard.assert_valid(RunStatus::Done);
-        assert_eq!(heard.results()[0].failure, Some(failure), "{arguments}");
+        let finished = program.run().await;
+        finished.assert_valid(RunStatus::Done);
+        assert_eq!(finished.results()[0].failure, Some(failure), "{arguments}");
         assert!(program.paid().is_empty());
-        assert_replays(&heard.records());
+        assert_replays(&finished.records());
     }
 }
 
 #[tokio::test]
 async fn a_call_that_a_hook_refuses_is_not_run_and_the_model_reads_why() {
     let program = Program::new(ScriptedToolHook::new().before(BeforeCall::refuse("not today")));
-    let heard = program.run().await;
-    heard.assert_valid(RunStatus::Done);
-    let result = &heard.results()[0];
+    let finished = program.run().await;
+    finished.assert_valid(RunStatus::Done);
+    let result = &finished.results()[0];
     assert_eq!(result.failure, Some(ToolFailure::Denied));
     assert_eq!(result.value.as_str(), r#"{"error":"denied: not today"}"#);
     assert!(program.paid().is_empty());
-    assert_eq!(heard.result.reply, "Done.");
-    assert_replays(&heard.records());
+    assert_eq!(finished.result.reply, "Done.");
+    assert_replays(&finished.records());
 }
 
 #[tokio::test]
 async fn a_hook_ends_the_agent_and_the_text_so_far_is_kept() {
     let program = Program::new(ScriptedToolHook::new().before(BeforeCall::stop("seen enough")));
-    let heard = program.run().await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.result.finish_reason, Some(FinishReason::Stop));
-    assert_eq!(heard.result.reply, "Paying.");
-    let result = &heard.results()[0];
+    let finished = program.run().await;
+    finished.assert_valid(RunStatus::Done);
+    assert_eq!(finished.result.finish_reason, Some(FinishReason::Stop));
+    assert_eq!(finished.result.reply, "Paying.");
+    let result = &finished.results()[0];
     assert!(result.value.as_str().contains("seen enough"), "{result:?}");
     assert!(program.paid().is_empty());
     assert_eq!(program.model.calls().len(), 1);
-    assert_replays(&heard.records());
+    assert_replays(&finished.records());
 }
 
 #[tokio::test]
@@ -174,8 +174,8 @@ async fn a_hook_has_a_person_asked_about_a_call_that_policy_lets_run() {
         let approver = Arc::new(approver);
         let hook = ScriptedToolHook::new().before(BeforeCall::ask("It is above 100."));
         let program = Program::with(hook, |it| it.approver(approver.clone()));
-        let heard = program.run().await;
-        heard.assert_valid(RunStatus::Done);
+        let finished = program.run().await;
+        finished.assert_valid(RunStatus::Done);
         assert_eq!(approver.asks()[0].reason, "It is above 100.");
         assert!(approver.asks()[0].choices.is_empty());
         assert_eq!(program.paid().len(), runs);
@@ -184,7 +184,7 @@ async fn a_hook_has_a_person_asked_about_a_call_that_policy_lets_run() {
             1,
             "nobody asks it about what was approved"
         );
-        assert_replays(&heard.records());
+        assert_replays(&finished.records());
     }
 }
 
@@ -195,11 +195,11 @@ async fn a_hook_looks_at_the_arguments_that_a_person_put_in_place_of_others() {
         .before(BeforeCall::refuse("not 9"));
     let approver = Arc::new(ScriptedApprover::new().approve_with(r#"{"n":9}"#));
     let program = Program::with(hook, |it| it.approver(approver));
-    let heard = program.run().await;
+    let finished = program.run().await;
     assert_eq!(program.seen(), [r#"{"n":1}"#, r#"{"n":9}"#]);
-    assert_eq!(heard.results()[0].failure, Some(ToolFailure::Denied));
+    assert_eq!(finished.results()[0].failure, Some(ToolFailure::Denied));
     assert!(program.paid().is_empty());
-    assert_replays(&heard.records());
+    assert_replays(&finished.records());
 }
 
 #[tokio::test]
@@ -212,17 +212,17 @@ async fn an_approval_does_not_hold_for_what_a_hook_makes_of_it() {
         .deny("not 3");
     let approver = Arc::new(approver);
     let program = Program::with(hook, |it| it.approver(approver.clone()));
-    let heard = hear(&program.orchestrator, request("go").mode(Mode::MODERATE)).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&program.orchestrator, request("go").mode(Mode::MODERATE)).await;
+    finished.assert_valid(RunStatus::Done);
     let asked: Vec<_> = approver
         .asks()
         .into_iter()
         .map(|ask| ask.arguments)
         .collect();
     assert_eq!(asked.last().unwrap().as_str(), r#"{"n":3}"#);
-    assert_eq!(heard.results()[0].failure, Some(ToolFailure::Denied));
+    assert_eq!(finished.results()[0].failure, Some(ToolFailure::Denied));
     assert!(program.paid().is_empty());
-    assert_replays(&heard.records());
+    assert_replays(&finished.records());
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,9 +233,9 @@ async fn a_hook_that_crashes_or_takes_too_long_refuses() {
     ] {
         let program = Program::new(hook);
         let began = Instant::now();
-        let heard = program.run().await;
-        heard.assert_valid(RunStatus::Done);
-        assert_eq!(heard.results()[0].failure, Some(ToolFailure::Denied));
+        let finished = program.run().await;
+        finished.assert_valid(RunStatus::Done);
+        assert_eq!(finished.results()[0].failure, Some(ToolFailure::Denied));
         assert!(program.paid().is_empty());
         assert!(began.elapsed() <= Duration::from_secs(31));
     }
@@ -260,9 +260,9 @@ async fn hooks_are_asked_one_after_the_other_and_each_sees_what_the_one_before_l
 async fn a_hook_puts_something_else_in_place_of_a_result_which_then_stands_nowhere() {
     let output = ToolOutput::new(JsonText::string("[hidden]"));
     let program = Program::new(ScriptedToolHook::new().after(AfterCall::rewrite(output)));
-    let heard = program.run().await;
-    heard.assert_valid(RunStatus::Done);
-    let result = &heard.results()[0];
+    let finished = program.run().await;
+    finished.assert_valid(RunStatus::Done);
+    let result = &finished.results()[0];
     assert_eq!(
         (result.value.as_str(), result.rewritten),
         (r#""[hidden]""#, true)
@@ -274,7 +274,7 @@ async fn a_hook_puts_something_else_in_place_of_a_result_which_then_stands_nowhe
         program.hook.results()[0].output.value.as_str(),
         r#"{"n":1}"#
     );
-    assert_replays(&heard.records());
+    assert_replays(&finished.records());
 }
 
 #[tokio::test]
@@ -290,14 +290,14 @@ async fn a_result_that_a_hook_withholds_or_fails_at_is_not_read_and_the_call_is_
         ),
     ] {
         let program = Program::new(hook);
-        let heard = program.run().await;
-        heard.assert_valid(RunStatus::Done);
-        let result = &heard.results()[0];
+        let finished = program.run().await;
+        finished.assert_valid(RunStatus::Done);
+        let result = &finished.results()[0];
         assert_eq!(result.failure, Some(ToolFailure::Permanent));
         assert!(result.value.as_str().contains("it ran"), "{result:?}");
         assert!(result.value.as_str().contains(why), "{result:?}");
         assert_eq!(program.paid().len(), 1);
-        assert_replays(&heard.records());
+        assert_replays(&finished.records());
     }
 }
 
@@ -331,8 +331,8 @@ async fn a_hook_is_asked_in_runs_without_governance_and_about_the_calls_of_sub_a
             .model(Role::new("helper"), Arc::new(of_helper))
             .model(Role::REASONING, Arc::new(root))
     });
-    let heard = program.run().await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = program.run().await;
+    finished.assert_valid(RunStatus::Done);
     let names: Vec<_> = program
         .hook
         .seen()
@@ -341,7 +341,7 @@ async fn a_hook_is_asked_in_runs_without_governance_and_about_the_calls_of_sub_a
         .collect();
     assert_eq!(names, ["help", "pay"]);
     assert!(program.paid().is_empty());
-    assert_replays(&heard.records());
+    assert_replays(&finished.records());
 }
 
 #[tokio::test]
@@ -529,13 +529,13 @@ async fn a_call_of_a_tool_that_the_client_brought_is_looked_at_before_the_client
             true => pay_of_client().hand_over(),
             false => pay_of_client(),
         };
-        let heard = hear(
+        let finished = run_to_end(
             &program.orchestrator,
             request("go").with_client_input(client_input),
         )
         .await;
-        heard.assert_valid(RunStatus::Done);
-        let refused = &heard.results()[0];
+        finished.assert_valid(RunStatus::Done);
+        let refused = &finished.results()[0];
         assert_eq!(refused.failure, Some(ToolFailure::Denied));
         let read = refused.value.as_str();
         assert!(read.contains(reason), "{read}");
@@ -575,25 +575,25 @@ async fn a_call_of_a_client_s_tool_is_not_tried_out_with_a_tool_of_the_same_name
         .approver(Arc::new(DecideLater))
         .build()
         .unwrap();
-    let heard = hear(
+    let finished = run_to_end(
         &orchestrator,
         request("go").with_client_input(pay_of_client()),
     )
     .await;
-    assert!(heard.results().is_empty(), "{:?}", heard.results());
-    assert_eq!(heard.result.status, RunStatus::Waiting);
+    assert!(finished.results().is_empty(), "{:?}", finished.results());
+    assert_eq!(finished.result.status, RunStatus::Waiting);
 }
 
 #[tokio::test]
 async fn a_client_that_is_waited_for_gets_the_arguments_that_a_hook_left() {
     let less = BeforeCall::rewrite(JsonText::from_text(r#"{"n":0}"#));
     let program = Program::new(ScriptedToolHook::new().before(less));
-    let heard = hear(
+    let finished = run_to_end(
         &program.orchestrator,
         request("go").with_client_input(pay_of_client()),
     )
     .await;
-    assert_eq!(heard.result.status, RunStatus::Waiting);
-    let pending = &heard.result.pending[0];
+    assert_eq!(finished.result.status, RunStatus::Waiting);
+    let pending = &finished.result.pending[0];
     assert_eq!(pending.arguments.as_str(), r#"{"n":0}"#);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{PlanName, RunStatus, ToolFailure};
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{builder, hear, policy, request, with_tools};
+use crate::support::{builder, policy, request, run_to_end, with_tools};
 
 const PATH_SCHEMA: &str = r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}"#;
 
@@ -32,9 +32,9 @@ async fn arguments_off_the_schema_are_not_run_and_the_model_is_told_where_and_wh
         let tool = Arc::new(ScriptedTool::echoing(
             spec("read").read_only().schema(PATH_SCHEMA),
         ));
-        let heard = hear(&with_tools(model, vec![tool.clone()]), request("go")).await;
-        heard.assert_valid(RunStatus::Done);
-        let result = &heard.results()[0];
+        let finished = run_to_end(&with_tools(model, vec![tool.clone()]), request("go")).await;
+        finished.assert_valid(RunStatus::Done);
+        let result = &finished.results()[0];
         assert_eq!(
             result.failure,
             Some(ToolFailure::InvalidArguments),
@@ -58,9 +58,9 @@ async fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
         Arc::new(ScriptedTool::echoing(spec("read"))),
         Arc::new(ScriptedTool::echoing(spec("look"))),
     ];
-    let heard = hear(&with_tools(model, tools), request("go")).await;
-    heard.assert_valid(RunStatus::Done);
-    let value = heard.results()[0].value.clone();
+    let finished = run_to_end(&with_tools(model, tools), request("go")).await;
+    finished.assert_valid(RunStatus::Done);
+    let value = finished.results()[0].value.clone();
     assert_eq!(
         value.as_str(),
         r#"{"error":"unknown tool \"raed\"; the tools are: read, look, read_output"}"#
@@ -78,9 +78,9 @@ async fn a_call_of_a_tool_that_is_known_to_be_absent_is_denied_with_the_reason()
         let name = "deploy".parse().unwrap();
         builder(model).absent_tool(name, "no cluster is here")
     };
-    let heard = hear(&absent(model()).build().unwrap(), request("go")).await;
-    heard.assert_valid(RunStatus::Done);
-    let result = &heard.results()[0];
+    let finished = run_to_end(&absent(model()).build().unwrap(), request("go")).await;
+    finished.assert_valid(RunStatus::Done);
+    let result = &finished.results()[0];
     assert_eq!(result.failure, Some(ToolFailure::Denied));
     assert_eq!(
         result.value.as_str(),
@@ -89,7 +89,7 @@ async fn a_call_of_a_tool_that_is_known_to_be_absent_is_denied_with_the_reason()
     // If the tool is added anyway, it exists.
     let tool = Arc::new(ScriptedTool::echoing(spec("deploy").read_only()));
     let there = absent(model()).tool(tool.clone()).build().unwrap();
-    hear(&there, request("go"))
+    run_to_end(&there, request("go"))
         .await
         .assert_valid(RunStatus::Done);
     assert_eq!(tool.count(), 1);
@@ -114,15 +114,15 @@ async fn read_only_calls_of_one_reply_run_at_the_same_time_and_others_alone() {
     ));
     let orchestrator = with_tools(model, vec![read.clone(), write.clone()]);
     let started = tokio::time::Instant::now();
-    let heard = hear(&orchestrator, request("go")).await;
-    heard.assert_valid(RunStatus::Done);
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    finished.assert_valid(RunStatus::Done);
     assert_eq!(read.most_open_calls(), 2);
     assert_eq!(
         started.elapsed().as_secs(),
         3,
         "two at once, then one, then one"
     );
-    let values: Vec<_> = heard
+    let values: Vec<_> = finished
         .results()
         .iter()
         .map(|result| result.value.as_str().to_owned())
@@ -136,9 +136,9 @@ async fn a_tool_that_is_not_available_in_this_turn_is_not_run() {
         .then(reply::calls([("look", "{}")]))
         .then(reply::text("ok"));
     let tool = Arc::new(ScriptedTool::echoing(spec("look").read_only()).available_when(|_| false));
-    let heard = hear(&with_tools(model, vec![tool.clone()]), request("go")).await;
+    let finished = run_to_end(&with_tools(model, vec![tool.clone()]), request("go")).await;
     assert!(
-        heard.results()[0]
+        finished.results()[0]
             .value
             .as_str()
             .contains("TOOL_NOT_ENABLED")
@@ -173,8 +173,8 @@ async fn a_step_tells_programs_what_was_called_and_what_came_of_it() {
         ]))
         .then(reply::text("ok"));
     let look = ScriptedTool::new(spec("look").read_only()).then(Act::error("too dark"));
-    let heard = hear(&with_tools(model, vec![Arc::new(look)]), request("go")).await;
-    let steps = &heard.result.steps;
+    let finished = run_to_end(&with_tools(model, vec![Arc::new(look)]), request("go")).await;
+    let steps = &finished.result.steps;
     let text = |step: usize, key: &str| steps[step].metadata.get(key)?.as_str().map(str::to_owned);
     let described: Vec<_> = steps.iter().map(|step| step.description.as_ref()).collect();
     // Two model calls, three tool calls, and a warning about the one that failed and was not retried.
@@ -220,8 +220,8 @@ async fn the_time_that_a_mode_or_a_plan_gives_a_call_binds_a_tool_with_a_longer_
             .unwrap();
         let mut asked = request("go");
         asked.plan = plan.map(PlanName::new);
-        let heard = hear(&orchestrator, asked).await;
-        let failures: Vec<_> = heard.results().iter().map(|it| it.failure).collect();
+        let finished = run_to_end(&orchestrator, asked).await;
+        let failures: Vec<_> = finished.results().iter().map(|it| it.failure).collect();
         assert_eq!(failures, [Some(ToolFailure::Timeout)], "{more}");
     }
 }
@@ -232,10 +232,10 @@ async fn the_steps_of_a_result_are_those_of_its_records_whenever_somebody_looks(
         .then(reply::calls([("look", "{}")]))
         .then(reply::text("ok"));
     let look = Arc::new(ScriptedTool::echoing(spec("look").read_only()));
-    let heard = hear(&with_tools(model, vec![look]), request("go")).await;
-    let expected = neuraxis_engine::run_steps(&heard.records());
+    let finished = run_to_end(&with_tools(model, vec![look]), request("go")).await;
+    let expected = neuraxis_engine::run_steps(&finished.records());
     assert_eq!(expected.len(), 3);
-    let (unread, read) = (heard.result.clone(), heard.result);
+    let (unread, read) = (finished.result.clone(), finished.result);
     assert_eq!(*read.steps, expected);
     assert_eq!(unread, read);
     let json = serde_json::to_value(&read).unwrap();

@@ -8,7 +8,7 @@ use neuraxis_engine::{TraceEmitter, TraceRecord, TraceType, trace_records};
 use neuraxis_ports::{ApproverReply, TraceSink};
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 
-use crate::support::{builder, hear, policy, request};
+use crate::support::{builder, policy, request, run_to_end};
 
 type Emitted = Arc<Mutex<Vec<(RunId, TraceRecord)>>>;
 
@@ -45,7 +45,7 @@ async fn emitted_and_collected_traces_are_the_same_over_a_sessions_runs() {
         .trace_sink(sink)
         .build()
         .unwrap();
-    let first = hear(&orchestrator, request("first")).await;
+    let first = run_to_end(&orchestrator, request("first")).await;
     first.assert_valid(RunStatus::Done);
     let traces = trace_records(&Transcript::default(), &first.records());
     assert_eq!(of_run(&emitted, first.result.run_id), traces);
@@ -57,7 +57,7 @@ async fn emitted_and_collected_traces_are_the_same_over_a_sessions_runs() {
     assert_eq!(of_agent.data["messages"][0]["parts"][0]["text"], "why");
 
     let history = neuraxis_core::continued_history(&Transcript::default(), &first.records());
-    let second = hear(&orchestrator, request("second")).await;
+    let second = run_to_end(&orchestrator, request("second")).await;
     let traces = trace_records(&history, &second.records());
     assert_eq!(of_run(&emitted, second.result.run_id), traces);
     let sent = traces[0].data["messages"].as_array().unwrap().len();
@@ -83,8 +83,8 @@ async fn the_end_at_max_turns_is_traced_as_a_pair() {
         .trace_sink(sink)
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go").mode(Mode::CONSERVATIVE)).await;
-    let traces = of_run(&emitted, heard.result.run_id);
+    let finished = run_to_end(&orchestrator, request("go").mode(Mode::CONSERVATIVE)).await;
+    let traces = of_run(&emitted, finished.result.run_id);
     let kinds: Vec<_> = traces.iter().map(|trace| trace.kind).collect();
     let reached = kinds
         .iter()
@@ -121,7 +121,7 @@ async fn a_run_taken_up_by_another_process_is_traced_with_all_that_was_said_befo
             .unwrap()
     };
     let (sink, before) = emitter();
-    let waiting = hear(&process(later, sink), request("go").mode(Mode::MODERATE)).await;
+    let waiting = run_to_end(&process(later, sink), request("go").mode(Mode::MODERATE)).await;
     let run = waiting.result.run_id;
     let (sink, after) = emitter();
     let other = process(ScriptedApprover::new().approve(), sink);
@@ -154,9 +154,9 @@ async fn what_a_trace_holds_stays_as_it_is() {
         .trace_sink(sink)
         .build()
         .unwrap();
-    let first = hear(&orchestrator, request("What about the sky?")).await;
-    let second = hear(&orchestrator, request("Look again.")).await;
-    let runs = [first, second].map(|heard| of_run(&emitted, heard.result.run_id));
+    let first = run_to_end(&orchestrator, request("What about the sky?")).await;
+    let second = run_to_end(&orchestrator, request("Look again.")).await;
+    let runs = [first, second].map(|finished| of_run(&emitted, finished.result.run_id));
     insta::assert_json_snapshot!(runs);
 }
 
@@ -174,14 +174,14 @@ async fn a_trace_has_the_time_of_its_record_in_milliseconds() {
         .trace_sink(sink)
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    let records = heard.records();
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    let records = finished.records();
     let traced = ["llm_call", "tool_call", "tool_result"];
     let of_records = records
         .iter()
         .filter(|record| traced.contains(&record.body.kind()))
         .map(|record| record.at.as_millisecond());
-    let traces = of_run(&emitted, heard.result.run_id);
+    let traces = of_run(&emitted, finished.result.run_id);
     let of_traces: Vec<_> = traces.iter().map(|trace| trace.timestamp).collect();
     assert_eq!(of_traces, of_records.collect::<Vec<_>>());
     assert!(of_traces.is_sorted() && of_traces.first() < of_traces.last());
@@ -195,8 +195,8 @@ async fn a_trace_of_a_model_call_holds_the_reply_and_its_reasoning_whole() {
         .trace_sink(sink)
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("What color has the sky?")).await;
-    let traces = of_run(&emitted, heard.result.run_id);
+    let finished = run_to_end(&orchestrator, request("What color has the sky?")).await;
+    let traces = of_run(&emitted, finished.result.run_id);
     let call = &traces[0];
     assert_eq!(call.kind, TraceType::LlmCall);
     assert_eq!(
@@ -243,7 +243,7 @@ async fn a_run_that_is_closed_by_another_process_is_told_of_from_its_beginning()
         .approver(Arc::new(later))
         .build()
         .unwrap();
-    let waiting = hear(&first, request("go").mode(Mode::MODERATE)).await;
+    let waiting = run_to_end(&first, request("go").mode(Mode::MODERATE)).await;
     let told = Arc::new(Told::default());
     let other = builder(ScriptedModel::new())
         .store(store)
@@ -295,9 +295,9 @@ async fn a_sink_that_panics_disturbs_neither_runs_nor_other_sinks() {
         .trace_sink(told.clone())
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go")).await;
-    heard.assert_valid(RunStatus::Done);
-    let expected = heard.kinds();
+    let finished = run_to_end(&orchestrator, request("go")).await;
+    finished.assert_valid(RunStatus::Done);
+    let expected = finished.kinds();
     let all = told.0.lock().unwrap().clone();
     let records = all.iter().filter(|it| *it != "kept" && *it != "end");
     assert_eq!(records.collect::<Vec<_>>(), expected);
@@ -342,7 +342,7 @@ async fn a_trace_that_a_request_brings_is_the_runs_however_it_goes_on() {
     asked.trace = Some(parent.clone().with_state(Some("vendor=1".to_owned())));
     asked.idempotency_key = Some("once".parse().unwrap());
     let again = asked.clone();
-    let waiting = hear(&process(later), asked).await;
+    let waiting = run_to_end(&process(later), asked).await;
     let trace_id = parent.trace_id_hex();
     assert_eq!(waiting.result.trace_id, trace_id);
     let run = waiting.result.run_id;
@@ -352,7 +352,7 @@ async fn a_trace_that_a_request_brings_is_the_runs_however_it_goes_on() {
     // Repeating the request returns the same trace, whichever trace the repetition belongs to.
     let mut again = again;
     again.trace = None;
-    let repeated = hear(&process(ScriptedApprover::new()), again).await;
+    let repeated = run_to_end(&process(ScriptedApprover::new()), again).await;
     assert_eq!(repeated.result.run_id, run);
     assert_eq!(repeated.result.trace_id, trace_id);
 }
@@ -384,14 +384,14 @@ async fn calls_are_told_their_span_where_somebody_traces_and_nothing_otherwise()
         if let Some(samples) = exports {
             builder = builder.trace_sink(Arc::new(Exporter(samples)));
         }
-        let heard = hear(&builder.build().unwrap(), request("go")).await;
-        let records = heard.records();
+        let finished = run_to_end(&builder.build().unwrap(), request("go")).await;
+        let records = finished.records();
         let neuraxis_core::RecordBody::RunStarted(started) = &records[0].body else {
             panic!("the run did not start");
         };
         let trace = started.spec.trace.clone();
         assert_eq!(trace.as_ref().map(|trace| trace.sampled), expected);
-        let own = TraceContext::of_run(heard.result.run_id);
-        assert_eq!(heard.result.trace_id, own.trace_id_hex());
+        let own = TraceContext::of_run(finished.result.run_id);
+        assert_eq!(finished.result.trace_id, own.trace_id_hex());
     }
 }

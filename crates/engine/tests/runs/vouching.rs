@@ -8,7 +8,7 @@ use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_ports::{SessionIndex as _, StoreError};
 use neuraxis_testkit::{Fault, Script, ScriptedModel, StoreOperation, reply};
 
-use crate::support::{Store, builder, failing_store, hear, request, session};
+use crate::support::{Store, builder, failing_store, request, run_to_end, session};
 
 fn engine(store: &Arc<Store>, model: ScriptedModel) -> Orchestrator {
     let builder = builder(model).store(store.clone()).ids(Arc::new(UuidV7));
@@ -50,7 +50,7 @@ async fn a_session_is_looked_at_before_its_first_request_and_again_after_a_while
     // A new session has nothing to check yet.
     for (wait, looks) in [(0, 0), (0, 1), (0, 0), (290, 0), (400, 1), (0, 0), (601, 1)] {
         tokio::time::advance(Duration::from_secs(wait)).await;
-        hear(&orchestrator, request("go")).await;
+        run_to_end(&orchestrator, request("go")).await;
         looked += looks;
         assert_eq!(
             times(&store, StoreOperation::Verify),
@@ -61,7 +61,7 @@ async fn a_session_is_looked_at_before_its_first_request_and_again_after_a_while
     for _ in 0..2 {
         let other = request("go");
         let other = neuraxis_engine::UserRequest::new("t".parse().unwrap(), other.message);
-        hear(&orchestrator, other).await;
+        run_to_end(&orchestrator, other).await;
     }
     assert_eq!(
         times(&store, StoreOperation::Verify),
@@ -74,7 +74,7 @@ async fn a_session_is_looked_at_before_its_first_request_and_again_after_a_while
 async fn a_request_to_an_altered_session_is_refused_and_nothing_is_written() {
     let store = failing_store();
     let orchestrator = engine(&store, answering());
-    hear(&orchestrator, request("go")).await;
+    run_to_end(&orchestrator, request("go")).await;
     let written = writes(&store);
     store.fail_next(StoreOperation::Verify, altered());
     for key in [None, Some("k")] {
@@ -93,9 +93,9 @@ async fn a_request_to_an_altered_session_is_refused_and_nothing_is_written() {
     // One check: no caller can make it read the log repeatedly.
     assert_eq!(times(&store, StoreOperation::Verify), 1);
     tokio::time::advance(Duration::from_secs(61)).await;
-    let heard = hear(&orchestrator, request("go")).await;
+    let finished = run_to_end(&orchestrator, request("go")).await;
     assert_eq!(
-        heard.result.status,
+        finished.result.status,
         RunStatus::Done,
         "it is looked at again"
     );
@@ -105,7 +105,7 @@ async fn a_request_to_an_altered_session_is_refused_and_nothing_is_written() {
 async fn a_session_that_is_deleted_while_it_is_looked_at_is_gone_and_not_altered() {
     let store = failing_store();
     let orchestrator = engine(&store, answering());
-    hear(&orchestrator, request("go")).await;
+    run_to_end(&orchestrator, request("go")).await;
     let late = Fault::AnswerLate(Duration::from_secs(1));
     store.fail_next(StoreOperation::Session, late);
     store.fail_next(StoreOperation::Verify, altered());
@@ -122,7 +122,7 @@ async fn a_session_that_is_deleted_while_it_is_looked_at_is_gone_and_not_altered
 async fn a_store_that_cannot_look_lets_nothing_go_on() {
     let store = failing_store();
     let orchestrator = engine(&store, answering());
-    hear(&orchestrator, request("go")).await;
+    run_to_end(&orchestrator, request("go")).await;
     let away = StoreError::Unavailable("away".to_owned());
     store.fail_next(StoreOperation::Verify, Fault::Refuse(away.clone()));
     let error = orchestrator.stream(request("go")).await.unwrap_err();
@@ -186,8 +186,8 @@ async fn what_is_meant_for_a_run_of_an_altered_session_is_refused_and_not_kept()
 async fn an_engine_that_was_not_asked_to_look_does_not() {
     let store = failing_store();
     let orchestrator = builder(answering()).store(store.clone()).build().unwrap();
-    hear(&orchestrator, request("go")).await;
-    hear(&orchestrator, request("go")).await;
+    run_to_end(&orchestrator, request("go")).await;
+    run_to_end(&orchestrator, request("go")).await;
     assert_eq!(times(&store, StoreOperation::Verify), 0);
     assert!(store.verify(&session(), None).await.is_ok());
 }

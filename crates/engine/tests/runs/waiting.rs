@@ -14,13 +14,13 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{Approver, ApproverReply, SessionIndex as _, TurnContext, async_trait};
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{Heard, builder, hear, request};
+use crate::support::{FinishedRun, builder, request, run_to_end};
 
 struct ParkedRun {
     orchestrator: Orchestrator,
     approver: Arc<ScriptedApprover>,
     tool: Arc<ScriptedTool>,
-    heard: Heard,
+    finished: FinishedRun,
 }
 
 /// A run that calls `write`, and an approver that answers later.
@@ -37,13 +37,13 @@ async fn park(approver: ScriptedApprover, calls: &[(&str, &str)]) -> ParkedRun {
         .approver(approver.clone())
         .build()
         .unwrap();
-    let heard = hear(&orchestrator, request("go").mode(Mode::MODERATE)).await;
-    assert_eq!(heard.result.status, RunStatus::Waiting);
+    let finished = run_to_end(&orchestrator, request("go").mode(Mode::MODERATE)).await;
+    assert_eq!(finished.result.status, RunStatus::Waiting);
     ParkedRun {
         orchestrator,
         approver,
         tool,
-        heard,
+        finished,
     }
 }
 
@@ -55,7 +55,7 @@ fn later(times: usize) -> ScriptedApprover {
 
 impl ParkedRun {
     fn asked(&self) -> Vec<ApprovalRequested> {
-        let records = self.heard.records();
+        let records = self.finished.records();
         let asked = records.iter().filter_map(|record| match &record.body {
             RecordBody::ApprovalRequested(asked) => Some(ApprovalRequested::clone(asked)),
             _ => None,
@@ -67,7 +67,7 @@ impl ParkedRun {
         let handle = self
             .orchestrator
             .runs()
-            .resume(self.heard.result.run_id, answers)
+            .resume(self.finished.result.run_id, answers)
             .await?;
         Ok(handle.result().await.unwrap())
     }
@@ -95,7 +95,7 @@ fn approve(arguments: Option<&str>) -> ApprovalDecision {
 #[tokio::test]
 async fn an_approval_that_comes_later_takes_the_run_up_where_it_stood() {
     let run = park(later(1), &[("write", r#"{"n":1}"#)]).await;
-    let waiting = &run.heard.result;
+    let waiting = &run.finished.result;
     let asked = &run.asked()[0];
     let pending = &waiting.pending[0];
     assert_eq!(
@@ -147,7 +147,7 @@ async fn a_denial_and_an_expiry_are_told_apart() {
             .orchestrator
             .runs()
             .resume(
-                run.heard.result.run_id,
+                run.finished.result.run_id,
                 vec![decided(&run.asked()[0], decision)],
             )
             .await
@@ -255,7 +255,7 @@ async fn a_session_whose_run_waits_refuses_the_next_and_is_free_once_it_ended() 
     let run = park(later(1), &[("write", "{}")]).await;
     let busy = run.orchestrator.handle(request("more")).await;
     assert!(
-        matches!(&busy, Err(RequestError::Busy { run: held, .. }) if *held == run.heard.result.run_id),
+        matches!(&busy, Err(RequestError::Busy { run: held, .. }) if *held == run.finished.result.run_id),
         "{busy:?}"
     );
     let denied = decided(&run.asked()[0], ApprovalDecision::Deny { reason: None });
@@ -302,10 +302,10 @@ async fn a_process_that_starts_leaves_runs_alone_that_wait_for_an_approver_who_n
             .unwrap()
     };
     let first = started();
-    let heard = hear(&first, request("go").mode(Mode::MODERATE)).await;
-    assert_eq!(heard.result.status, RunStatus::Waiting);
+    let finished = run_to_end(&first, request("go").mode(Mode::MODERATE)).await;
+    assert_eq!(finished.result.status, RunStatus::Waiting);
     drop(first);
-    let run = heard.result.run_id;
+    let run = finished.result.run_id;
     let before = store.run(run).await.unwrap();
     let recovered = started().runs().recover().await.unwrap();
     assert!(recovered.resumed.is_empty() && recovered.left.is_empty());

@@ -6,7 +6,7 @@ use neuraxis_core::{Mode, ToolClass};
 use neuraxis_engine::{Hindrance, OrchestratorBuilder};
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, SpecBuilder, reply, spec};
 
-use crate::support::{builder, hear, policy, request};
+use crate::support::{builder, policy, request, run_to_end};
 
 fn with(tool: SpecBuilder) -> OrchestratorBuilder {
     let model = ScriptedModel::new()
@@ -40,8 +40,8 @@ async fn a_tool_of_the_default_class_where_nobody_approves_is_warned_of_with_wha
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    let heard = hear(&orchestrator, request("go").mode(Mode::MODERATE)).await;
-    let refusal = heard.results()[0].value.as_str().to_owned();
+    let finished = run_to_end(&orchestrator, request("go").mode(Mode::MODERATE)).await;
+    let refusal = finished.results()[0].value.as_str().to_owned();
     assert!(refusal.contains("an approver, a freer mode"), "{refusal}");
 }
 

@@ -12,7 +12,7 @@ use neuraxis_core::{
 use neuraxis_engine::{Agent, AgentBuilder, BuildError, Event, RequestError};
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{Heard, builder, hear, policy, request};
+use crate::support::{FinishedRun, builder, policy, request, run_to_end};
 
 pub(crate) fn named(name: &'static str) -> AgentName {
     AgentName::new(name)
@@ -22,8 +22,8 @@ pub(crate) fn look() -> Arc<ScriptedTool> {
     Arc::new(ScriptedTool::echoing(spec("look").read_only()))
 }
 
-pub(crate) fn started(heard: &Heard) -> RunSpec {
-    let records = heard.records();
+pub(crate) fn started(finished: &FinishedRun) -> RunSpec {
+    let records = finished.records();
     let started = records.iter().find_map(|record| match &record.body {
         RecordBody::RunStarted(started) => Some((*started.spec).clone()),
         _ => None,
@@ -129,11 +129,11 @@ async fn an_agent_written_in_code_runs_as_the_one_that_a_deployment_writes() {
         .policy(policy(SET))
         .build()
         .unwrap();
-    let in_code = started(&hear(&in_code, ask()).await).root;
-    assert_eq!(in_code, started(&hear(&in_file, ask()).await).root);
+    let in_code = started(&run_to_end(&in_code, ask()).await).root;
+    assert_eq!(in_code, started(&run_to_end(&in_file, ask()).await).root);
     // Not used as the agent that answers by default.
     let plain = builder(model()).tool(look()).build().unwrap();
-    let plain = started(&hear(&plain, request("go")).await).root;
+    let plain = started(&run_to_end(&plain, request("go")).await).root;
     assert_eq!(in_code.system_prompt.as_deref(), Some("You help."));
     assert_eq!(
         (in_code.temperature, in_code.context_tokens),
