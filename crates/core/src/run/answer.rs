@@ -41,7 +41,7 @@ impl AgentStep<'_> {
         self.end_as_planned()
     }
 
-    /// The answer was accepted. A message that arrived in the meantime must be answered first.
+    /// Handles an accepted answer. A message that arrived in the meantime must be answered first.
     pub(super) fn accept_answer(&mut self) -> Result<Next, InputError> {
         if self.agent.conversation.is_steered() {
             self.agent.ending = None;
@@ -50,7 +50,7 @@ impl AgentStep<'_> {
         self.end_as_planned()
     }
 
-    /// The answer was rejected: the model is told why, unless its attempts are used up.
+    /// Handles a rejected answer: the model is told why, unless its attempts are used up.
     pub(super) fn turn_down(&mut self, message: String) -> Result<Next, InputError> {
         let (reason, text) = self.agent.ending.take().ok_or(NO_ANSWER)?;
         if !self.agent.use_retry(self.spec) {
@@ -64,8 +64,8 @@ impl AgentStep<'_> {
         Ok(self.ask_again(message))
     }
 
-    /// The program's code wants a reply other than this one of a turn: none of its calls runs, and the model is told
-    /// why, unless its attempts are used up.
+    /// Handles a reply of a turn that the program's code rejected: none of its calls runs, and the model is told why,
+    /// unless its attempts are used up.
     pub(super) fn reply_turned_down(
         &mut self,
         message: &Message,

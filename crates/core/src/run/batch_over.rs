@@ -15,12 +15,13 @@ use crate::profile::{LimitReached, ToolErrors};
 use crate::record::PromptReason;
 use crate::spec::AgentSpec;
 
-/// The message to the model after a turn that brought many results.
+/// The message to the model after a turn with many results.
 const DIGEST: &str = "Several results came at once. Before you go on, note what each of them says about the question, \
      and where they disagree.";
 
 impl AgentStep<'_> {
-    /// All calls have ended: their results join the history in call order, and the loop continues or ends.
+    /// Handles the end of all calls of a batch: their results join the history in call order, and the loop continues or
+    /// ends.
     pub(super) fn batch_over(&mut self) -> Result<Next, InputError> {
         let spec = self.spec;
         let governed = self.agent.governed.is_some();
@@ -78,9 +79,9 @@ impl AgentStep<'_> {
         // A last answer takes the message into account as well as another turn would. But it is no reason to discard an
         // answer that was delivered and checked, because its replacement would not be checked.
         let asks = self.spec.profile.limit_reached == LimitReached::LastAnswer && !delivered;
-        let may_go_on = self.agent.closing.is_none() && (has_turn || asks);
+        let may_continue = self.agent.closing.is_none() && (has_turn || asks);
         let is_failure = matches!(ending.0, FinishReason::InvalidAnswer(_));
-        if !may_go_on || is_failure || !self.agent.conversation.is_steered() {
+        if !may_continue || is_failure || !self.agent.conversation.is_steered() {
             return false;
         }
         if delivered {

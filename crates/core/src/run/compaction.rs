@@ -35,15 +35,15 @@ const MAX_SUMMARY_TOKENS: u32 = 1_024;
 const BYTES_PER_TOKEN: u64 = 3;
 
 impl AgentStep<'_> {
-    /// The summary arrived, or failed: make room with or without it, and make the call that was planned if there is
-    /// still time.
+    /// Handles the summary, or its failure: makes room with or without it, and makes the planned call if there is still
+    /// time.
     pub(super) fn summary_replied(
         &mut self,
         call: ModelCall,
         reply: Option<&Reply>,
     ) -> Result<Next, InputError> {
         let missing = InputError::Inconsistent("nothing was to be summed up");
-        let (plan, then) = *call.making_room.ok_or(missing)?;
+        let (plan, planned) = *call.making_room.ok_or(missing)?;
         let text = reply.map(Reply::text).unwrap_or_default();
         let text = text.trim();
         let summary = format!("{SUMMARY_HEADING}{text}");
@@ -58,13 +58,13 @@ impl AgentStep<'_> {
             self.record_at(call.content_index, summed);
             self.trim(plan, Some(summary));
         }
-        let may_go_on = self.agent.closing.is_none();
+        let may_continue = self.agent.closing.is_none();
         Ok(match self.budgets().exceeded_by(1) {
             // The summary used more than was left for it.
-            Some(kind) if may_go_on && then.purpose == Purpose::Turn => {
+            Some(kind) if may_continue && planned.purpose == Purpose::Turn => {
                 Next::AskLastAnswer(Limit::Budget(kind))
             }
-            _ => self.call_planned(then),
+            _ => self.call_planned(planned),
         })
     }
 }

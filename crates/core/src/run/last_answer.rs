@@ -139,7 +139,7 @@ impl Agent {
         Next::CallModel(PlannedCall::new(Purpose::LastAnswer, role, tools))
     }
 
-    /// The last answer arrived: accept it, or ask once more without tools, or fall back on the text so far.
+    /// Handles the last answer: accepts it, asks once more without tools, or falls back on the text so far.
     pub(super) fn last_answer_replied(
         &mut self,
         spec: &AgentSpec,

@@ -82,11 +82,11 @@ impl AgentStep<'_> {
         }
     }
 
-    /// All attempts of a turn's or a last answer's call failed: it is made in another way, or a larger role or a user
-    /// takes over the turn, or the agent ends. When time is nearly up, the last answer replaces another turn.
+    /// Handles the failure of all attempts of the call of a turn or a last answer: it is made in another way, or a larger
+    /// role or a user takes over the turn, or the agent ends. When time is nearly up, the last answer replaces another turn.
     fn call_failed(&mut self, call: ModelCall, served_by: &Role, error: &LlmError) -> Next {
         let mut planned = call.planned;
-        if self.changes_call(&mut planned, served_by, error) {
+        if self.change_call(&mut planned, served_by, error) {
             return self.call_planned(planned);
         }
         if planned.purpose == Purpose::LastAnswer {
@@ -109,7 +109,7 @@ impl AgentStep<'_> {
 
     /// Changes a call if that may help: a trimmed conversation or a shorter reply if it did not fit, no tools if the
     /// reply could not be parsed. Returns `false` if no change is possible, or it was already tried.
-    fn changes_call(
+    fn change_call(
         &mut self,
         planned: &mut PlannedCall,
         served_by: &Role,

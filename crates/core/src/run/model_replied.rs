@@ -192,7 +192,8 @@ impl AgentStep<'_> {
         self.warn(Warning::TOOL_NOT_RETRIED, message);
     }
 
-    /// A turn that called no tool: the end, unless a steering message arrived or the profile requires a call.
+    /// Handles a turn that called no tool: the agent ends, unless a steering message arrived or the profile requires a
+    /// call.
     fn turn_answered(&mut self, tools: &OfferedTools, reply: &Reply) -> Result<Next, InputError> {
         self.agent.turns_used = self.agent.turns_used.saturating_add(1);
         let may_continue = self.agent.closing.is_none();

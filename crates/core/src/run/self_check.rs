@@ -39,20 +39,20 @@ impl AgentStep<'_> {
         Some(PlannedCall::new(Purpose::SelfCheck, checker, tools))
     }
 
-    /// The check arrived, or failed.
+    /// Handles the result of the check of a draft; `None` if the check failed.
     pub(super) fn draft_checked(&mut self, call: &ModelCall, reply: Option<&Reply>) -> Next {
-        let may_go_on = self.agent.closing.is_none();
+        let may_continue = self.agent.closing.is_none();
         let takes_over = match reply.map(checked) {
             None => TakesOver::Nobody,
             Some(Checked::Accepted) => {
                 self.agent.succeeded();
-                self.sum_up(call, "The draft was checked and stands.");
+                self.record_summary(call, "The draft was checked and stands.");
                 TakesOver::Nobody
             }
             Some(Checked::Corrected(text)) => {
                 self.agent.conversation.correct(&text);
-                self.sum_up(call, "The draft was checked and corrected.");
-                if may_go_on {
+                self.record_summary(call, "The draft was checked and corrected.");
+                if may_continue {
                     self.agent.count_failure();
                     self.take_over()
                 } else {
@@ -67,7 +67,7 @@ impl AgentStep<'_> {
                 Next::Continue
             }
             TakesOver::Person => Next::FinishWithQuestion,
-            TakesOver::Nobody if may_go_on && self.agent.conversation.is_steered() => {
+            TakesOver::Nobody if may_continue && self.agent.conversation.is_steered() => {
                 self.agent.conversation.join_steered();
                 Next::Continue
             }
@@ -81,7 +81,7 @@ impl AgentStep<'_> {
         self.answered(FinishReason::Stop, draft)
     }
 
-    fn sum_up(&mut self, call: &ModelCall, text: &str) {
+    fn record_summary(&mut self, call: &ModelCall, text: &str) {
         let text = text.to_owned();
         let summed = RecordBody::Summary(Box::new(Summarized { text }));
         self.record_at(call.content_index, summed);
@@ -115,7 +115,8 @@ impl Agent {
 /// Reads the result of a check. A check that was cut off, or made calls instead, is ignored.
 pub(crate) fn checked(reply: &Reply) -> Checked {
     let text = reply.text();
-    let stands = reply.turned_down().is_none();
-    let is_whole = stands && reply.finish == ReplyFinish::Stop && reply.calls().next().is_none();
+    let is_accepted = reply.turned_down().is_none();
+    let is_whole =
+        is_accepted && reply.finish == ReplyFinish::Stop && reply.calls().next().is_none();
     SelfCheck::read(Some(text.as_str()).filter(|text| is_whole && !is_tool_call_markup(text)))
 }

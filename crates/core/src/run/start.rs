@@ -142,7 +142,7 @@ impl AgentStep<'_> {
         }
     }
 
-    /// The choice of the role arrived, or failed: begin with the chosen role, or with the decision's own.
+    /// Handles the choice of the role, or its failure: begins with the chosen role, or with the decision's own.
     pub(super) fn role_chosen(&mut self, reply: Option<&Reply>) -> Result<Next, InputError> {
         let own = &self.spec.role;
         let governed = self.agent.governed.as_deref_mut();

@@ -89,7 +89,7 @@ impl SubAgentAnswer {
         }
     }
 
-    /// Truncates an answer to the room there is, with a note on how much is shown.
+    /// Truncates an answer to the available room, with a note on how much is shown.
     fn cut(&mut self, most: usize) {
         let Self::Given(value) = self else {
             return;

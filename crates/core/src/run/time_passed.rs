@@ -39,7 +39,7 @@ impl RunTree {
     }
 
     /// Handles an agent whose time is up, or nearly up: no new tool runs from then on, but a model call in progress may
-    /// still bring the answer.
+    /// still return the answer.
     pub(super) fn time_is_up(
         &mut self,
         step: &mut StepBuilder,

@@ -16,7 +16,7 @@ pub(super) enum Fitting {
     /// A fallback role makes the attempt, and its context may be far smaller.
     StandIn {
         run: Box<RunTree>,
-        said_context: Option<u64>,
+        reported_context: Option<u64>,
     },
 }
 
@@ -29,11 +29,14 @@ impl Fitting {
         client: &dyn LlmClient,
         cancellation: &CancellationToken,
     ) -> Option<Box<FittedRequest>> {
-        let (run, said_context) = match self {
+        let (run, reported_context) = match self {
             Self::Done(fitted) => return fitted,
-            Self::StandIn { run, said_context } => (run, said_context),
+            Self::StandIn {
+                run,
+                reported_context,
+            } => (run, reported_context),
         };
-        let known = said_context.or_else(|| client.info().context_tokens);
+        let known = reported_context.or_else(|| client.info().context_tokens);
         if known.is_none() {
             let learned = learned(client.learn_context());
             cancellation.run_until_cancelled(learned).await;
@@ -55,8 +58,11 @@ impl Driver {
     ) -> Fitting {
         if downgraded.is_some() {
             let run = Box::new(self.tree.clone());
-            let said_context = fallback.and_then(Fallback::said_context);
-            return Fitting::StandIn { run, said_context };
+            let reported_context = fallback.and_then(Fallback::reported_context);
+            return Fitting::StandIn {
+                run,
+                reported_context,
+            };
         }
         let context = client.info().context_tokens;
         let fitted = context.and_then(|context| self.tree.with_shorter_reply(call, context));
@@ -81,7 +87,7 @@ impl Driver {
         else {
             return None;
         };
-        if fallback.is_some_and(|fallback| fallback.said_context().is_some()) {
+        if fallback.is_some_and(|fallback| fallback.reported_context().is_some()) {
             return None;
         }
         let sent = match sent {

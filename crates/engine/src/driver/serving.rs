@@ -44,7 +44,7 @@ pub(super) struct Fallback {
     /// When the call's own role may be asked again, if it requested a wait.
     back_at: Option<Instant>,
     /// The context size assumed since the fallback reported in this call that the request did not fit.
-    said_context: Option<u64>,
+    reported_context: Option<u64>,
 }
 
 /// How long another role has a call.
@@ -81,13 +81,13 @@ impl Fallback {
             why: downgraded.reason.clone(),
             term: before.map_or(Term::Permanent, |before| before.term),
             back_at: before.and_then(|before| before.back_at),
-            said_context: Some(context),
+            reported_context: Some(context),
         })
     }
 
     /// Returns the context size assumed since the fallback reported in this call that the request did not fit.
-    pub(super) const fn said_context(&self) -> Option<u64> {
-        self.said_context
+    pub(super) const fn reported_context(&self) -> Option<u64> {
+        self.reported_context
     }
 
     /// Limits the fallback until it fails; the call's own role is not asked again before this much time has passed.
@@ -165,13 +165,13 @@ impl Driver {
         number: Attempt,
         error: &LlmError,
     ) -> Option<Box<Fallback>> {
-        let may_be_its_own = matches!(
+        let may_be_specific = matches!(
             error.kind,
             LlmErrorKind::Loading
                 | LlmErrorKind::RateLimited { .. }
                 | LlmErrorKind::InvalidResponse
         );
-        if CallOutcome::of(&error.kind) != CallOutcome::Failed && !may_be_its_own {
+        if CallOutcome::of(&error.kind) != CallOutcome::Failed && !may_be_specific {
             return None;
         }
         let models = &self.engine.models;
@@ -193,7 +193,7 @@ impl Driver {
             since: number.next(),
             term: Term::Permanent,
             back_at: None,
-            said_context: None,
+            reported_context: None,
         }))
     }
 }
