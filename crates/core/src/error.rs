@@ -154,8 +154,8 @@ impl LlmError {
     /// and none if it used none.
     pub(crate) fn used(&self) -> Option<Usage> {
         let unknown = self.kind.may_have_used_tokens();
-        let said = self.usage.as_deref().copied();
-        said.or(unknown.then_some(Usage::UNKNOWN))
+        let reported = self.usage.as_deref().copied();
+        reported.or(unknown.then_some(Usage::UNKNOWN))
     }
 
     /// Returns how long the server asks to wait before the next attempt.
@@ -295,10 +295,10 @@ pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {
-        let said = source.to_string();
-        if !text.ends_with(&said) {
+        let cause = source.to_string();
+        if !text.ends_with(&cause) {
             text.push_str(": ");
-            text.push_str(&said);
+            text.push_str(&cause);
         }
         cause = source.source();
     }

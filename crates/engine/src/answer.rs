@@ -157,9 +157,9 @@ impl AnswerSchema {
         Some(Self::from_json(schema).ok()?.retries(retries))
     }
 
-    /// Holds an agent to the schema: through an additional tool if it may call tools, otherwise through the form of its
+    /// Requires an agent to answer by the schema: through an additional tool if it may call tools, otherwise through the form of its
     /// replies.
-    pub(crate) fn hold(&self, agent: &mut AgentSpec) {
+    pub(crate) fn require_of(&self, agent: &mut AgentSpec) {
         let profile = &agent.profile;
         let gathers = matches!(profile.opening, Opening::Gather { .. });
         let offers = profile.offer != Offer::Never && agent.tool_choice != Some(ToolChoice::None);

@@ -315,7 +315,7 @@ impl Engine {
                 }
             }
             if let Some(answer) = self.answers.get(&name) {
-                answer.hold(&mut spec);
+                answer.require_of(&mut spec);
             }
             specs.insert(tool, self.completed(spec, decision));
         }

@@ -113,6 +113,6 @@ impl WebSearchError {
 }
 
 fn wait(retry_after: Option<Duration>) -> String {
-    let said = retry_after.map(|wait| format!("; try again in {} seconds", wait.as_secs()));
-    said.unwrap_or_default()
+    let hint = retry_after.map(|wait| format!("; try again in {} seconds", wait.as_secs()));
+    hint.unwrap_or_default()
 }

@@ -53,8 +53,8 @@ fn add_known_results(history: &mut Transcript, run: &RunView) {
     if held.is_empty() && root.open_calls() == 0 {
         return;
     }
-    let mut said = history.messages().iter().rev();
-    let calling = said.find(|message| message.tool_calls().next().is_some());
+    let mut latest_first = history.messages().iter().rev();
+    let calling = latest_first.find(|message| message.tool_calls().next().is_some());
     let calls: Vec<ToolCall> =
         calling.map_or_else(Vec::new, |it| it.tool_calls().cloned().collect());
     for call in calls {

@@ -155,7 +155,7 @@ impl LogSummary {
     fn end(&mut self, record: &Record, outcome: &RunOutcome) {
         self.open_calls.retain(|(agent, _)| *agent != record.agent);
         if record.ends_the_run() {
-            self.go_on();
+            self.end_wait();
             self.status = outcome.status();
             self.ended_at = Some(record.at);
             self.turns = outcome.turns;
@@ -175,15 +175,15 @@ impl LogSummary {
                     _ => 0,
                 };
                 self.open(record.agent, u32::try_from(calls).unwrap_or(u32::MAX));
-                self.go_on();
+                self.end_wait();
             }
             RecordBody::LlmFailed(failed) => {
                 let gathers = failed.purpose == Purpose::Gather && failed.next == NextAttempt::None;
                 self.open(record.agent, u32::from(gathers));
-                self.go_on();
+                self.end_wait();
             }
             RecordBody::Verdict(_) | RecordBody::Advised(_) | RecordBody::Resumed(_) => {
-                self.go_on();
+                self.end_wait();
             }
             RecordBody::ApprovalRequested(asked) => self.wait_for(Pending {
                 effect_id: asked.effect_id,
@@ -194,7 +194,7 @@ impl LogSummary {
             RecordBody::ApprovalDecided(decided) => {
                 self.answered(&decided.tool_call_id);
                 if let ApprovalDecision::Approve { .. } = decided.decision {
-                    self.go_on();
+                    self.end_wait();
                 }
             }
             RecordBody::ToolCall(call) if call.kind == ToolKind::Client => {
@@ -209,7 +209,7 @@ impl LogSummary {
                 let waited_for = std::mem::take(&mut self.pending);
                 self.before_call =
                     (!waited_for.is_empty()).then(|| (call.tool_call_id.clone(), waited_for));
-                self.go_on();
+                self.end_wait();
             }
             RecordBody::ToolResult(result) => {
                 // An agent with nothing to do gets its result in the step that begins its call: nothing was at work.
@@ -221,7 +221,7 @@ impl LogSummary {
                 }
                 self.answered(&result.tool_call_id);
                 if self.is_batch_over(record.agent) {
-                    self.go_on();
+                    self.end_wait();
                 }
             }
             _ => {}
@@ -256,7 +256,7 @@ impl LogSummary {
         self.pending.retain(|pending| pending.tool_call_id != *call);
     }
 
-    fn go_on(&mut self) {
+    fn end_wait(&mut self) {
         self.waits = false;
         self.pending.clear();
     }

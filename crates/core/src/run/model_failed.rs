@@ -83,7 +83,8 @@ impl AgentStep<'_> {
     }
 
     /// Handles the failure of all attempts of the call of a turn or a last answer: it is made in another way, or a larger
-    /// role or a user takes over the turn, or the agent ends. When time is nearly up, the last answer replaces another turn.
+    /// role or a user takes over the turn, or the agent ends. When time is nearly up, the last answer replaces another
+    /// turn.
     fn call_failed(&mut self, call: ModelCall, served_by: &Role, error: &LlmError) -> Next {
         let mut planned = call.planned;
         if self.change_call(&mut planned, served_by, error) {

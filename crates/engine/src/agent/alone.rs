@@ -119,7 +119,7 @@ impl Agent {
         engine.check_media(&messages, &spec.root).await?;
         let own_answer = || engine.answers.get(self.name());
         if let Some(answer) = self.answer.as_ref().or_else(own_answer) {
-            answer.hold(&mut spec.root);
+            answer.require_of(&mut spec.root);
         }
         let history: Transcript = messages.into_iter().collect();
         // Earlier messages may be dropped to make room.

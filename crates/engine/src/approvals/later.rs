@@ -37,9 +37,9 @@ use neuraxis_ports::{Approver, ApproverReply, TurnContext, async_trait};
 /// // Another request of the web application, later.
 /// let approvals = orchestrator.approvals();
 /// let waiting = approvals.list().await?.remove(0);
-/// let asked = &waiting.request;
+/// let request = &waiting.request;
 /// let seen = approvals
-///     .decide(waiting.run_id, &asked.tool_call_id, asked.arguments_hash, ApprovalDecision::APPROVE, Some("ada".into()))
+///     .decide(waiting.run_id, &request.tool_call_id, request.arguments_hash, ApprovalDecision::APPROVE, Some("ada".into()))
 ///     .await?;
 /// // How it continues, word by word …
 /// let mut words = orchestrator.runs().attach(waiting.run_id, seen).await?.text_stream();

@@ -81,22 +81,22 @@ impl Search {
             let text = line.trim_end_matches(['\n', '\r']);
             let searched = self.searched.saturating_sub(offset);
             let from = text.floor_char_boundary(usize::try_from(searched).unwrap_or(usize::MAX));
-            let goes_on = next.is_some() && !line.ends_with('\n');
+            let continues = next.is_some() && !line.ends_with('\n');
             // A match that begins near the end of a piece is found in the next piece, which contains all of it.
             let end = text.floor_char_boundary(text.len().saturating_sub(MATCH_BYTES));
             let hit = self.pattern.find_at(text, from);
-            if let Some(hit) = hit.filter(|hit| !goes_on || hit.start() < end) {
+            if let Some(hit) = hit.filter(|hit| !continues || hit.start() < end) {
                 let shown = Line {
                     line: number,
                     offset: offset + hit.start() as u64,
                     text: around(text, hit.start()),
                 };
-                if !self.takes(shown)? {
+                if !self.add_match(shown)? {
                     return Ok(None);
                 }
                 self.searched = offset + hit.end() as u64;
             }
-            if goes_on {
+            if continues {
                 self.searched = self.searched.max(offset + end as u64);
             }
             offset += line.len() as u64;
@@ -106,7 +106,7 @@ impl Search {
     }
 
     /// Adds a match; returns `false` if there is no room for it.
-    fn takes(&mut self, shown: Line) -> Result<bool, ToolError> {
+    fn add_match(&mut self, shown: Line) -> Result<bool, ToolError> {
         let size = JsonText::encode(&shown)?.as_str().len();
         match self.matches.last() {
             Some(last) if size > self.room => {

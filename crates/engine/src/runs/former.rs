@@ -41,7 +41,7 @@ impl FormerEngines {
         found.unwrap_or(Reachability::Absent)
     }
 
-    /// Tells all of them which engine replaces them.
+    /// Notifies all of them which engine replaces them.
     pub(crate) fn announce_successor(&self, engine: &Arc<Parts>) {
         for former in self.0.iter().filter_map(Weak::upgrade) {
             let mut engines = former.successor.lock();

@@ -355,7 +355,7 @@ impl Runs {
         spec.plan = self.plan_of(request).cloned();
         request.join_without_messages(&mut spec);
         if let Some(answer) = request.answer.as_ref().or(own_answer) {
-            answer.hold(&mut spec.root);
+            answer.require_of(&mut spec.root);
         }
         Ok(spec)
     }

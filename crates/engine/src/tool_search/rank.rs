@@ -46,11 +46,11 @@ const MOST_BYTES: usize = 4 * 1024;
 /// # Ok::<(), neuraxis_core::InvalidId>(())
 /// ```
 pub fn rank_tools<'a, T: Borrow<ToolSpec>>(tools: &'a [T], query: &str) -> Vec<&'a ToolSpec> {
-    let asked = asked(query);
+    let weights = query_weights(query);
     let weighed: Vec<Weighed> = tools.iter().map(|tool| weighed(tool.borrow())).collect();
     let mut found_in = BTreeMap::<&str, f64>::new();
     for tool in &weighed {
-        for word in asked.keys().filter(|word| tool.words.contains_key(*word)) {
+        for word in weights.keys().filter(|word| tool.words.contains_key(*word)) {
             *found_in.entry(word).or_default() += 1.0;
         }
     }
@@ -58,7 +58,7 @@ pub fn rank_tools<'a, T: Borrow<ToolSpec>>(tools: &'a [T], query: &str) -> Vec<&
     let total: f64 = weighed.iter().map(|tool| tool.length).sum();
     let usual_length = if total > 0.0 { total / count } else { 1.0 };
     let score = |tool: &Weighed| -> f64 {
-        let found = asked.iter().filter_map(|(word, matters)| {
+        let found = weights.iter().filter_map(|(word, matters)| {
             let times = tool.words.get(word)?;
             let tools = found_in.get(word.as_str())?;
             let rarity = (1.0 + (count - tools + 0.5) / (tools + 0.5)).ln();
@@ -81,14 +81,15 @@ struct Weighed {
     length: f64,
 }
 
-fn asked(query: &str) -> BTreeMap<String, f64> {
-    let said = words(query);
-    let mut asked = BTreeMap::new();
-    for meant in said.iter().flat_map(|word| related(word)) {
-        asked.insert(meant.clone(), OF_RELATED);
+/// Returns the words of a query and those related to them, with their weights.
+fn query_weights(query: &str) -> BTreeMap<String, f64> {
+    let query_words = words(query);
+    let mut weights = BTreeMap::new();
+    for meant in query_words.iter().flat_map(|word| related(word)) {
+        weights.insert(meant.clone(), OF_RELATED);
     }
-    asked.extend(said.into_iter().map(|word| (word, 1.0)));
-    asked
+    weights.extend(query_words.into_iter().map(|word| (word, 1.0)));
+    weights
 }
 
 fn weighed(tool: &ToolSpec) -> Weighed {

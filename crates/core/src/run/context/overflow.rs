@@ -21,7 +21,7 @@ impl AgentStep<'_> {
         needed: Option<u64>,
     ) -> bool {
         let (spec, agent) = (self.spec, &mut *self.agent);
-        let asked = agent.most_of_reply(spec, planned);
+        let requested = agent.most_of_reply(spec, planned);
         planned.stand_in = (*served_by != planned.role).then(|| served_by.clone());
         if let Some(limit) = limit {
             agent.said_contexts.insert(served_by.clone(), limit);
@@ -29,14 +29,14 @@ impl AgentStep<'_> {
         let mut is_least = false;
         if let Some(needed) = needed {
             // A server that stops counting at its limit reports one token more than fits, whatever the real number.
-            let in_all = needed.saturating_add(asked.map_or(0, u64::from));
+            let in_all = needed.saturating_add(requested.map_or(0, u64::from));
             is_least = limit.is_some_and(|limit| in_all <= limit.saturating_add(1));
             let estimate = agent.size().saturating_add(agent.definitions(spec));
             if !is_least || needed > estimate {
                 agent.note_measured(needed, spec, &planned.tools);
             }
         }
-        let is_shorter = agent.most_of_reply(spec, planned) < asked;
+        let is_shorter = agent.most_of_reply(spec, planned) < requested;
         let size = agent.size().saturating_add(agent.definitions(spec));
         let fits = limit.is_some_and(|limit| size <= spec.room_in(limit));
         if needed.is_some() && fits && is_shorter && !planned.tried.shortened {
@@ -63,13 +63,13 @@ impl AgentStep<'_> {
             _ => !is_in_vain(plan) && (limit.is_some() || !is_next_to_nothing(plan)),
         });
         let Some(plan) = plan else {
-            let left = limit.zip(needed).zip(asked.map(u64::from));
-            let left = left.map(|((limit, needed), asked)| match is_least {
+            let left = limit.zip(needed).zip(requested.map(u64::from));
+            let left = left.map(|((limit, needed), requested)| match is_least {
                 // The remaining space is unknown.
-                true => asked / 4,
-                false => limit.saturating_sub(needed).min(asked / 2),
+                true => requested / 4,
+                false => limit.saturating_sub(needed).min(requested / 2),
             });
-            return takes_what_is_left(planned, left);
+            return limit_reply(planned, left);
         };
         self.trim(plan, None);
         planned.tried.trimmed = true;
@@ -81,8 +81,8 @@ impl AgentStep<'_> {
 const LEAST_OF_REPLY: u64 = 64;
 
 /// Limits the reply to what is left, once, when nothing may be removed from the conversation: a short answer is better
-/// than none.
-fn takes_what_is_left(planned: &mut PlannedCall, left: Option<u64>) -> bool {
+/// than none. Returns `false` if it was limited before, or too little is left.
+fn limit_reply(planned: &mut PlannedCall, left: Option<u64>) -> bool {
     let left = left.filter(|left| *left >= LEAST_OF_REPLY && planned.reply_tokens.is_none());
     let Some(left) = left.and_then(|left| u32::try_from(left).ok()) else {
         return false;
