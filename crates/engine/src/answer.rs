@@ -157,8 +157,8 @@ impl AnswerSchema {
         Some(Self::from_json(schema).ok()?.retries(retries))
     }
 
-    /// Requires an agent to answer by the schema: through an additional tool if it may call tools, otherwise through the form of its
-    /// replies.
+    /// Requires an agent to answer by the schema: through an additional tool if it may call tools, otherwise through the
+    /// form of its replies.
     pub(crate) fn require_of(&self, agent: &mut AgentSpec) {
         let profile = &agent.profile;
         let gathers = matches!(profile.opening, Opening::Gather { .. });
