@@ -447,7 +447,7 @@ const HANDLERS = {
     if (turn.pending.size > 0) return;
     // What was in progress is requested again, and comes after this.
     agent.dropUnrecorded();
-    agent.note("", event.reason.endsWith("taken up again") ? "Resumed" : `Resumed: ${event.reason}`);
+    agent.note("", / (resumed|taken up again)$/.test(event.reason) ? "Resumed" : `Resumed: ${event.reason}`);
   },
   warning(turn, agent, event) {
     // A failed call is shown at the call. That the model did not retry it is only of interest in the run's log.
