@@ -295,10 +295,10 @@ pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {
-        let cause = source.to_string();
-        if !text.ends_with(&cause) {
+        let message = source.to_string();
+        if !text.ends_with(&message) {
             text.push_str(": ");
-            text.push_str(&cause);
+            text.push_str(&message);
         }
         cause = source.source();
     }

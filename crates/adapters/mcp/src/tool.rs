@@ -239,7 +239,7 @@ impl Tool for McpTool {
                     return result::output(result, &self.shared.notices.secrets);
                 }
                 Answer::InputRequired(required) => {
-                    params = self.answered(params, required, &ctx).await?
+                    params = self.answered(params, required, &ctx).await?;
                 }
             }
         }

@@ -98,7 +98,7 @@ impl Writer {
             match self.send(Work::Begin(Arc::clone(&beginning))).await? {
                 Done::Leased(lease) => return Ok(lease),
                 Done::Held if started.elapsed() < SESSION_LOCK_TIMEOUT => {
-                    tokio::time::sleep(PAUSE).await
+                    tokio::time::sleep(PAUSE).await;
                 }
                 // Not `Unavailable`, which the caller would retry: it has been retried for long enough.
                 Done::Held => {

@@ -35,7 +35,7 @@ impl Runs {
             self.parts.engine.approval_key.sign(run_id, decided);
         }
         self.check_owner_of(run_id).await?;
-        self.check_unaltered(run_id, &input).await?;
+        self.check_unaltered_for(run_id, &input).await?;
         if self.deliver_unstored(run_id, &input) {
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl Runs {
 
     /// Refuses an input for a run of an altered session before storing it: the run would otherwise take it once the
     /// session is intact again, although its sender was told that it was refused.
-    async fn check_unaltered(&self, run: RunId, input: &InboxInput) -> Result<(), ResumeError> {
+    async fn check_unaltered_for(&self, run: RunId, input: &InboxInput) -> Result<(), ResumeError> {
         // No caller waits for the result of an expiry, and storing it avoids trying it repeatedly. Runs in progress
         // here proceed without a check.
         let is_expiry = matches!(input, InboxInput::ApprovalDecided(decided) if decided.decision == ApprovalDecision::Expired);
