@@ -42,7 +42,7 @@ pub(crate) use error::{ErrorBody, SHOULD_RETRY, convert_problems};
 pub(crate) const NOTHING_HERE: &str = "not found; the routes under /v1 are /v1/chat/completions, /v1/responses and \
                                        /v1/models";
 
-/// The maximum length of an error message about an unreadable body, in characters.
+/// The maximum length of the path of an invalid field in an error message, in characters.
 const MAX_ERROR_CHARS: usize = 300;
 
 /// The problems that can prevent a request from becoming a run.
@@ -137,10 +137,13 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         let detail = "the body must be a JSON object, not a list";
         return Err(Problem::new(&INVALID_FIELD, detail));
     }
+    if bytes.trim_ascii().is_empty() {
+        return Err(request_body::empty_body());
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let text: String = error.inner().to_string();
-        let text: String = text.chars().take(MAX_ERROR_CHARS).collect();
+        let (text, place) = request_body::json_error(error.inner());
+        let text = format!("{text}{place}");
         if error.inner().classify() != serde_json::error::Category::Data {
             return Problem::new(
                 &INVALID_JSON,
@@ -186,6 +189,10 @@ fn check_answerable(field: &str, messages: Vec<Message>) -> Result<Vec<Message>,
         Some(Message::Assistant(_)) => {
             "nothing to answer: the last message is an answer; omit it to have it generated again, or \
              add the results of its calls or a user message such as \"Continue.\""
+        }
+        None => {
+            "nothing to answer: it is missing or empty, or has only system messages; the last one must be a user \
+             message or the result of a call"
         }
         _ => "the last one must be a user message or the result of a call",
     };

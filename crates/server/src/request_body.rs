@@ -66,6 +66,9 @@ pub(crate) fn parse<T: RequestBody>(bytes: &[u8]) -> Result<T, Problem> {
         let detail = format!("the body must be a JSON object with the field {field}, not a list");
         return Err(Problem::new(&INVALID_FIELD, detail));
     }
+    if bytes.trim_ascii().is_empty() {
+        return Err(empty_body());
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let body: T = serde_path_to_error::deserialize(&mut deserializer)
         .map_err(|error| parse_problem(error.inner(), &error.path().to_string(), T::FIELDS))?;
@@ -79,13 +82,41 @@ pub(crate) fn is_list(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().first() == Some(&b'[')
 }
 
+/// The error for a body without content.
+pub(crate) fn empty_body() -> Problem {
+    Problem::new(&INVALID_JSON, "the body is empty; expected a JSON object")
+        .with("line", 1)
+        .with("column", 0)
+}
+
 /// Parses the query string of an address.
 pub(crate) fn parse_query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
     let Query(query) = query.map_err(|rejection| {
-        let text = clip(&rejection.body_text(), MAX_ERROR_CHARS);
-        Problem::new(&INVALID_QUERY, text)
+        let text = query_error(&rejection.body_text());
+        Problem::new(&INVALID_QUERY, clip(&text, MAX_ERROR_CHARS))
     })?;
     Ok(query)
+}
+
+/// Returns the message for a query that axum could not parse, without axum's own introduction.
+fn query_error(text: &str) -> String {
+    let text = text
+        .strip_prefix("Failed to deserialize query string: ")
+        .unwrap_or(text);
+    unknown_parameter(text).unwrap_or_else(|| text.to_owned())
+}
+
+/// Returns the message for an unknown parameter, or `None` if serde's message is about something else.
+fn unknown_parameter(text: &str) -> Option<String> {
+    let (head, known) = text.rsplit_once("`, expected ")?;
+    let (path, name) = head.split_once(": unknown field `")?;
+    if path != name {
+        return None;
+    }
+    let known = known.strip_prefix("one of ").unwrap_or(known);
+    let known = known.replace(" or ", ", ").replace('`', "");
+    let name = clip(name, MAX_REPEATED_CHARS);
+    Some(format!("unknown parameter \"{name}\"; known: {known}"))
 }
 
 /// Refuses a string that some stores cannot hold, so that all refuse the same.
@@ -136,11 +167,35 @@ fn join_path(place: &str, within: &str) -> String {
     }
 }
 
+/// Returns the message of an error in JSON, and where it is in the body, such as ` (line 1, column 12)`: empty for a
+/// missing field, which has no place.
+pub(crate) fn json_error(error: &serde_json::Error) -> (String, String) {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    let text = text
+        .strip_suffix(&format!(" at line {line} column {column}"))
+        .unwrap_or(&text);
+    let place = match text.starts_with("missing field `") {
+        true => String::new(),
+        false => format!(" (line {line}, column {column})"),
+    };
+    let text = unknown_variant(text).unwrap_or_else(|| text.to_owned());
+    (clip(&text, MAX_ERROR_CHARS), place)
+}
+
+/// Returns the message for a string that is none of the expected ones, or `None` if serde's message is about something
+/// else.
+fn unknown_variant(text: &str) -> Option<String> {
+    let text = text.strip_prefix("unknown variant `")?;
+    let (name, expected) = text.rsplit_once("`, expected ")?;
+    let name = clip(name, MAX_REPEATED_CHARS);
+    let expected = expected.replace('`', "");
+    Some(format!("expected {expected}, not \"{name}\""))
+}
+
 fn parse_problem(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> Problem {
     let (line, column) = (error.line(), error.column());
-    let place = format!(" at line {line} column {column}");
-    let text = error.to_string();
-    let text = clip(text.strip_suffix(&place).unwrap_or(&text), MAX_ERROR_CHARS);
+    let (text, place) = json_error(error);
     let problem = match (error.classify(), path) {
         (Category::Data, "" | ".") => {
             let problem = Problem::new(&INVALID_FIELD, format!("{text}{place}"));
@@ -199,6 +254,49 @@ mod tests {
         ] {
             assert_eq!(find_nul(&value).as_deref(), place, "{value}");
         }
+    }
+
+    #[test]
+    fn an_error_in_a_query_names_the_parameter() {
+        for (text, expected) in [
+            (
+                "limit: invalid digit found in string",
+                "limit: invalid digit found in string",
+            ),
+            (
+                "limt: unknown field `limt`, expected one of `limit`, `after`, `owner`",
+                "unknown parameter \"limt\"; known: limit, after, owner",
+            ),
+            (
+                "a: unknown field `a`, expected `limit` or `after`",
+                "unknown parameter \"a\"; known: limit, after",
+            ),
+            (
+                "a: unknown field `a`, expected `limit`",
+                "unknown parameter \"a\"; known: limit",
+            ),
+        ] {
+            let whole = format!("Failed to deserialize query string: {text}");
+            assert_eq!(query_error(&whole), expected);
+        }
+    }
+
+    #[test]
+    fn an_error_in_json_says_what_was_expected_and_where() {
+        #[derive(Debug, Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        enum Verb {
+            Approve,
+            Deny,
+        }
+        let error = serde_json::from_str::<Verb>("\"yes\"").unwrap_err();
+        let (text, place) = json_error(&error);
+        assert_eq!(text, "expected approve or deny, not \"yes\"");
+        let expected = format!(" (line {}, column {})", error.line(), error.column());
+        assert_eq!(place, expected);
+        let error = serde_json::from_str::<Verb>("{").unwrap_err();
+        let (text, _) = json_error(&error);
+        assert!(text.starts_with("EOF") && !text.contains("line"), "{text}");
     }
 
     #[derive(Debug, Deserialize)]

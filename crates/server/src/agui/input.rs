@@ -135,8 +135,12 @@ struct Chosen {
 impl Input {
     /// Parses the body of a request.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Problem> {
+        if bytes.trim_ascii().is_empty() {
+            return Err(request_body::empty_body());
+        }
         let body: Value = serde_json::from_slice(bytes).map_err(|error| {
-            let detail = format!("cannot parse the body as JSON: {error}");
+            let (text, place) = request_body::json_error(&error);
+            let detail = format!("cannot parse the body as JSON: {text}{place}");
             let (line, column) = (error.line(), error.column());
             Problem::new(&INVALID_JSON, detail)
                 .with("line", line)
