@@ -77,8 +77,9 @@ pub enum ServerKeysError {
     },
     /// It contains no keys, or keys of a later version.
     #[error(
-        "{} holds no keys that this version can read ({reason}): restore it from a copy, or delete it and create new \
-         keys with `neuraxis-server keys create --owner NAME`",
+        "{} is not a key file that this version can read ({reason}): restore it from a copy; or stop the server, \
+         delete the file and create new keys with `neuraxis-server keys create --owner NAME` before starting it again \
+         (all old keys stop working)",
         path.display()
     )]
     Malformed {

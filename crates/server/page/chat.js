@@ -186,10 +186,10 @@ export class Chat {
   }
 
   welcome() {
-    const hints = ["What can you do here?", "What time is it in Tokyo?", "Calculate 15 % of 1,249"];
+    const hints = ["What can you do here?", "What time is it in Tokyo?", "Calculate 15% of 1,249"];
     fill(this.notice, el("div", { class: "welcome" },
       el("h2", { text: "What should we work on?" }),
-      el("p", { text: "Before a tool runs, policy decides whether it may, and you are asked if a rule requires it." }),
+      el("p", { text: "Before a tool runs, the policy decides whether it may, and you are asked if a rule requires it." }),
       el("div", { class: "row wrap" }, hints.map((hint) => button({ text: hint, className: "chip", onClick: () => { this.send(hint); this.composer.focus(); } })))));
     this.composer.focus();
   }

@@ -275,7 +275,7 @@ export class SessionList {
   /** Shows how many sessions wait for input: above them, and on the button that opens the list on narrow windows. */
   count(waiting) {
     const count = waiting && `${waiting}${this.isMoreAwaiting ? "+" : ""}`;
-    this.awaitedName = `Waiting for input · ${count}`;
+    this.awaitedName = `Waiting for you · ${count}`;
     const sign = document.getElementById("waiting");
     sign.hidden = !count;
     sign.textContent = count || "";

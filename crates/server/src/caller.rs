@@ -26,7 +26,7 @@ use crate::problem::{
     AGENT_NOT_ALLOWED, CHANNEL_NOT_ALLOWED, INVALID_QUERY, Kind, MODE_NOT_ALLOWED, NO_SUCH_SESSION,
     Problem, SCOPE_NEEDED,
 };
-use crate::refusal::{internal, no_such_run};
+use crate::refusal::{internal, no_run};
 use crate::request_id::RequestId;
 use crate::token;
 use crate::trace_parent;
@@ -225,7 +225,7 @@ impl Caller {
         id: RunId,
     ) -> Result<RunSummary, Problem> {
         let run = self.find_run(orchestrator, id).await?;
-        run.ok_or_else(no_such_run)
+        run.ok_or_else(|| no_run(id))
     }
 
     /// Returns a run, or `None` if no run with this id is visible to the caller.

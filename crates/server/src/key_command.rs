@@ -15,7 +15,7 @@ use neuraxis::{Channel, Mode, Policy};
 use neuraxis_app::{Config, Environment, Scope, ServerKey, ServerKeyFile, ServerKeysError};
 use serde_json::Value;
 
-use self::checks::{expiry, known, line};
+use self::checks::{count, expiry, known, line, visible};
 
 const CREATE_EXAMPLES: &str = "\
 The key is printed on standard output once; only its hash is stored.
@@ -58,7 +58,7 @@ pub struct CreateKey {
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
 
-    /// What the key allows: turns, read, approve (with read, to see what waits), metrics (only the metrics at
+    /// What the key allows, separated by commas: turns, read, approve (with read, to see what waits), metrics (only the metrics at
     /// /metrics), or admin, which is all of these, for all owners, except turns and messages in their sessions
     #[arg(
         long,
@@ -77,15 +77,15 @@ pub struct CreateKey {
     #[arg(long, value_name = "MODE")]
     pub max_mode: Option<String>,
 
-    /// The modes that the key may choose; by default, all that the server allows
+    /// The modes that the key may choose, separated by commas; by default, all that the server allows
     #[arg(long, value_name = "MODES", value_delimiter = ',')]
     pub modes: Option<Vec<String>>,
 
-    /// The channels that the key may use; all by default
+    /// The channels that the key may use, separated by commas; all by default
     #[arg(long, value_name = "CHANNELS", value_delimiter = ',')]
     pub channels: Option<Vec<String>>,
 
-    /// The agents that may answer; all by default
+    /// The agents that may answer, separated by commas; all by default
     #[arg(long, value_name = "AGENTS", value_delimiter = ',')]
     pub agents: Option<Vec<String>>,
 
@@ -94,11 +94,11 @@ pub struct CreateKey {
     pub plan: Option<String>,
 
     /// The maximum number of requests per minute with this key
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     pub requests_per_minute: Option<NonZeroU32>,
 
     /// The maximum number of the owner's turns in progress at the same time, instead of server.max_runs_per_owner
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     pub max_runs: Option<NonZeroU32>,
 }
 
@@ -200,7 +200,7 @@ fn revoke(file: &ServerKeyFile, ids: &[String], now: Timestamp) -> Result<(), Ke
         };
         print_note(&match before.revoked_at {
             Some(at) => format!("the key {id} was already revoked at {at:.0}"),
-            None => format!("revoked the key {id} of {}", before.owner.escape_debug()),
+            None => format!("revoked the key {id} of {}", visible(&before.owner)),
         })?;
     }
     missing.map_or(Ok(()), |error| Err(error.into()))
@@ -282,21 +282,21 @@ fn list(keys: &[ServerKey], as_json: bool, now: Timestamp) -> Result<(), KeyComm
     writeln!(
         out,
         "{:<12}  {:<16}  {:<20}  {:<20}  {:<20}  {:<width$}  {:<12}  NAME",
-        "ID", "OWNER", "SCOPES", "MADE", "EXPIRES", "STATE", "PLAN"
+        "ID", "OWNER", "SCOPES", "CREATED", "EXPIRES", "STATE", "PLAN"
     )?;
     for (key, state) in keys.iter().zip(&states) {
         let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
         let plan = key.plan.as_ref().map_or("-", PlanName::as_str);
         let line = format!(
             "{:<12}  {:<16}  {:<20}  {:<20}  {:<20}  {:<width$}  {:<12}  {}",
-            key.id.escape_debug().to_string(),
-            key.owner.escape_debug().to_string(),
+            visible(&key.id),
+            visible(&key.owner),
             scopes.join(","),
             dated(Some(key.created_at)),
             dated(key.expires_at),
             state,
-            plan.escape_debug().to_string(),
-            key.name.as_deref().unwrap_or_default().escape_debug()
+            visible(plan),
+            visible(key.name.as_deref().unwrap_or_default())
         );
         writeln!(out, "{}", line.trim_end())?;
     }
@@ -305,7 +305,7 @@ fn list(keys: &[ServerKey], as_json: bool, now: Timestamp) -> Result<(), KeyComm
 
 /// Describes whether a key is accepted, and for a revoked one since when it is not.
 fn state_of(key: &ServerKey, now: Timestamp) -> String {
-    let state = key.refused_at(now).unwrap_or("good");
+    let state = key.refused_at(now).unwrap_or("valid");
     match key.revoked_at {
         Some(at) => format!("{state} {at:.0}"),
         None => state.to_owned(),

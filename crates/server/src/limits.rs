@@ -153,8 +153,10 @@ impl ServerState {
         let names: Vec<&str> = usable.into_iter().map(Mode::as_str).collect();
         let listed = names.join(", ");
         let (field, detail) = if names.is_empty() {
-            let detail =
-                format!("clients of this server cannot use channel {channel} ([server] modes)");
+            let detail = format!(
+                "channel {channel} works only in modes that clients of this server may not use; [server] modes sets \
+                 them"
+            );
             ("channel", detail)
         } else if is_allowed(&mode) {
             let detail =

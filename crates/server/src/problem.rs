@@ -145,6 +145,14 @@ impl Problem {
         self
     }
 
+    /// Adds what to do to the detail.
+    #[must_use]
+    pub(crate) fn advising(mut self, advice: &str) -> Self {
+        self.detail.push_str("; ");
+        self.detail.push_str(advice);
+        self
+    }
+
     /// Adds a member for programs.
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {

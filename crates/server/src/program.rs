@@ -207,7 +207,7 @@ fn decision_token(
     match ServerToken::write(config, environment) {
         Ok(token) => {
             if let Some(token) = &token {
-                tracing::info!(file = %token.path.display(), "decisions about calls need the token in this file");
+                tracing::info!(file = %token.path.display(), "decisions about calls need the server's token");
             }
             Ok(token)
         }

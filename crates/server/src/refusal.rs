@@ -2,7 +2,7 @@
 
 use neuraxis::SessionId;
 use neuraxis::brainstem::Refusal;
-use neuraxis::core::with_causes;
+use neuraxis::core::{RunId, with_causes};
 use neuraxis::engine::{ClientInputError, DecideError, RequestError, ResumeError};
 use neuraxis::ports::StoreError;
 use serde_json::Value;
@@ -262,6 +262,11 @@ fn not_stored(error: &StoreError) -> Problem {
 /// The answer for a run that does not exist or that this client may not see.
 pub(crate) fn no_such_run() -> Problem {
     Problem::new(&NO_SUCH_RUN, "no such run")
+}
+
+/// Same as [`no_such_run`], for a valid id.
+pub(crate) fn no_run(id: RunId) -> Problem {
+    Problem::new(&NO_SUCH_RUN, format!("there is no run {id}"))
 }
 
 /// Reports a defect. Its details are only logged.

@@ -44,7 +44,10 @@ pub(crate) fn routes(state: ServerState, clients: &McpClients, access: Access) -
 
 /// Reports that the requested address does not exist.
 pub(crate) fn nothing_here() -> Problem {
-    Problem::new(&NOT_FOUND, "no such address")
+    Problem::new(
+        &NOT_FOUND,
+        "no such address; /openapi.json lists the routes",
+    )
 }
 
 /// Like [`nothing_here`], but beneath `/v1` lists the existing routes: a client that calls another of OpenAI's routes

@@ -33,7 +33,7 @@ pub(crate) fn signal() -> io::Result<impl Future<Output = Stop>> {
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {
-                tracing::info!("SIGTERM: stopping after giving turns in progress time to end");
+                tracing::info!("SIGTERM: stopping; turns in progress get time to end");
                 Stop::Drain
             }
             _ = interrupt.recv() => {

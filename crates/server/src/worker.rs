@@ -19,13 +19,22 @@ use crate::program::of_build;
 use crate::reload::{Duty, Wiring};
 use crate::stop::{self, Hangups};
 
+/// Says where the driver is configured to be local.
+fn local_driver(at: &Origin) -> String {
+    match at {
+        Origin::Default => "driver.kind is local (the default)".to_owned(),
+        at => format!("{at:#}: driver.kind is local"),
+    }
+}
+
 /// Why no runs were driven.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkFailure {
     /// The configuration has runs driven where they start.
     #[error(
-        "{at:#}: driver.kind is local, so servers drive their own runs and hand over none; set it to restate"
+        "{}, so servers drive their own runs and hand over none; set it to restate",
+        local_driver(at)
     )]
     Local {
         /// Where this is configured.

@@ -162,7 +162,8 @@ pub(crate) async fn decide(
     };
     let question = waiting.question();
     if body.question != question {
-        let detail = "the call now waits with a different question; review it before deciding";
+        let detail = "this is not the question that the call waits with (it may have changed); review the call, then \
+                      decide with its current question";
         return Err(Problem::new(&OTHER_QUESTION, detail).with("question", question));
     }
     if waiting.altered.is_some() && body.decision == Verb::Approve {
@@ -216,7 +217,11 @@ impl DecisionBody {
                     .cloned()
                     .ok_or_else(|| {
                         let count = choices.len();
-                        let why = format!("expected the index, from 0, of one of the {count} choices of the question");
+                        let why = match count {
+                            0 => "the question offers no choices to remember".to_owned(),
+                            1 => "expected 0, the index of the question's only choice".to_owned(),
+                            _ => format!("expected the index, from 0, of one of the {count} choices of the question"),
+                        };
                         Problem::invalid("remember", why)
                     })?,
             ),

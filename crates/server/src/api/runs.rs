@@ -372,5 +372,8 @@ pub(super) async fn unended_run(
         return Ok(run);
     }
     let status: Value = run.status.as_str().into();
-    Err(Problem::new(&RUN_ENDED, "the run has ended").with("run_status", status))
+    let detail = format!(
+        "the run has ended: GET /api/v1/runs/{id} has its result, and a new turn continues its session"
+    );
+    Err(Problem::new(&RUN_ENDED, detail).with("run_status", status))
 }

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::engine::SessionOverview;
-use neuraxis::ports::{Session, SessionFilter};
+use neuraxis::ports::{Session, SessionFilter, StoreError};
 use neuraxis::{Orchestrator, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -197,6 +197,11 @@ pub(crate) async fn delete(
 ) -> Result<StatusCode, Problem> {
     let id = session_id(id)?;
     caller.session(&orchestrator, &id).await?;
-    orchestrator.sessions().delete(&id).await?;
+    let deleted = orchestrator.sessions().delete(&id).await;
+    deleted.map_err(|error| match error {
+        error @ StoreError::SessionBusy { .. } => Problem::from(error)
+            .advising("delete it once the run has ended, or cancel the run first"),
+        error => error.into(),
+    })?;
     Ok(StatusCode::NO_CONTENT)
 }

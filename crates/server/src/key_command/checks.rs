@@ -1,5 +1,8 @@
 //! Validates the options of a new key.
 
+use std::num::NonZeroU32;
+
+use neuraxis::core::escaped;
 use neuraxis::core::jiff::civil::Date;
 use neuraxis::core::jiff::tz::TimeZone;
 use neuraxis::core::jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, Unit};
@@ -26,12 +29,25 @@ pub(super) fn known<'a>(
     let Some(unknown) = named.find(|name| !known.contains(&name.as_str())) else {
         return Ok(());
     };
-    let unknown = unknown.escape_debug();
+    let unknown = visible(unknown);
     let reason = match known.is_empty() {
         true => format!("unknown name \"{unknown}\"; none are configured"),
         false => format!("unknown name \"{unknown}\"; known: {}", known.join(", ")),
     };
     Err(KeyCommandError::Wrong { option, reason })
+}
+
+/// Returns a text for one line of a terminal, with its control and invisible characters escaped, and no others.
+pub(super) fn visible(text: &str) -> String {
+    escaped(text.chars(), &['\'', '"', '\\'])
+}
+
+/// Parses a limit.
+pub(super) fn count(text: &str) -> Result<NonZeroU32, String> {
+    let number: u32 = text
+        .parse()
+        .map_err(|_| format!("expected a whole number from 1 to {}", u32::MAX))?;
+    NonZeroU32::new(number).ok_or_else(|| "expected at least 1".to_owned())
 }
 
 /// Parses when a key expires.
@@ -65,6 +81,22 @@ pub(super) fn expiry(text: &str, now: Timestamp) -> Result<Timestamp, KeyCommand
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_characters_that_cannot_be_seen_are_escaped() {
+        assert_eq!(visible("Ada's \"a\\b\""), "Ada's \"a\\b\"");
+        assert_eq!(visible("a\nb\u{202e}"), r"a\nb\u{202e}");
+    }
+
+    #[test]
+    fn a_limit_is_a_whole_number_of_at_least_1() {
+        assert_eq!(count("7").unwrap().get(), 7);
+        assert_eq!(count("0").unwrap_err(), "expected at least 1");
+        for text in ["x", "-1", "1.5", "", "4294967296"] {
+            let error = count(text).unwrap_err();
+            assert_eq!(error, "expected a whole number from 1 to 4294967295");
+        }
+    }
 
     #[test]
     fn a_key_expires_after_a_time_or_with_a_day() {

@@ -535,7 +535,7 @@ export async function leads_to_what_waits_however_old_it_is(world) {
   assert.equal(await page.getAttribute("#unfold", "aria-label"), "Open the list of sessions; 1 of them waits for input");
   await world.accessible(page, "a sign that something waits");
   await page.click("#unfold");
-  await sees(page, ".session-list section:first-child h2", "Waiting for input · 1");
+  await sees(page, ".session-list section:first-child h2", "Waiting for you · 1");
   await sees(page, ".session-list section:first-child .title", "write a note");
   assert.equal(await page.locator(".session-list li").count(), 2);
   await world.accessible(page, "the list with what waits");

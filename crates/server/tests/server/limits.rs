@@ -99,7 +99,8 @@ async fn a_run_that_a_decision_lets_go_on_by_ag_ui_takes_a_place_again() {
 #[tokio::test]
 async fn what_is_allowed_instead_is_both_for_clients_and_for_the_channel() {
     let program = Program::start().await;
-    let closed = "clients of this server cannot use channel deep_research ([server] modes)";
+    let closed = "channel deep_research works only in modes that clients of this server may not use; \
+                  [server] modes sets them";
     for mode in ["conservative", "moderate", "exploratory"] {
         let body = json!({"message": "hello", "mode": mode, "channel": "deep_research"});
         let (status, problem) = program.client().ask("s", &body).await;

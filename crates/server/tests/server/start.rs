@@ -70,7 +70,7 @@ async fn a_worker_is_refused_where_servers_hand_nothing_over_and_where_nothing_i
     let (code, said) = refusal(folder.path(), &["worker"], &[]).await;
     assert_eq!(code, 2, "{said}");
     assert!(
-        said.contains("driver.kind is local, so servers drive their own runs"),
+        said.contains("driver.kind is local (the default), so servers drive their own runs"),
         "{said}"
     );
     let text = "[driver]\nkind = 'restate'\n[store]\nurl = 'memory:'\n";
