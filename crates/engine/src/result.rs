@@ -48,7 +48,7 @@ pub struct OrchestratorResult {
     pub run_id: RunId,
     /// The run's status.
     pub status: RunStatus,
-    /// Why the run ended; `None` while it waits.
+    /// Why the run ended; null in JSON while it waits.
     pub finish_reason: Option<FinishReason>,
     /// The number of turns that counted toward the limit.
     pub turns: u32,

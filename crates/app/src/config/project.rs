@@ -306,7 +306,7 @@ pub(super) fn not_offered(root: &Path, what: &str) -> String {
     let root = root.display();
     format!(
         "the file and command tools are off because their folder {root} is {what}; to offer them anyway, name it in \
-         NEURAXIS_TOOLS__ROOT (or --set tools.root=… on the command line)"
+         NEURAXIS_TOOLS__ROOT (the neuraxis command also takes --set tools.root=…)"
     )
 }
 

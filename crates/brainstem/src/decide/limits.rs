@@ -114,7 +114,7 @@ impl Choice<'_> {
 
     fn default<T: Copy>(&mut self, value: T, sentence: impl Fn(T) -> String) -> T {
         self.reasons
-            .push(format!("{}, the loop's default.", sentence(value)));
+            .push(format!("{}, the default.", sentence(value)));
         value
     }
 }

@@ -96,7 +96,7 @@ fn a_mode_that_forgets_turns_gets_those_of_the_loop() {
     assert!(
         decision
             .reasons
-            .contains(&"At most 10 turns, the loop's default.".to_owned())
+            .contains(&"At most 10 turns, the default.".to_owned())
     );
     assert_eq!(
         (decision.temperature, decision.max_output_tokens),

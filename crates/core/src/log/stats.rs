@@ -72,9 +72,9 @@ pub struct StatsRow {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Latency {
-    /// The median, in milliseconds; `None` if nothing was measured.
+    /// The median, in milliseconds; null in JSON if nothing was measured.
     pub p50_ms: Option<u64>,
-    /// The 95th percentile, in milliseconds; `None` if nothing was measured.
+    /// The 95th percentile, in milliseconds; null in JSON if nothing was measured.
     pub p95_ms: Option<u64>,
 }
 

@@ -235,8 +235,10 @@ fn plain(comment: &str) -> String {
         rest = target.map_or(after, |(_, after)| after);
     }
     plain.push_str(rest);
-    // JSON has no such name: the field is omitted or null.
-    plain.replace("`None`", "none")
+    // JSON has no such name: the field is omitted. Comments on the few fields that are null instead say so.
+    plain
+        .replace(". `None`", ". Absent")
+        .replace("`None`", "absent")
 }
 
 #[cfg(test)]
@@ -249,7 +251,8 @@ mod tests {
             ("As [`X`](crate::X), or\n[`Y`].", "As `X`, or `Y`."),
             ("One.\n\nTwo\nlines.", "One.\n\nTwo lines."),
             ("`[agents.NAME]`, from [0 on", "`[agents.NAME]`, from [0 on"),
-            ("Whose; `None` if nobody's.", "Whose; none if nobody's."),
+            ("Whose; `None` if nobody's.", "Whose; absent if nobody's."),
+            ("Whose. `None` for all.", "Whose. Absent for all."),
         ] {
             assert_eq!(plain(comment), expected);
         }

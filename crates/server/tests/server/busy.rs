@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::support::Program;
+use crate::support::client::answer;
 use crate::support::gate::{Gate, gated_program, waiting_turn};
 
 /// The messages of a run through the gate: the question, the call, its result, the answer.
@@ -23,6 +24,11 @@ async fn a_second_turn_of_a_busy_session_is_a_conflict_that_names_the_run() {
         (&problem["session_id"], &problem["run_id"]),
         (&json!("s"), &run)
     );
+    let (status, problem) = answer(client.delete("/api/v1/sessions/s")).await;
+    assert_eq!((status, &problem["run_id"]), (409, &run));
+    let detail = problem["detail"].as_str().unwrap();
+    let advice = "; delete it once the run has ended, or cancel the run first";
+    assert!(detail.ends_with(advice), "{detail}");
     let (status, _) = client.ask("another", &json!({"message": "and now?"})).await;
     assert_eq!(status, 200, "other sessions are not busy");
 

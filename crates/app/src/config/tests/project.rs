@@ -586,7 +586,10 @@ fn the_home_folder_and_all_above_it_are_no_project_unless_a_flag_says_so() {
         let config = machine.load().unwrap();
         assert!(!config.offers_project_tools(), "{file}");
         let said = notice(&machine);
-        assert!(said.contains("in NEURAXIS_TOOLS__ROOT (or --set"), "{said}");
+        assert!(
+            said.contains("in NEURAXIS_TOOLS__ROOT (the neuraxis command"),
+            "{said}"
+        );
         let flag = Sources::default().with_flag("--set", "tools.root", ".");
         let config = machine.load_from(&flag).unwrap();
         assert!(config.offers_project_tools() && config.notices().is_empty());
