@@ -58,8 +58,9 @@ pub struct CreateKey {
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
 
-    /// What the key allows, separated by commas: turns, read, approve (with read, to see what waits), metrics (only the metrics at
-    /// /metrics), or admin, which is all of these, for all owners, except turns and messages in their sessions
+    /// What the key allows, separated by commas: turns, read, approve (with read, to see what waits), metrics (only the
+    /// metrics at /metrics), or admin, which is all of these, for all owners, except turns and messages in their
+    /// sessions
     #[arg(
         long,
         value_name = "SCOPES",

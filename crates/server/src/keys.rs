@@ -128,17 +128,17 @@ impl Keys {
         // Timing this reveals something about hashes, but nothing about keys.
         let hash = ContentHash::of(presented.as_bytes());
         let found = shared.with_state(|state| state.known.get(&hash).cloned());
-        let why = match &found {
+        let reason = match &found {
             Some(key) => key.stored.refused_at(SystemClock.now()),
             None => Some("unknown"),
         };
-        let Some((why, id)) = why.map(|why| (why, found.as_ref().map(|key| &*key.stored.id)))
-        else {
+        let id = found.as_ref().map(|key| &*key.stored.id);
+        let Some(reason) = reason else {
             return found.ok_or_else(needed);
         };
         match shared.wrong.count() {
             Ok(()) => {
-                tracing::info!(key = id, why, "a request had a key that is not accepted");
+                tracing::info!(key = id, reason, "a request had a key that is not accepted");
                 Err(needed())
             }
             Err(seconds) => {

@@ -123,7 +123,8 @@ async fn foreign_ids_are_answered_like_those_of_nothing_on_every_route() {
             let mut headers = response.headers().clone();
             headers.remove("date");
             let text = response.text().await.unwrap();
-            bodies.push((headers, text.replace("s-nix", "s-ada")));
+            let text = text.replace("s-nix", "s-ada").replace(NOBODY, &world.run);
+            bodies.push((headers, text));
         }
         assert_eq!(bodies[0], bodies[1], "{route}");
     }
