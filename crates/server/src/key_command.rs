@@ -17,6 +17,9 @@ use serde_json::Value;
 
 use self::checks::{count, expiry, known, line, visible};
 
+/// The maximum length in bytes of an unknown id that is repeated: ids have 12, whole keys many more.
+const MAX_REPEATED_BYTES: usize = 16;
+
 const CREATE_EXAMPLES: &str = "\
 The key is printed on standard output once; only its hash is stored.
 
@@ -181,18 +184,19 @@ pub(crate) fn run(
     }
 }
 
-/// Revokes keys. An unknown id does not prevent the others from being revoked. It is not repeated in the error, because
-/// it may be a whole key.
+/// Revokes keys. An unknown id does not prevent the others from being revoked. It is repeated only if it is too short
+/// for a whole key.
 fn revoke(file: &ServerKeyFile, ids: &[String], now: Timestamp) -> Result<(), KeyCommandError> {
     let mut missing = None;
     for (at, id) in ids.iter().enumerate() {
         let before = match file.revoke(id, now) {
             Err(error @ ServerKeysError::NoSuchKey) => {
-                if ids.len() > 1 {
-                    print_note(&format!(
+                match id.len() <= MAX_REPEATED_BYTES {
+                    true => print_note(&format!("there is no key {}", visible(id)))?,
+                    false => print_note(&format!(
                         "number {} of the given ids does not exist",
                         at + 1
-                    ))?;
+                    ))?,
                 }
                 missing = Some(error);
                 continue;

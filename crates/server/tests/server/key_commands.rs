@@ -14,10 +14,13 @@ async fn several_keys_are_revoked_though_one_of_the_ids_is_that_of_none() {
     let revoked = revoke.output().await.unwrap();
     let said = String::from_utf8(revoked.stderr).unwrap();
     assert_eq!(revoked.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("number 2 of the given ids does not exist"),
-        "{said}"
-    );
+    assert!(said.contains("there is no key 0123"), "{said}");
+    // A whole key is not repeated.
+    let mut whole = command(folder.path());
+    let refused = whole.args(["keys", "revoke", first.as_str()]).output();
+    let said = String::from_utf8(refused.await.unwrap().stderr).unwrap();
+    let expected = "number 1 of the given ids does not exist";
+    assert!(said.contains(expected) && !said.contains(&first), "{said}");
     let mut list = command(folder.path());
     let listed = list.args(["keys", "list"]).output().await.unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();

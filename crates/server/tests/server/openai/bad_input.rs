@@ -87,6 +87,10 @@ async fn a_value_of_the_wrong_kind_is_refused_by_its_place_and_in_the_words_of_j
     for (body, expected) in [
         (whole, "the body must be a JSON object, not a list"),
         (
+            json!({"messages": []}),
+            "messages: nothing to answer: it is missing or empty",
+        ),
+        (
             json!({"messages": ["hi"]}),
             "messages[0]: invalid type: string \"hi\", expected a message",
         ),
