@@ -15,6 +15,7 @@ use super::models::WITHIN;
 use crate::confirm::require_user;
 use crate::error::CommandError;
 use crate::harmless::one_line;
+use crate::invocation::neuraxis;
 use crate::output::Output;
 use crate::progress::{self, Progress};
 use crate::setup::Setup;
@@ -119,7 +120,7 @@ impl SetUp {
         Output::new().sentence(&format!(
             "wrote [models.reasoning] to {path}: {model} answers from now on"
         ))?;
-        progress.done("try it: neuraxis \"What can you do?\"");
+        progress.done(&format!("try it: {} \"What can you do?\"", neuraxis()));
         Ok(())
     }
 

@@ -250,6 +250,16 @@ fn what_counts_for_the_tools_of_a_server_that_is_added_is_told() {
 }
 
 #[test]
+fn the_proposed_test_of_a_server_names_the_file_that_it_was_added_to() {
+    let machine = Machine::new().with_file("mine.toml", "");
+    let add = ["mcp", "add", "shop", "--", "sh", "server.sh"];
+    let added = machine.run([&["--config", "mine.toml"], &add[..]].concat());
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let proposed = "try it with `neuraxis --config mine.toml mcp test shop`";
+    assert!(added.stderr.contains(proposed), "{added:?}");
+}
+
+#[test]
 fn a_server_is_not_added_under_the_name_of_one_that_the_folder_has() {
     let machine = Machine::new().with_untrusted(SECTION);
     machine.run(["trust", "add", "--yes"]).stdout_of(0);

@@ -10,6 +10,7 @@ use toml_edit::{Array, InlineTable, Table, value};
 
 use super::edit::Edited;
 use crate::error::CommandError;
+use crate::invocation;
 use crate::output::Output;
 use crate::progress;
 use crate::setup::Setup;
@@ -154,7 +155,8 @@ impl Add {
         {
             progress::notice(&format!("{entry} now applies to its tools"));
         }
-        progress::notice(&format!("try it with `neuraxis mcp test {}`", self.name));
+        let test = format!("try it with `neuraxis mcp test {}`", self.name);
+        progress::notice(&invocation::again(&test));
         Ok(())
     }
 
