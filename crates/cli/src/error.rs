@@ -40,6 +40,10 @@ const OUTPUT_CLOSED: u8 = 128 + 13;
 /// The maximum number of lines of a cause, after its first.
 const MAX_CAUSE_LINES: usize = 60;
 
+/// How to see all keys of the configuration. A neuraxis.toml may exist already, so the command names another file.
+pub(crate) const KEYS_EXPLAINED: &str =
+    "`neuraxis config init --config new.toml` writes a file that explains every key";
+
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct CommandError {
@@ -253,7 +257,7 @@ impl From<ConfigError> for CommandError {
             ConfigError::Key { fault, .. } if is_case(fault) => {
                 "put cases in a separate file: `neuraxis policy test FILE` runs them"
             }
-            _ => "`neuraxis config init` writes a file that explains every key",
+            _ => KEYS_EXPLAINED,
         };
         // The options of this command line are what is wrong.
         Self::configuration(error).raw_hint(hint)

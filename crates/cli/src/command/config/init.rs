@@ -38,7 +38,9 @@ impl Init {
         written.map_err(|error| refused(path, error))?;
         Output::new().line(&format!("wrote {}", path.display()))?;
         if setup.file().is_none() {
-            progress::notice("what you write there takes effect once you run `neuraxis trust add`");
+            progress::notice(
+                "restrictions in it apply immediately; everything else once you run `neuraxis trust add`",
+            );
         }
         Ok(())
     }
