@@ -86,7 +86,7 @@ fn offline(keys: &[&str]) -> String {
     let what = "no model configured: answering offline, by rules";
     match keys {
         [] => {
-            let usual = crate::config::usual_key_variables().join(" or ");
+            let usual = crate::config::usual_key_variables();
             format!("{what} (export {usual}, or run `neuraxis setup`)")
         }
         keys => {

@@ -44,7 +44,7 @@ async fn with_nothing_configured_the_offline_model_answers_and_a_notice_says_so(
     assert_eq!(
         app.notices,
         [
-            "no model configured: answering offline, by rules (export OPENAI_API_KEY or DEEPSEEK_API_KEY or ANTHROPIC_API_KEY, or run `neuraxis setup`)"
+            "no model configured: answering offline, by rules (export OPENAI_API_KEY, DEEPSEEK_API_KEY or ANTHROPIC_API_KEY, or run `neuraxis setup`)"
         ]
     );
     let session = "s".parse().unwrap();

@@ -86,10 +86,17 @@ impl DiscoveryConfig {
 }
 
 /// Returns the variables that usually hold the keys of providers, in the order in which they are checked if no model is
-/// configured.
+/// configured, as a list in words: `A, B or C`.
 #[must_use]
-pub fn usual_key_variables() -> Vec<&'static str> {
-    discoveries().map(|(_, discovery)| discovery.key).collect()
+pub fn usual_key_variables() -> String {
+    let names: Vec<&str> = discoveries().map(|(_, discovery)| discovery.key).collect();
+    match names.as_slice() {
+        [first @ .., before, last] => {
+            let first: String = first.iter().map(|name| format!("{name}, ")).collect();
+            format!("{first}{before} or {last}")
+        }
+        few => few.concat(),
+    }
 }
 
 /// Returns the providers whose keys may be found, in the order in which they are checked.

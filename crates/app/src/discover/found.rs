@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(
             notices,
             [
-                "no model configured: answering offline, by rules (export OPENAI_API_KEY or DEEPSEEK_API_KEY or ANTHROPIC_API_KEY, or run `neuraxis setup`)",
+                "no model configured: answering offline, by rules (export OPENAI_API_KEY, DEEPSEEK_API_KEY or ANTHROPIC_API_KEY, or run `neuraxis setup`)",
                 "127.0.0.1:8080 answers, but requires a key: set provider, base_url and api_key_env in \
                  [models.reasoning]",
             ]

@@ -15,7 +15,7 @@ const SETTINGS: [&str; 4] = [
     "modes.moderate.tools.read_only=ask",
 ];
 
-const NOTE: &str = "note: no model configured: answering offline, by rules (export OPENAI_API_KEY or DEEPSEEK_API_KEY or ANTHROPIC_API_KEY, or run `neuraxis setup`)\n";
+const NOTE: &str = "note: no model configured: answering offline, by rules (export OPENAI_API_KEY, DEEPSEEK_API_KEY or ANTHROPIC_API_KEY, or run `neuraxis setup`)\n";
 
 fn run(machine: &Machine, arguments: &[&str]) -> Done {
     machine.run([arguments, &SETTINGS].concat())

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::machine::Machine;
 
-const NOTE: &str = "note: no model configured: answering offline, by rules (export OPENAI_API_KEY or DEEPSEEK_API_KEY or ANTHROPIC_API_KEY, or run `neuraxis setup`)\n";
+const NOTE: &str = "note: no model configured: answering offline, by rules (export OPENAI_API_KEY, DEEPSEEK_API_KEY or ANTHROPIC_API_KEY, or run `neuraxis setup`)\n";
 
 #[test]
 fn a_question_about_this_machine_is_answered_from_its_readings() {

@@ -411,7 +411,7 @@ fn the_doctor_finds_what_is_wrong_with_the_key_of_approvals_and_makes_none() {
     let key = machine.database().with_file_name("approval.key");
     let healthy = machine.run(["doctor", "--offline"]).stdout_of(0);
     assert!(
-        healthy.contains("ok       approvals  the key will be created in "),
+        healthy.contains("ok       approvals   the key will be created in "),
         "{healthy}"
     );
     assert!(!key.exists(), "looking makes no key");

@@ -84,7 +84,7 @@ async fn the_web_is_searched_where_a_service_is_configured_and_the_doctor_asks_i
     assert!(
         doctor
             .stdout
-            .contains("ok       search     searxng answers"),
+            .contains("ok       search      searxng answers"),
         "{}",
         doctor.stdout
     );

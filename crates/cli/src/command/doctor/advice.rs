@@ -64,7 +64,7 @@ fn key(endpoint: &Endpoint) -> String {
     let role = &endpoint.role;
     match &endpoint.key {
         KeySource::None => format!(
-            "the server requires a key: export it, and name its variable in models.{role}.api_key_env"
+            "the server requires a key: export it, and set models.{role}.api_key_env to its variable"
         ),
         source => {
             format!("check the key in {source}: it may be another provider's, revoked or expired")

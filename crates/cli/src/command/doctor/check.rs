@@ -98,9 +98,9 @@ pub(super) fn table(checks: &[Check]) -> String {
         }
         let (outcome, name) = (check.outcome.as_str(), check.name);
         let detail = one_line(&check.detail);
-        text.push_str(&format!("  {outcome:<8} {name:<10} {detail}\n"));
+        text.push_str(&format!("  {outcome:<8} {name:<11} {detail}\n"));
         if let Some(fix) = &check.fix {
-            text.push_str(&format!("  {:<8} {:<10} → {}\n", "", "", one_line(fix)));
+            text.push_str(&format!("  {:<8} {:<11} → {}\n", "", "", one_line(fix)));
         }
     }
     text
@@ -116,7 +116,7 @@ mod tests {
             Check::here("store", Outcome::Ok, "memory:"),
             Check::new("coding", "key", Outcome::Failed, "no\nkey").fix("export it"),
         ];
-        let expected = "this machine\n  ok       store      memory:\n\ncoding\n  failed   key        no key\n                      → export it\n";
+        let expected = "this machine\n  ok       store       memory:\n\ncoding\n  failed   key         no key\n                       → export it\n";
         assert_eq!(table(&checks), expected);
     }
 }

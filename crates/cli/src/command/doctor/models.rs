@@ -108,7 +108,7 @@ fn fix_of_key(role: &Role, error: &KeyError) -> String {
         | KeyError::NoFile { .. } => format!(
             "write the key to a file that only you can read, and name that file in models.{role}.api_key_file"
         ),
-        _ => format!("export the key, and name its variable in models.{role}.api_key_env"),
+        _ => format!("export the key, and set models.{role}.api_key_env to its variable"),
     }
 }
 
@@ -170,7 +170,7 @@ impl EndpointProbe<'_> {
             }
             (KeySource::None, _) => {
                 let fix = format!(
-                    "export it, and name its variable in models.{}.api_key_env",
+                    "export the key, and set models.{}.api_key_env to its variable",
                     self.endpoint.role
                 );
                 self.add_with("key", Outcome::Warning, "none is configured", fix);

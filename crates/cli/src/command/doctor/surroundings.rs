@@ -15,7 +15,7 @@ use neuraxis_app::{
 };
 
 use super::check::{Check, Outcome};
-use crate::error::CommandError;
+use crate::error::{CommandError, KEYS_EXPLAINED};
 use crate::invocation;
 
 const SANDBOX: &str = "sandbox";
@@ -75,8 +75,7 @@ fn mcp_servers(config: &Config, environment: &Environment) -> Vec<Check> {
 
 /// Reports a configuration that cannot be read.
 pub(super) fn broken_configuration(error: &CommandError) -> Check {
-    Check::here("files", Outcome::Failed, error.in_one_line())
-        .fix("`neuraxis config init --config new.toml` writes a file that explains every key")
+    Check::here("files", Outcome::Failed, error.in_one_line()).fix(KEYS_EXPLAINED)
 }
 
 /// Reports why these models serve.
@@ -91,7 +90,7 @@ pub(super) fn choice(choice: &Choice) -> Check {
         Choice::Configured => check,
         Choice::Offline { .. } => check.fix(format!(
             "export {}, start a llama-server, Ollama or LM Studio, or run `neuraxis setup`; see `neuraxis help models`",
-            usual_key_variables().join(" or ")
+            usual_key_variables()
         )),
         _ => check.fix("`neuraxis setup` saves it as [models.reasoning], where you can set other keys"),
     }
