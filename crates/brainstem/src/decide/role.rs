@@ -41,7 +41,8 @@ impl Policy {
         };
         let agent_role = agent.role.as_ref().map(|role| PreferredRole {
             role,
-            set_by: format!("set by agent {name}"),
+            set_by: format!("agent {name}"),
+            scored: None,
         });
         let is_set_by_agent = agent_role
             .as_ref()
@@ -134,37 +135,36 @@ fn why_not(role: &Role, rule: &RoleRule, request: &Request<'_>) -> String {
 /// The role that serves if it may and can, and the reason for choosing it.
 struct PreferredRole<'a> {
     role: &'a Role,
+    /// What names the role, such as `channel chat`.
     set_by: String,
+    /// The request's score, if the channel has a separate role for simple requests.
+    scored: Option<&'a Complexity>,
 }
 
 impl<'a> PreferredRole<'a> {
     fn of(
         channel: &'a ChannelRules,
-        complexity: &Score<impl FnOnce() -> Complexity>,
+        complexity: &'a Score<impl FnOnce() -> Complexity>,
         request: &Request<'_>,
     ) -> Self {
-        let name = request.channel;
+        let set_by = format!("channel {}", request.channel);
         let Some(simple) = &channel.simple_role else {
             return Self {
                 role: &channel.role,
-                set_by: format!("set by channel {name}"),
+                set_by,
+                scored: None,
             };
         };
-        let (score, threshold) = (complexity.score, complexity.threshold);
-        let points = Points(complexity);
-        if complexity.is_complex() {
-            return Self {
-                role: &channel.role,
-                set_by: format!(
-                    "set by channel {name} for complex requests: {score} points{points}, at least {threshold}"
-                ),
-            };
-        }
+        let scored: &Complexity = complexity;
+        let role = if scored.is_complex() {
+            &channel.role
+        } else {
+            simple
+        };
         Self {
-            role: simple,
-            set_by: format!(
-                "set by channel {name} for simple requests: {score} points{points}, fewer than {threshold}"
-            ),
+            role,
+            set_by,
+            scored: Some(scored),
         }
     }
 
@@ -172,28 +172,53 @@ impl<'a> PreferredRole<'a> {
         let Self {
             role: wanted,
             set_by,
+            scored,
         } = self;
         if role == *wanted {
-            return format!("Role {role} serves, {set_by}.");
+            let requests = scored.map_or_else(String::new, |scored| {
+                let (kind, limit) = kind_and_limit(scored);
+                let (score, points) = (scored.score, Points(scored, " (", ")"));
+                format!(" for {kind} requests: {score} points{points}, {limit}")
+            });
+            return format!("Role {role} serves, set by {set_by}{requests}.");
         }
+        let names = scored.map_or_else(
+            || "names".to_owned(),
+            |scored| {
+                let (kind, limit) = kind_and_limit(scored);
+                let (score, points) = (scored.score, Points(scored, ": ", ""));
+                format!("sends {kind} requests ({score} points, {limit}{points}) to")
+            },
+        );
         let why = why_not(wanted, rule, request);
-        format!("Role {role} serves, because role {wanted}, {set_by}, {why}.")
+        format!("Role {role} serves: {set_by} {names} role {wanted}, which {why}.")
     }
 }
 
-/// Displays what scored points.
-struct Points<'a>(&'a Complexity);
+/// Returns the kind of a request with this score, and the limit of that kind.
+fn kind_and_limit(scored: &Complexity) -> (&'static str, String) {
+    let threshold = scored.threshold;
+    if scored.is_complex() {
+        ("complex", format!("at least {threshold}"))
+    } else {
+        ("simple", format!("fewer than {threshold}"))
+    }
+}
+
+/// Displays what scored points, between two texts, or nothing if nothing did.
+struct Points<'a>(&'a Complexity, &'static str, &'static str);
 
 impl fmt::Display for Points<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, feature) in self.0.features.iter().enumerate() {
-            let before = if index == 0 { " (" } else { ", " };
+        let Self(complexity, before, after) = self;
+        for (index, feature) in complexity.features.iter().enumerate() {
+            let before = if index == 0 { *before } else { ", " };
             write!(f, "{before}{} {}", feature.name, feature.points)?;
         }
-        if self.0.features.is_empty() {
+        if complexity.features.is_empty() {
             Ok(())
         } else {
-            f.write_str(")")
+            f.write_str(after)
         }
     }
 }

@@ -275,7 +275,7 @@ fn a_role_that_may_not_serve_an_agent_leaves_that_of_the_channel_and_says_why() 
     let narrower = decide(&policy, &Mode::CONSERVATIVE, &Channel::CHAT, agent);
     assert_eq!(narrower.role, Role::ROUTER);
     assert!(narrower.routing.is_some());
-    let why = "Role router serves, because role coding, set by agent helper, may not serve in mode conservative.";
+    let why = "Role router serves: agent helper names role coding, which may not serve in mode conservative.";
     assert!(
         narrower.reasons.iter().any(|reason| reason == why),
         "{:?}",

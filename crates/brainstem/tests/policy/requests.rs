@@ -123,7 +123,7 @@ fn a_role_without_a_model_is_stood_in_for_along_reasoning_router_coding() {
     assert_eq!(decision.allowed_roles, [Role::REASONING, Role::ROUTER]);
     assert_eq!(
         decision.reasons[0],
-        "Role reasoning serves, because role coding, set by channel code_task, has no model."
+        "Role reasoning serves: channel code_task names role coding, which has no model."
     );
     assert_eq!(
         serving(&Channel::CHAT, &[Role::CODING, Role::ROUTER]).role,
@@ -145,7 +145,7 @@ fn a_role_that_the_mode_does_not_allow_never_serves() {
     assert_eq!(decision.allowed_roles, [Role::ROUTER]);
     assert_eq!(
         decision.reasons[0],
-        "Role router serves, because role reasoning, set by channel chat for complex requests: 4 points (reasoning 4), at least 4, may not serve in mode cheap."
+        "Role router serves: channel chat sends complex requests (4 points, at least 4: reasoning 4) to role reasoning, which may not serve in mode cheap."
     );
 
     let refusal = policy

@@ -37,10 +37,8 @@ impl End {
             Some(refusal) if is_refused => match refusal {
                 Refusal::ByUser(why) => Self::Denied(why.clone()),
                 Refusal::ByPolicy(why) => Self::NotRun(why.clone()),
-                Refusal::Unattended(why) => Self::NotRun(format!("{why} Denied").trim().to_owned()),
-                Refusal::Expired(why) => {
-                    Self::NotRun(format!("{why} Nobody decided in time").trim().to_owned())
-                }
+                Refusal::Unattended(why) => Self::NotRun(undecided(why, "nobody could be asked")),
+                Refusal::Expired(why) => Self::NotRun(undecided(why, "nobody decided in time")),
             },
             _ if is_refused => Self::NotRun(error),
             _ => {
@@ -76,6 +74,14 @@ impl End {
                 format!("{DIM}{took} · {DIM:#}{BAD}{how}{BAD:#}: {error}")
             }
         }
+    }
+}
+
+/// Adds to the sentence that says why approval is required why there was no decision.
+fn undecided(why: &str, no_decision: &str) -> String {
+    match why.trim().trim_end_matches('.') {
+        "" => no_decision.to_owned(),
+        why => format!("{why}; {no_decision}"),
     }
 }
 
@@ -171,6 +177,11 @@ mod tests {
         assert_eq!(End::of(&call, &told), not_run("denied: denied: by rule x"));
         call.refusal = Some(Refusal::ByPolicy("denied: by rule x".to_owned()));
         assert_eq!(End::of(&call, &told), not_run("denied: by rule x"));
+        call.refusal = Some(Refusal::Unattended("Mode x asks.".to_owned()));
+        let unattended = not_run("Mode x asks; nobody could be asked");
+        assert_eq!(End::of(&call, &told), unattended);
+        call.refusal = Some(Refusal::Expired(String::new()));
+        assert_eq!(End::of(&call, &told), not_run("nobody decided in time"));
         call.refusal = Some(Refusal::ByUser(None));
         assert_eq!(End::of(&call, &told), End::Denied(None));
     }

@@ -252,8 +252,16 @@ fn what_counts_for_the_tools_of_a_server_that_is_added_is_told() {
 #[test]
 fn the_proposed_test_of_a_server_names_the_file_that_it_was_added_to() {
     let machine = Machine::new().with_file("mine.toml", "");
-    let add = ["mcp", "add", "shop", "--", "sh", "server.sh"];
-    let added = machine.run([&["--config", "mine.toml"], &add[..]].concat());
+    let added = machine.run([
+        "--config",
+        "mine.toml",
+        "mcp",
+        "add",
+        "shop",
+        "--",
+        "sh",
+        "server.sh",
+    ]);
     assert_eq!(added.code, Some(0), "{added:?}");
     let proposed = "try it with `neuraxis --config mine.toml mcp test shop`";
     assert!(added.stderr.contains(proposed), "{added:?}");

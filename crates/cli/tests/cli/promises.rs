@@ -178,9 +178,9 @@ fn the_role_and_the_model_that_are_explained_are_those_that_answer() {
         table.contains("\nrole        reasoning\nmodel       llama/tiny\n"),
         "{table}"
     );
-    let why = "Role reasoning serves, because role router, set by channel chat for simple requests";
+    let why = "Role reasoning serves: channel chat sends simple requests (0 points";
     assert!(
-        table.contains(why) && table.contains("has no model."),
+        table.contains(why) && table.contains("which has no model."),
         "{table}"
     );
 }
