@@ -124,6 +124,20 @@ impl TrustList {
         })
     }
 
+    /// Returns whether the user trusted the file in a folder, given by its real path, even if it has changed since.
+    ///
+    /// # Errors
+    ///
+    /// A [`TrustError`] if the list cannot be read.
+    pub fn has_trusted(&self, folder: &Path) -> Result<bool, TrustError> {
+        let stored = self.read()?;
+        let name = folder.to_str();
+        Ok(stored
+            .folders
+            .iter()
+            .any(|entry| Some(entry.folder.as_str()) == name && entry.answer == Answer::Trusted))
+    }
+
     /// Trusts only this content of the file in a folder, given by its real path.
     ///
     /// # Errors

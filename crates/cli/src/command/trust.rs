@@ -115,9 +115,9 @@ impl Folder {
         let list = TrustList::of(&environment)?;
         let folder_environment = environment.clone().with_working_dir(&folder);
         for file in instruction_files(&folder_environment) {
-            if list.forget(&file.path)? {
+            if let Some(removed) = removed(&list, &file.path)? {
                 let path = file.path.display();
-                Output::new().line(&format!("removed your answer about {path}"))?;
+                Output::new().line(&format!("{path}{removed}"))?;
             }
         }
         // Rules that cannot be read can be forgotten, too.
@@ -131,11 +131,8 @@ impl Folder {
             let folder = rules.folder().display();
             Output::new().line(&format!("removed what you allowed in {folder}"))?;
         }
-        let done = match list.forget(&folder)? {
-            true => "removed your answer about",
-            false => "no answer is stored about",
-        };
-        Output::new().line(&format!("{done} {}", file_of(&folder)))?;
+        let done = removed(&list, &folder)?.unwrap_or(" was not trusted");
+        Output::new().line(&format!("{}{done}", file_of(&folder)))?;
         Ok(())
     }
 
@@ -167,6 +164,16 @@ impl Folder {
             false => format!("{file} does not exist"),
         }
     }
+}
+
+/// Removes the answer about a path, and returns what to print after the path, or `None` if there was no answer.
+fn removed(list: &TrustList, path: &Path) -> Result<Option<&'static str>, CommandError> {
+    let was_trusted = list.has_trusted(path)?;
+    Ok(match (list.forget(path)?, was_trusted) {
+        (false, _) => None,
+        (true, true) => Some(" is no longer trusted"),
+        (true, false) => Some(": your answer was removed"),
+    })
 }
 
 impl Add {

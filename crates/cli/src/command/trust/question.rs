@@ -65,8 +65,7 @@ fn ask_once(loaded: &Loaded) -> Result<Remembered, CommandError> {
         return Ok(Remembered::Nothing);
     }
     let columns = terminal::width(io::stderr());
-    let (text, next) = (described(found, columns), next_step(found, columns));
-    anstream::eprint!("{text}{next}");
+    anstream::eprint!("{}", described(found, columns));
     let answered = match ask("Trust it? Only y or n is remembered; Enter asks again next time.")? {
         Answer::Yes => list.trust(found.folder(), content),
         Answer::No => list.refuse(found.folder(), content),
