@@ -13,6 +13,7 @@ mod telemetry;
 
 use anyhow::anyhow;
 use clap::Args;
+use neuraxis::core::log::describe::counted;
 use neuraxis_app::discover;
 use serde_json::json;
 
@@ -96,9 +97,7 @@ impl Doctor {
         if failed == 0 {
             return Ok(());
         }
-        let all = checks.len();
-        Err(CommandError::failed(anyhow!(
-            "{failed} of {all} checks failed"
-        )))
+        let all = counted(checks.len() as u64, "check");
+        Err(CommandError::failed(anyhow!("{failed} of {all} failed")))
     }
 }

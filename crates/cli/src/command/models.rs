@@ -7,6 +7,7 @@ use clap::Args;
 use futures_util::future::join_all;
 use neuraxis::Role;
 use neuraxis::core::LlmError;
+use neuraxis::core::log::describe::counted;
 use neuraxis_app::{Endpoint, KeySource, ModelError, Offer, Readiness, UnnamedModel, discover};
 use serde_json::{Value, json};
 
@@ -73,8 +74,9 @@ impl Models {
         match listings.iter().filter(|listing| listing.failed()).count() {
             0 => Ok(()),
             failed => {
-                let all = listings.len();
-                let error = anyhow!("{failed} of {all} endpoints did not list their models");
+                let all = counted(listings.len() as u64, "endpoint");
+                let their = if failed == 1 { "its" } else { "their" };
+                let error = anyhow!("{failed} of {all} did not list {their} models");
                 Err(CommandError::failed(error).hint("`neuraxis doctor` shows how to fix this"))
             }
         }

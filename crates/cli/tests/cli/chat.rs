@@ -35,6 +35,13 @@ fn each_line_is_a_message_or_a_command_and_errors_do_not_end_it() {
 }
 
 #[test]
+fn before_the_first_answer_there_is_no_reasoning_of_one() {
+    let lines = "/reasoning\n/quit\n";
+    let done = chat(&Machine::new(), &["--set", "store.url=memory:"], lines);
+    assert!(done.stdout.contains("here is no answer yet"), "{done:?}");
+}
+
+#[test]
 fn answers_stand_on_standard_output_as_the_model_wrote_them() {
     let model = Scripted::start([
         Turn::Says(&["# One\n", "**bo", "ld**"]),

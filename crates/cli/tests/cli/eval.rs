@@ -486,6 +486,13 @@ fn approvals_of_a_file_count_only_where_they_are_let_in() {
 }
 
 #[test]
+fn a_file_of_another_kind_is_told_apart_from_a_slip_in_a_file_of_cases() {
+    let machine = offline().with_file("notes.md", "Not TOML.\n");
+    let told = machine.run(["eval", "notes.md"]).complaint(2);
+    assert!(told.contains("notes.md is not a file of cases"), "{told}");
+}
+
+#[test]
 fn what_cannot_be_used_is_told_before_anything_is_run() {
     let machine = offline()
         .with_file("slip.toml", "[[case]]\nname = 'a'\nmesage = 'b'\n")

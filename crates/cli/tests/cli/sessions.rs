@@ -449,7 +449,7 @@ fn a_damaged_session_keeps_none_of_the_others_out_of_a_backup() {
     for told in [
         "warning: session trip is damaged and was not written: the step of run ",
         "note: wrote 2 sessions to all.jsonl\n",
-        "error: 1 of 3 sessions are damaged and were not written\n",
+        "error: 1 of 3 sessions is damaged and was not written\n",
     ] {
         assert!(complaint.contains(told), "{told}: {complaint}");
     }

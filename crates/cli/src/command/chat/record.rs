@@ -115,7 +115,7 @@ impl Conversation {
         };
         let records = match last {
             Some(run) => sessions.records(run).await?,
-            None => Vec::new(),
+            None => return Ok(self.output.sentence("there is no answer yet")?),
         };
         let columns = self.output.width();
         let thoughts = root_calls(&records).flat_map(|call| &call.reply.parts);

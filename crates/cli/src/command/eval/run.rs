@@ -231,14 +231,23 @@ fn named(cases: &[Case]) -> Vec<PathBuf> {
 
 /// Returns the error for an unusable file of cases, with what to do.
 pub(super) fn unreadable(path: &Path, fault: FileFault) -> CommandError {
-    let hint = match &fault {
-        FileFault::Io(_) => {
-            "`neuraxis eval add FILE RUN` creates a first case from a run (`neuraxis runs list`)"
+    let shown = path.display();
+    let (error, what, hint) = match fault {
+        FileFault::Io(error) => (
+            anyhow::Error::new(error),
+            format!("cannot read {shown}"),
+            "`neuraxis eval add FILE RUN` creates a first case from a run (`neuraxis runs list`)",
+        ),
+        fault => {
+            let is_toml = path.extension().is_some_and(|it| it == "toml");
+            let what = match is_toml {
+                true => shown.to_string(),
+                false => format!("{shown} is not a file of cases"),
+            };
+            (anyhow::Error::new(fault), what, WHAT_IT_MAY_HOLD)
         }
-        _ => WHAT_IT_MAY_HOLD,
     };
-    let error = anyhow::Error::new(fault).context(path.display().to_string());
-    CommandError::usage(error).hint(hint)
+    CommandError::usage(error.context(what)).hint(hint)
 }
 
 /// Returns the error for a case that cannot run, with what to do: a name in it may be defined in a file that is

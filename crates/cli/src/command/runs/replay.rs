@@ -7,8 +7,10 @@ use anyhow::anyhow;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use neuraxis::core::Seq;
+use neuraxis::core::log::describe::counted;
 use neuraxis::engine::{
-    LogFileError, RecordedRun, ReplayError, ReplayFailure, ReplayReport, Sessions, read_log_file,
+    FindError, LogFileError, RecordedRun, ReplayError, ReplayFailure, ReplayReport, Sessions,
+    read_log_file,
 };
 use serde_json::{Value, json};
 
@@ -61,8 +63,27 @@ impl Replay {
     }
 
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
-        let run = lookup::run(sessions, &self.log).await?.run_id;
+        let run = match lookup::run(sessions, &self.log).await {
+            Ok(run) => run.run_id,
+            Err(error) => return Err(self.missing(sessions, error).await),
+        };
         self.report(&[sessions.recorded_run(run).await?])
+    }
+
+    /// Returns the error for an argument that names no run. If it cannot be part of an id, it may be the path of a file.
+    async fn missing(&self, sessions: &Sessions, error: CommandError) -> CommandError {
+        let is_of_id = |letter: char| letter.is_ascii_hexdigit() || letter == '-';
+        if self.log == "last" || self.log.chars().all(is_of_id) {
+            return error;
+        }
+        match sessions.find_run(&self.log).await {
+            Err(FindError::NoRun(text)) => {
+                let text = one_line(&text);
+                CommandError::usage(anyhow!("there is no run and no file {text:?}"))
+                    .hint("`neuraxis runs list` lists your runs")
+            }
+            _ => error,
+        }
     }
 
     fn report(&self, runs: &[RecordedRun]) -> Result<(), CommandError> {
@@ -81,7 +102,7 @@ impl Replay {
             }
         };
         Output::new().text(&text)?;
-        let all = reports.len();
+        let all = counted(reports.len() as u64, "run");
         let of =
             |is: fn(&Replayed) -> bool| reports.iter().filter(|(_, outcome)| is(outcome)).count();
         let differ = of(|outcome| matches!(outcome, Err(ReplayFailure::Differs(_))));
@@ -89,10 +110,10 @@ impl Replay {
         match (differ, impossible) {
             (0, 0) => Ok(()),
             (0, _) => Err(CommandError::failed(anyhow!(
-                "{impossible} of {all} runs cannot be replayed"
+                "{impossible} of {all} cannot be replayed"
             ))),
             _ => Err(CommandError::failed(anyhow!(
-                "replaying {differ} of {all} runs gave different records"
+                "replaying {differ} of {all} gave different records"
             ))),
         }
     }

@@ -159,7 +159,12 @@ impl ExportCount {
             }
             (count, damaged) => {
                 let all = count.saturating_add(damaged);
-                let error = anyhow!("{damaged} of {all} sessions are damaged and were not written");
+                let sessions = if all == 1 { "session" } else { "sessions" };
+                let what = match damaged {
+                    1 => "is damaged and was not written",
+                    _ => "are damaged and were not written",
+                };
+                let error = anyhow!("{damaged} of {all} {sessions} {what}");
                 Err(CommandError::failed(error)
                     .hint("`neuraxis doctor --offline` checks the file itself"))
             }

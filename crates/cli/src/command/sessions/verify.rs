@@ -5,6 +5,7 @@ use clap::Args;
 use clap_complete::ArgValueCompleter;
 use neuraxis::SessionId;
 use neuraxis::core::ContentHash;
+use neuraxis::core::log::describe::counted;
 use neuraxis::engine::Sessions;
 use neuraxis::ports::{SessionFilter, StoreError};
 use serde_json::{Value, json};
@@ -79,10 +80,14 @@ impl Verify {
                 Ok(())
             }
             damaged => {
-                let all = checked.listing.count;
-                let error =
-                    anyhow!("{damaged} of {all} sessions were altered since they were stored");
-                Err(CommandError::failed(error))
+                let all = counted(checked.listing.count as u64, "session");
+                let altered = match damaged {
+                    1 => "was altered since it was stored",
+                    _ => "were altered since they were stored",
+                };
+                Err(CommandError::failed(anyhow!(
+                    "{damaged} of {all} {altered}"
+                )))
             }
         }
     }
