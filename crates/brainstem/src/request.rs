@@ -13,7 +13,7 @@ use crate::names::{Listed, choices};
 pub struct Request<'a> {
     /// The freedom it asks for.
     pub mode: &'a Mode,
-    /// Where it comes from.
+    /// What kind of request it is.
     pub channel: &'a Channel,
     /// The user's message.
     pub message: &'a str,

@@ -104,7 +104,7 @@ names! {
         /// Everything; irreversible calls require approval.
         EXPLORATORY = "exploratory";
     }
-    /// Where a request comes from. More channels than the built-in ones may be configured.
+    /// What kind of request it is. More channels than the built-in ones may be configured.
     Channel {
         /// Conversation; the default.
         CHAT = "chat";

@@ -31,7 +31,7 @@ pub struct UserRequest {
     pub attachments: Vec<Part>,
     /// How much freedom the request has.
     pub mode: Mode,
-    /// Where it comes from.
+    /// What kind of request it is.
     pub channel: Channel,
     /// The agent that answers; the channel's agent if `None`.
     pub agent: Option<AgentName>,
@@ -112,7 +112,7 @@ impl UserRequest {
         self
     }
 
-    /// Sets where the request comes from.
+    /// Sets what kind of request it is.
     #[must_use]
     pub fn channel(mut self, channel: Channel) -> Self {
         self.channel = channel;

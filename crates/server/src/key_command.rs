@@ -72,8 +72,8 @@ pub struct CreateKey {
     )]
     pub scope: Vec<Scope>,
 
-    /// When the key expires: after a duration such as 30d or 12h, or at the start of a day such as 2030-01-31 (UTC);
-    /// never by default
+    /// When the key expires: after a duration such as 30d, 2w or 12h, or at the start of a day such as 2030-01-31
+    /// (UTC); never by default
     #[arg(long, value_name = "TIME")]
     pub expires: Option<String>,
 

@@ -26,8 +26,8 @@ pub(crate) struct Turn {
     /// MiB), together at most 15 MiB.
     #[serde(default)]
     attachments: Vec<Attached>,
-    /// Where the request comes from: one of the channels of `/api/v1/policy`. The default is `chat`, or the only one
-    /// that the caller may use.
+    /// What kind of request it is: one of the channels of `/api/v1/policy`. The default is `chat`, or the only one that
+    /// the caller may use.
     #[serde(default)]
     channel: Option<Channel>,
     /// How much freedom the run has: one of the modes of `/api/v1/policy`. The default is `moderate`, or the freest

@@ -1,4 +1,4 @@
-//! `[channels.NAME]`: where a request comes from, and what is on offer there.
+//! `[channels.NAME]`: what kind of request it is, and which tools are offered.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::section::{section, section_with_limits, word_or_table};
 
 section_with_limits! {
-    /// `[channels.NAME]`: where a request comes from. May also set limits.
+    /// `[channels.NAME]`: what kind of request it is. May also set limits.
     ///
     /// A deployment's own channel must name its role. It offers no tools unless it says so.
     pub struct ChannelConfig {

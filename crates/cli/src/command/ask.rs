@@ -83,7 +83,7 @@ pub(crate) struct Ask {
     #[arg(value_name = "QUESTION")]
     words: Vec<String>,
 
-    /// Where the request comes from: chat, code_task, system_health, deep_research (only in mode exploratory), or a
+    /// What kind of request it is: chat, code_task, system_health, deep_research (only in mode exploratory), or a
     /// channel of your own
     #[arg(long, default_value = "chat", add = ArgValueCandidates::new(completion::channels))]
     channel: String,

@@ -59,8 +59,8 @@ pub(crate) struct Chat {
     #[command(flatten)]
     model: ModelArgument,
 
-    /// Where requests come from: chat, code_task, system_health, deep_research (only in mode exploratory), or a channel
-    /// of your own. Default: that of the session's last run, or chat
+    /// What kind of request it is: chat, code_task, system_health, deep_research (only in mode exploratory), or a
+    /// channel of your own. Default: that of the session's last run, or chat
     #[arg(long, add = ArgValueCandidates::new(completion::channels))]
     channel: Option<String>,
 

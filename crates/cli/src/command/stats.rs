@@ -34,8 +34,8 @@ Examples:
 
 /// Show what runs used: by day, model, role, tool and agent
 ///
-/// Runs, failures, tokens, cost, and durations: half of them (P50) and 95 % of them (P95) took at most that long,
-/// within 4 %. Days are in this machine's time zone, and a run counts for the day on which it began. Next to a number,
+/// Runs, failures, tokens, cost, and durations: half of them (P50) and 95% of them (P95) took at most that long,
+/// within 4%. Days are in this machine's time zone, and a run counts for the day on which it began. Next to a number,
 /// ~ means an estimate, and + means at least that much.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -71,7 +71,7 @@ pub struct InstructionContext<'a> {
     pub session_id: Option<&'a SessionId>,
     /// How much freedom the request has.
     pub mode: Option<&'a Mode>,
-    /// Where the request comes from.
+    /// What kind of request it is.
     pub channel: Option<&'a Channel>,
     /// The user's message, or the user's last message if there is no new one.
     pub message: Option<&'a str>,

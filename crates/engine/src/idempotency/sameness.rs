@@ -18,7 +18,7 @@ pub enum RequestPart {
     Attachments,
     /// How much freedom the request has.
     Mode,
-    /// Where it comes from.
+    /// What kind of request it is.
     Channel,
     /// The required form of the answer.
     Answer,

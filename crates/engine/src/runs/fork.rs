@@ -28,7 +28,7 @@ pub struct ForkOptions {
     pub session_id: SessionId,
     /// How much freedom it has.
     pub mode: Mode,
-    /// Where it comes from.
+    /// What kind of request it is.
     pub channel: Channel,
     /// The agent that answers; the run's agent if `None`.
     pub agent: Option<AgentName>,
@@ -72,7 +72,7 @@ impl ForkOptions {
         self
     }
 
-    /// Sets where it comes from.
+    /// Sets what kind of request it is.
     #[must_use]
     pub fn channel(mut self, channel: Channel) -> Self {
         self.channel = channel;

@@ -45,7 +45,7 @@ pub(super) struct Fork {
     turn: Option<u64>,
     /// The id of the new session. By default, the server generates one.
     session: Option<SessionId>,
-    /// Where the request comes from. The default is the run's channel.
+    /// What kind of request it is. The default is the run's channel.
     channel: Option<Channel>,
     /// How much freedom the new run has. The default is the run's mode.
     mode: Option<Mode>,

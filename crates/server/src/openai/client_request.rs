@@ -40,7 +40,7 @@ pub(super) struct NeuraxisOptions {
     /// How much freedom the run has. The default is `moderate`, or the freest mode that is no freer and that the caller
     /// may choose.
     mode: Option<Mode>,
-    /// Where the request comes from. The default is `chat`, or the only channel that the caller may use.
+    /// What kind of request it is. The default is `chat`, or the only channel that the caller may use.
     channel: Option<Channel>,
 }
 

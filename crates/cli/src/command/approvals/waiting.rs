@@ -24,7 +24,7 @@ pub(super) struct CallSelector {
     #[arg(add = ArgValueCompleter::new(completion::waiting_runs))]
     run: String,
 
-    /// The question, as `approvals show` and `approvals list` name it
+    /// Only this question: its name, as `approvals list` prints it
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     question: Option<String>,
 }

@@ -61,7 +61,7 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 23] = [
         Slash::Channel,
         "channel",
         "[CHANNEL]",
-        "show or change where requests come from",
+        "show or change what kind of request a message is",
     ),
     (
         Slash::Agent,

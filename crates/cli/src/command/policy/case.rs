@@ -32,7 +32,7 @@ A case in the file:
 ///
 /// The file may contain sections of a policy, which are applied on top of the effective one, and cases in [[case]]. The
 /// examples of the built-in rules are run, too. No model is called and no tool runs. A case about a tool that does not
-/// exist fails, unless the tool belongs to another server (SERVER__TOOL), and so does a case with arguments that do not
+/// exist fails, unless the tool belongs to an MCP server (SERVER__TOOL), and so does a case with arguments that do not
 /// fit the tool's schema. The exit code is 1 if an example or a case does not have the expected result.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

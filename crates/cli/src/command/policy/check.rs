@@ -20,8 +20,8 @@ Examples:
 ///
 /// The file is read instead of the usual ones. Warns of rules that allow commands which write or read elsewhere or run
 /// other commands, of rules about paths for tools that read whole folders, and of tools that do not exist now, such as
-/// those of servers. The exit code is 2 if the file cannot be used, 1 if it names tools that cannot exist or has rules
-/// that can never match, and otherwise 0.
+/// those of MCP servers. The exit code is 2 if the file cannot be used, 1 if it names tools that cannot exist or has
+/// rules that can never match, and otherwise 0.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Check {

@@ -36,7 +36,7 @@ pub(crate) struct Explain {
     #[arg(default_value = "")]
     text: String,
 
-    /// Where the request comes from
+    /// What kind of request it is
     #[arg(long, default_value = "chat", add = ArgValueCandidates::new(completion::channels))]
     channel: String,
 

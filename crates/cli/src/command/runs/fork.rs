@@ -49,7 +49,7 @@ pub(super) struct Fork {
     #[arg(long, add = ArgValueCandidates::new(completion::modes))]
     mode: Option<String>,
 
-    /// The channel it comes from; default: that of the run
+    /// What kind of request it is; default: that of the run
     #[arg(long, add = ArgValueCandidates::new(completion::channels))]
     channel: Option<String>,
 

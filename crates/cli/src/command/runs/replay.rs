@@ -31,7 +31,7 @@ Examples:
   neuraxis runs replay trip.jsonl
   neuraxis ask --format events \"What time is it?\" > run.jsonl; neuraxis runs replay run.jsonl";
 
-/// Re-drive the loop from a run's log, and report any difference
+/// Repeat a run from its log, without models and tools, and report any difference
 ///
 /// Every recorded cause is given to the loop again, and every record is compared with the loop's result. No model is
 /// called and no tool runs. The exit code is 1 if there is a difference, or if a log cannot be replayed, which is
