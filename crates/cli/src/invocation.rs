@@ -30,9 +30,11 @@ pub(crate) fn again(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Adds options to the commands between backticks, and says what to do about options that are not shown.
+/// Adds options to the commands between backticks, except `help`, which uses no configuration, and says what to do
+/// about options that are not shown.
 fn with_options(text: &str, options: &str) -> String {
     let again = text.replace("`neuraxis ", &format!("`neuraxis{options} "));
+    let again = again.replace(&format!("`neuraxis{options} help "), "`neuraxis help ");
     match again != text && options.contains("***") {
         true => format!("{again} (replace *** with the value you gave)"),
         false => again,
@@ -89,6 +91,8 @@ mod tests {
         );
         let shown = with_options(hint, " --set store.url=postgres://app@db/x");
         assert!(shown.ends_with("doctor` says more"), "{shown}");
+        let help = "`neuraxis help rules` says how";
+        assert_eq!(with_options(help, " --set 'a=***'"), help);
         let no_command = "make the folder";
         assert_eq!(with_options(no_command, " --set 'a=***'"), no_command);
     }
