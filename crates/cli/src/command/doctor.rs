@@ -32,8 +32,8 @@ Examples:
 ///
 /// Checks the configuration, the store, the project folder and the terminal; then each role's model: its key, its
 /// server, whether the model exists, one tiny request as a whole and one streamed, and one tool call. That costs a few
-/// tokens. A configured search service and a configured trace endpoint each get one request. The exit code is 1 if a
-/// check failed.
+/// tokens. A configured search service and a configured trace endpoint each get one request. Whether the text of
+/// sessions was altered is not checked: `neuraxis sessions verify` does that. The exit code is 1 if a check failed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Doctor {

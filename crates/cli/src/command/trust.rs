@@ -161,7 +161,10 @@ impl Folder {
         let file = file_of(environment.working_dir());
         match Path::new(&file).is_file() {
             true => format!("{file} is your own configuration, which needs no trust"),
-            false => format!("{file} does not exist"),
+            false if instruction_files(environment).is_empty() => {
+                format!("there is no {file}, so there is nothing to trust")
+            }
+            false => format!("there is no {file}"),
         }
     }
 }

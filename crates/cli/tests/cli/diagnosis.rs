@@ -277,7 +277,7 @@ fn the_doctor_finds_a_store_that_is_damaged_and_no_hint_leads_in_a_circle() {
     let machine = crate::sessions::used_machine();
     let healthy = machine.run(["doctor", "--offline"]).stdout_of(0);
     assert!(
-        healthy.contains("sessions.db\": intact, 2 sessions, 3 runs\n"),
+        healthy.contains("sessions.db\": file intact, 2 sessions, 3 runs\n"),
         "{healthy}"
     );
 

@@ -266,7 +266,12 @@ fn contents_of(config: &Config, contents: Option<Contents>) -> String {
                 )
             });
             let connections = connections.unwrap_or_default();
-            format!("{url}: intact, {sessions}, {runs}{connections}")
+            // Whether a text was altered is not checked here.
+            let intact = match url.contains("sqlite:") {
+                true => "file intact",
+                false => "intact",
+            };
+            format!("{url}: {intact}, {sessions}, {runs}{connections}")
         }
         None => url,
     }
