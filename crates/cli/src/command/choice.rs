@@ -9,7 +9,7 @@ use neuraxis::engine::Sessions;
 use neuraxis::{Role, SessionId};
 use neuraxis_app::{Endpoint, FoundFile, Readiness, UnknownModel, choose_model, discover};
 
-use super::lookup;
+use super::lookup::{self, Announcing};
 use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::one_line;
@@ -64,7 +64,7 @@ impl SessionChoice {
     pub(super) async fn find(self, sessions: &Sessions) -> Result<SessionId, CommandError> {
         match self.session {
             Some(session) if self.new => lookup::new_session_named(sessions, session).await,
-            Some(session) => lookup::session_to_continue(sessions, session).await,
+            Some(session) => lookup::session_to_continue(sessions, session, Announcing::Here).await,
             None if self.goes_on => lookup::last_session(sessions).await,
             None => lookup::new_session(),
         }

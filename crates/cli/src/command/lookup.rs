@@ -157,19 +157,29 @@ pub(crate) async fn last_session(sessions: &Sessions) -> Result<SessionId, Comma
     Ok(run.session)
 }
 
+/// Who reports that a session is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Announcing {
+    /// The function that found no other session.
+    Here,
+    /// Its caller.
+    Caller,
+}
+
 /// Returns the session to continue: an existing, unaltered one, found as by [`session`], or else a new one. If a new
 /// session is most likely a typo, a user at the terminal is asked, and otherwise a notice is printed. If nobody can be
 /// asked, a number is a full name: a ticket number may happen to be the end of an unrelated id.
 pub(crate) async fn session_to_continue(
     sessions: &Sessions,
     id: SessionId,
+    announcing: Announcing,
 ) -> Result<SessionId, CommandError> {
     let found = match is_number_of_script(id.as_str()) {
         true => sessions.runs(&id).await?.map(|_| id.clone()),
         false => existing(sessions, id.as_str()).await?,
     };
     let Some(found) = found else {
-        confirm_new_session(sessions, &id).await?;
+        confirm_new_session(sessions, &id, announcing).await?;
         return Ok(id);
     };
     match id.as_str() {
@@ -311,7 +321,11 @@ fn is_made_here(id: &str) -> bool {
 /// Checks that a new session is wanted if its name is most likely a typo: part of an id, or similar to the name of
 /// another session. If nobody can be asked, a name that looks like part of an id is refused, whichever sessions exist.
 /// A name that is similar to another one is accepted, since scripts choose similar names.
-async fn confirm_new_session(sessions: &Sessions, id: &SessionId) -> Result<(), CommandError> {
+async fn confirm_new_session(
+    sessions: &Sessions,
+    id: &SessionId,
+    announcing: Announcing,
+) -> Result<(), CommandError> {
     let name = id.as_str();
     let is_of_id = name.len() >= MIN_BEGINNING && is_part_of_id(name) && !is_made_here(name);
     // Scripts also choose dates and build numbers as names.
@@ -321,7 +335,9 @@ async fn confirm_new_session(sessions: &Sessions, id: &SessionId) -> Result<(), 
         false => similar_session(sessions, name).await?,
     };
     if !is_of_id && alike.is_none() {
-        progress::done(&format!("session {name} is new"));
+        if announcing == Announcing::Here {
+            progress::done(&format!("session {name} is new"));
+        }
         return Ok(());
     }
     let meant = alike.map(|name| format!(" (did you mean {}?)", one_line(&name)));

@@ -9,7 +9,7 @@ use neuraxis::{Channel, Mode};
 
 use super::super::approvals::in_text;
 use super::super::ask::attached;
-use super::super::lookup::{self, new_session, session_to_continue};
+use super::super::lookup::{self, Announcing, new_session, session_to_continue};
 use super::super::{prompts, tools};
 use super::conversation::{Conversation, Flow, unless_interrupted};
 use super::slash::{COMMANDS, Slash, takes_argument};
@@ -255,7 +255,7 @@ impl Conversation {
         if let Some(session) = argument {
             let session = session.parse().map_err(CommandError::usage)?;
             let sessions = self.app.orchestrator.sessions();
-            self.switch_session(session_to_continue(&sessions, session).await?);
+            self.switch_session(session_to_continue(&sessions, session, Announcing::Caller).await?);
             if sessions.runs(&self.session).await?.is_none() {
                 let line = format!(
                     "session {} is new: your next message starts it",
