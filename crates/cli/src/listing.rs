@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::harmless::one_line;
+use crate::invocation::again;
 use crate::output::Output;
 use crate::progress;
 use crate::wrap::{broken, width};
@@ -56,9 +57,8 @@ impl Paging {
             }
             None if is_narrowed => progress::notice(&format!("there are no such {what}")),
             None => {
-                progress::notice(&format!(
-                    "there are no {what} yet: `neuraxis chat` starts one"
-                ));
+                let none = format!("there are no {what} yet: `neuraxis chat` starts one");
+                progress::notice(&again(&none));
             }
         }
     }

@@ -59,10 +59,10 @@ fn mcp_servers(config: &Config, environment: &Environment) -> Vec<Check> {
             Err(fault) => Some(fault.to_string()),
         };
         match fault {
-            None => check(
-                Outcome::Ok,
-                format!("{name}; test it with `neuraxis mcp test {name}`"),
-            ),
+            None => {
+                let detail = format!("{name}; test it with `neuraxis mcp test {name}`");
+                check(Outcome::Ok, invocation::again(&detail).into_owned())
+            }
             Some(fault) => {
                 let at = config.mcp_origin(name);
                 check(Outcome::Failed, format!("{name} is not started: {fault}"))

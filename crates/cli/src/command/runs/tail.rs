@@ -13,6 +13,7 @@ use crate::command::lookup;
 use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::{harmless, one_line};
+use crate::invocation::again;
 use crate::output::{Output, on_one_line};
 use crate::progress;
 use crate::wrap::broken;
@@ -53,7 +54,8 @@ enum Format {
 impl Tail {
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
         let Some(run) = self.find(sessions).await? else {
-            progress::notice("there are no runs yet; start one with `neuraxis chat`");
+            let none = "there are no runs yet; start one with `neuraxis chat`";
+            progress::notice(&again(none));
             return Ok(());
         };
         let mut output = Output::new();
