@@ -20,7 +20,7 @@ pub struct Case {
     pub message: String,
     /// The earlier messages of the conversation, oldest first.
     pub history: Vec<HistoryMessage>,
-    /// The channel the request comes from; `chat` by default.
+    /// What kind of request it is; `chat` by default.
     pub channel: Channel,
     /// The run's mode; `moderate` by default.
     pub mode: Mode,
@@ -112,7 +112,7 @@ impl Case {
         self
     }
 
-    /// Sets the channel the request comes from.
+    /// Sets what kind of request it is.
     #[must_use]
     pub fn channel(mut self, channel: Channel) -> Self {
         self.channel = channel;

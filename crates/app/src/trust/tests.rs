@@ -23,7 +23,10 @@ fn an_answer_holds_for_this_content_in_this_folder_alone() {
     assert_eq!(decision(here, first), Trust::Trusted);
     assert_eq!(decision(here, second), Trust::Changed);
     assert_eq!(decision(there, first), Trust::Unknown);
+    assert!(list.has_trusted(here).unwrap());
+    assert!(!list.has_trusted(there).unwrap());
     list.refuse(here, second).unwrap();
+    assert!(!list.has_trusted(here).unwrap());
     assert_eq!(decision(here, second), Trust::Refused);
     assert_eq!(decision(here, first), Trust::Unknown);
     assert!(list.forget(here).unwrap());
