@@ -70,7 +70,8 @@ impl Replay {
         self.report(&[sessions.recorded_run(run).await?])
     }
 
-    /// Returns the error for an argument that names no run. If it cannot be part of an id, it may be the path of a file.
+    /// Returns the error for an argument that names no run. If it cannot be part of an id, it may have been meant as a
+    /// file.
     async fn missing(&self, sessions: &Sessions, error: CommandError) -> CommandError {
         let is_of_id = |letter: char| letter.is_ascii_hexdigit() || letter == '-';
         if self.log == "last" || self.log.chars().all(is_of_id) {
