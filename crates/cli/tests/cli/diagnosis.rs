@@ -463,7 +463,7 @@ fn the_doctor_does_not_deny_a_file_that_it_cannot_read() {
     assert!(!done.stdout.contains("no neuraxis.toml here"), "{done:?}");
     assert!(
         done.stdout
-            .contains("files      ./neuraxis.toml is ignored, and there is none in "),
+            .contains("files       ./neuraxis.toml is ignored, and there is none in "),
         "{done:?}"
     );
     assert!(done.stdout.contains("warning  trust "), "{done:?}");
