@@ -158,16 +158,16 @@ fn text_of(name: &AgentName, config: &AgentConfig) -> JsonText {
 /// Describes the tool that calls an agent. The call itself changes nothing: what the agent does is judged call by call.
 fn tool_of(name: &AgentName, rules: &AgentRules) -> ToolSpec {
     let generic =
-        || format!("Hands work to the agent {name}, which does it by itself and answers.");
+        || format!("Delegates a task to the agent {name}, which works on it independently and reports the result.");
     let description = rules.description.clone();
     let task =
-        "What it is to do, with everything it needs to know: it has not read this conversation.";
+        "The task, with everything that the agent needs to know: it cannot see this conversation.";
     let parameters = match &rules.fan_out {
         None => format!(
             r#"{{"type":"object","properties":{{"task":{{"type":"string","description":"{task}"}}}},"required":["task"],"additionalProperties":false}}"#
         ),
         Some(list) => format!(
-            r#"{{"type":"object","properties":{{"{list}":{{"type":"array","description":"One task an agent; they work at the same time. Each: {task}","items":{{"type":"string"}},"minItems":1}}}},"required":["{list}"],"additionalProperties":false}}"#
+            r#"{{"type":"object","properties":{{"{list}":{{"type":"array","description":"One task for each agent; the agents work at the same time. Each item: {task}","items":{{"type":"string"}},"minItems":1}}}},"required":["{list}"],"additionalProperties":false}}"#
         ),
     };
     let description = description.unwrap_or_else(|| generic().into());

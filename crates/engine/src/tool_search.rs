@@ -180,7 +180,7 @@ pub(crate) fn check_query(arguments: &JsonText) -> Result<(), String> {
 fn query(arguments: &JsonText) -> Result<String, String> {
     let query: Query = arguments.decode().map_err(|error| error.to_string())?;
     if query.query.trim().is_empty() {
-        return Err("at /query: say in a few words what the tool is to do".to_owned());
+        return Err("at /query: describe in a few words what the tool should do".to_owned());
     }
     Ok(query.query)
 }
@@ -217,9 +217,9 @@ pub(crate) fn find(agent: &AgentSpec, arguments: &JsonText, most: usize) -> Tool
 fn describe_found(found: &[&ToolSpec]) -> JsonText {
     let hint = match found.is_empty() {
         true => {
-            "No tool has any of these words. Use other words for it, in English, and name the server."
+            "No tool matches these words. Try other English words, and name the server if you know it."
         }
-        false => "From your next turn on you can call these.",
+        false => "You can call these tools from your next turn on.",
     };
     let shown = found.iter().map(|tool| Shown {
         name: &tool.name,
@@ -282,9 +282,8 @@ fn finding_tool(name: ToolName, others: &[&ToolSpec]) -> ToolSpec {
         false => format!(" They come from: {}.", servers.join(", ")),
     };
     let description = format!(
-        "Finds tools that are not listed here: there are {} in addition to those always listed.{of} Search before you \
-         say that you cannot do something, and before you guess a name. You can call the tools found from your next \
-         turn on.",
+        "Finds tools that are not listed here; there are {} more.{of} Search before you say that you cannot do something, \
+         and before you guess a name. You can call the tools found from your next turn on.",
         others.len()
     );
     let parameters = r#"{"type":"object","properties":{"query":{"type":"string","description":"What the tool should do, in a few English words, with the server if you know it: \"create ticket jira\"."}},"required":["query"],"additionalProperties":false}"#;

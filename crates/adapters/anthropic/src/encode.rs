@@ -25,7 +25,7 @@ use crate::config::AnthropicConfig;
 use crate::thinking::NewThinking;
 
 /// The message for a model that would otherwise continue its own: the service refuses such a conversation.
-const GO_ON: &str = "Please go on.";
+const CONTINUE: &str = "Please continue.";
 
 /// How many blocks of the conversation are marked for the cache: with those for the tools and the instructions, as many
 /// marks as are allowed. This request's last mark is the next request's second to last.
@@ -173,7 +173,7 @@ fn write_end(
         rules.end(position, json);
         rules.begin(position, Position::User, json);
         if settings.notes.is_empty() {
-            write_text([GO_ON], json);
+            write_text([CONTINUE], json);
         }
     }
     for note in &settings.notes {

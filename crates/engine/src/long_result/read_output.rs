@@ -83,7 +83,7 @@ impl Tool for ReadOutput {
     async fn call(&self, arguments: JsonText, _: ToolContext) -> Result<ToolOutput, ToolError> {
         let Some(reach) = &self.reach else {
             return Err(ToolError::permanent(
-                "it reads outputs of the session that a call belongs to, and this one belongs to none",
+                "this call belongs to no session, so there are no outputs to read",
             ));
         };
         let arguments: Arguments = arguments.decode().map_err(ToolError::permanent)?;
@@ -121,7 +121,7 @@ impl Reach {
         let head = &page.head;
         if page.text.is_empty() {
             return Err(ToolError::permanent(format!(
-                "nothing follows there: the output has {} bytes in {} lines",
+                "nothing is there: the output has {} bytes in {} lines",
                 head.bytes, head.lines
             )));
         }
@@ -130,8 +130,8 @@ impl Reach {
             let end = page.start + text.len() as u64;
             let next_offset = (end < head.bytes).then_some(end);
             let follows = next_offset.map_or_else(
-                || "It ends here.".to_owned(),
-                |next| format!("Go on with offset {next}."),
+                || "This is the end.".to_owned(),
+                |next| format!("Continue at offset {next}."),
             );
             let shown = JsonText::encode(&Page {
                 text,

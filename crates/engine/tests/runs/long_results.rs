@@ -200,7 +200,7 @@ async fn a_model_finds_lines_of_a_long_result_by_a_pattern() {
     );
     assert_eq!(error(&found[4]), "give offset or line, not both");
     assert_eq!(found[5]["text"], "line 20000 of \"it\"\n");
-    assert!(error(&found[6]).starts_with("nothing follows there: the output has "));
+    assert!(error(&found[6]).starts_with("nothing is there: the output has "));
 }
 
 #[tokio::test]

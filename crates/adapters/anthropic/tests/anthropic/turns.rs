@@ -357,7 +357,7 @@ async fn the_user_always_has_the_last_word() {
         let last = body["messages"].as_array().unwrap().last().unwrap();
         assert_eq!(
             *last,
-            json!({"role": "user", "content": [text("Please go on.")]})
+            json!({"role": "user", "content": [text("Please continue.")]})
         );
     }
 }

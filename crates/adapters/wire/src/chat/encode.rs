@@ -25,7 +25,7 @@ use crate::request::{
 use crate::settings::{ParallelCalls, PropertyNames, ReasoningEffort, Temperature};
 
 /// The user message for a server that would otherwise continue a trailing assistant message.
-const GO_ON: &str = "Please go on.";
+const CONTINUE: &str = "Please continue.";
 
 /// Encodes the requests to one model.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ impl Encoder {
             )
         {
             json.raw(",");
-            json.role_and_text("user", GO_ON);
+            json.role_and_text("user", CONTINUE);
             json.raw("}");
         }
         json.raw("]");

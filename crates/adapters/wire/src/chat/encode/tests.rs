@@ -215,7 +215,7 @@ fn a_trailing_assistant_message_is_followed_by_a_prompt_where_it_would_be_gone_o
     let messages = messages_of(dialect, [Message::user("hi"), Message::assistant("Hel")]);
     assert_eq!(
         messages[2],
-        json!({"role": "user", "content": "Please go on."})
+        json!({"role": "user", "content": "Please continue."})
     );
     let messages = messages_of(dialect, [Message::user("hi")]);
     assert_eq!(messages.as_array().unwrap().len(), 1);
