@@ -57,6 +57,7 @@ mod permits;
 mod probes;
 mod problem;
 mod program;
+mod query;
 mod rate;
 mod recipients;
 mod refusal;

@@ -1,21 +1,22 @@
-//! What clients send: JSON objects and queries with known fields, and clear error messages for invalid ones.
+//! What clients send: JSON objects with known fields, and clear error messages for invalid ones.
 
-use axum::extract::Query;
-use axum::extract::rejection::QueryRejection;
+mod words;
+
 use neuraxis::core::clip;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::{Number, Value};
 
-use crate::problem::{INVALID_FIELD, INVALID_JSON, INVALID_QUERY, Problem, UNKNOWN_FIELD};
+pub(crate) use self::words::in_plain_words;
+use crate::problem::{INVALID_FIELD, INVALID_JSON, Problem, UNKNOWN_FIELD};
 
 /// The maximum number of characters of a client's own input, such as the name of an unknown field, that an error
 /// repeats.
-const MAX_REPEATED_CHARS: usize = 64;
+pub(crate) const MAX_REPEATED_CHARS: usize = 64;
 
 /// The maximum number of characters of such an error message.
-const MAX_ERROR_CHARS: usize = 300;
+pub(crate) const MAX_ERROR_CHARS: usize = 300;
 
 /// The schema pattern of a string that every store can hold.
 pub(crate) const WITHOUT_NUL: &str = r"^[^\x00]*$";
@@ -89,36 +90,6 @@ pub(crate) fn empty_body() -> Problem {
         .with("column", 0)
 }
 
-/// Parses the query string of an address.
-pub(crate) fn parse_query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
-    let Query(query) = query.map_err(|rejection| {
-        let text = query_error(&rejection.body_text());
-        Problem::new(&INVALID_QUERY, clip(&text, MAX_ERROR_CHARS))
-    })?;
-    Ok(query)
-}
-
-/// Returns the message for a query that axum could not parse, without axum's own introduction.
-fn query_error(text: &str) -> String {
-    let text = text
-        .strip_prefix("Failed to deserialize query string: ")
-        .unwrap_or(text);
-    unknown_parameter(text).unwrap_or_else(|| text.to_owned())
-}
-
-/// Returns the message for an unknown parameter, or `None` if serde's message is about something else.
-fn unknown_parameter(text: &str) -> Option<String> {
-    let (head, known) = text.rsplit_once("`, expected ")?;
-    let (path, name) = head.split_once(": unknown field `")?;
-    if path != name {
-        return None;
-    }
-    let known = known.strip_prefix("one of ").unwrap_or(known);
-    let known = known.replace(" or ", ", ").replace('`', "");
-    let name = clip(name, MAX_REPEATED_CHARS);
-    Some(format!("unknown parameter \"{name}\"; known: {known}"))
-}
-
 /// Refuses a string that some stores cannot hold, so that all refuse the same.
 pub(crate) fn check_no_nul(field: &'static str, text: &str) -> Result<(), Problem> {
     if !text.contains('\0') {
@@ -159,12 +130,39 @@ pub(crate) fn find_nul(value: &Value) -> Option<String> {
     }
 }
 
-fn join_path(place: &str, within: &str) -> String {
+/// Joins the path of a value and a path within it.
+pub(crate) fn join_path(place: &str, within: &str) -> String {
     match within {
         "" => place.to_owned(),
+        within if place.is_empty() => within.to_owned(),
         within if within.starts_with('[') => format!("{place}{within}"),
         within => format!("{place}.{within}"),
     }
+}
+
+/// Parses a value. Errors name the invalid field by its path in the body, which `within` begins.
+pub(crate) fn typed<T: DeserializeOwned>(value: Value, within: &str) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let path = join_path(within, path.trim_start_matches('.'));
+        let text = error.into_inner().to_string();
+        // For a missing field, the path is that of the object which lacks it.
+        let missing = text.strip_prefix("missing field `");
+        let missing = missing.and_then(|name| name.strip_suffix('`'));
+        match missing {
+            Some(name) => invalid(&join_path(&path, name), "missing"),
+            None => invalid(&path, &in_plain_words(&text)),
+        }
+    })
+}
+
+/// Refuses the value of a field. An empty path stands for the body itself.
+pub(crate) fn invalid(field: &str, why: &str) -> Problem {
+    let (field, why) = (clip(field, MAX_ERROR_CHARS), clip(why, MAX_ERROR_CHARS));
+    if field.is_empty() {
+        return Problem::new(&INVALID_FIELD, why);
+    }
+    Problem::invalid(&field, why)
 }
 
 /// Returns the message of an error in JSON, and where it is in the body, such as ` (line 1, column 12)`: empty for a
@@ -179,18 +177,7 @@ pub(crate) fn json_error(error: &serde_json::Error) -> (String, String) {
         true => String::new(),
         false => format!(" (line {line}, column {column})"),
     };
-    let text = unknown_variant(text).unwrap_or_else(|| text.to_owned());
-    (clip(&text, MAX_ERROR_CHARS), place)
-}
-
-/// Returns the message for a string that is none of the expected ones, or `None` if serde's message is about something
-/// else.
-fn unknown_variant(text: &str) -> Option<String> {
-    let text = text.strip_prefix("unknown variant `")?;
-    let (name, expected) = text.rsplit_once("`, expected ")?;
-    let name = clip(name, MAX_REPEATED_CHARS);
-    let expected = expected.replace('`', "");
-    Some(format!("expected {expected}, not \"{name}\""))
+    (clip(&in_plain_words(text), MAX_ERROR_CHARS), place)
 }
 
 fn parse_problem(error: &serde_json::Error, path: &str, fields: &[&'static str]) -> Problem {
@@ -253,31 +240,6 @@ mod tests {
             (json!({"a": ["\\u0000", 0, null]}), None),
         ] {
             assert_eq!(find_nul(&value).as_deref(), place, "{value}");
-        }
-    }
-
-    #[test]
-    fn an_error_in_a_query_names_the_parameter() {
-        for (text, expected) in [
-            (
-                "limit: invalid digit found in string",
-                "limit: invalid digit found in string",
-            ),
-            (
-                "limt: unknown field `limt`, expected one of `limit`, `after`, `owner`",
-                "unknown parameter \"limt\"; known: limit, after, owner",
-            ),
-            (
-                "a: unknown field `a`, expected `limit` or `after`",
-                "unknown parameter \"a\"; known: limit, after",
-            ),
-            (
-                "a: unknown field `a`, expected `limit`",
-                "unknown parameter \"a\"; known: limit",
-            ),
-        ] {
-            let whole = format!("Failed to deserialize query string: {text}");
-            assert_eq!(query_error(&whole), expected);
         }
     }
 

@@ -6,20 +6,16 @@ use neuraxis::core::{AgentName, JsonText, Taint, ToolSpec};
 use neuraxis::{Channel, ClientInput, Mode, SessionId, UserRequest};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::messages::{Conversation, NewMessages};
 use crate::caller::Caller;
 use crate::limits::ServerState;
-use crate::problem::{INVALID_FIELD, INVALID_JSON, INVALID_SESSION_ID, Problem};
-use crate::request_body;
+use crate::problem::{INVALID_JSON, INVALID_SESSION_ID, Problem};
+use crate::request_body::{self, invalid, typed};
 
 /// The maximum length of a run's id, in characters.
 const MAX_RUN_ID_CHARS: usize = 256;
-
-/// The maximum length of an error message about a field, in characters.
-const MAX_ERROR_CHARS: usize = 300;
 
 /// The front end's ids of the session and the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,7 +159,7 @@ impl Input {
         }
         let messages = wire.messages.unwrap_or_default();
         let chosen = match wire.forwarded_props {
-            Some(props @ Value::Object(_)) => typed(props, "forwardedProps.")?,
+            Some(props @ Value::Object(_)) => typed(props, "forwardedProps")?,
             _ => Chosen::default(),
         };
         let tools = wire.tools.unwrap_or_default().into_iter().enumerate();
@@ -250,27 +246,4 @@ impl WireContext {
             _ => value,
         })
     }
-}
-
-/// Parses a value. Errors name the invalid field.
-pub(super) fn typed<T: DeserializeOwned>(value: Value, within: &str) -> Result<T, Problem> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = match error.path().to_string() {
-            path if path == "." => String::new(),
-            path => path,
-        };
-        let field = format!("{within}{path}");
-        let why = error.into_inner().to_string();
-        invalid(field.trim_end_matches('.'), &why)
-    })
-}
-
-/// Refuses the value of a field.
-pub(super) fn invalid(field: &str, why: &str) -> Problem {
-    let short = |text: &str| text.chars().take(MAX_ERROR_CHARS).collect::<String>();
-    let (field, why) = (short(field), short(why));
-    if field.is_empty() {
-        return Problem::new(&INVALID_FIELD, why);
-    }
-    Problem::invalid(&field, why)
 }

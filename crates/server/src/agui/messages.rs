@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use self::parts::{parts, texts};
-use super::input::{invalid, typed};
 use crate::problem::Problem;
+use crate::request_body::{invalid, typed};
 
 /// A front end's thread, without thoughts and activities, which are only for display.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Conversation {
             answered_by: BTreeSet::new(),
         };
         for (at, message) in sent.iter().enumerate() {
-            let wire: Wire = typed(message.clone(), &format!("messages[{at}]."))?;
+            let wire: Wire = typed(message.clone(), &format!("messages[{at}]"))?;
             read.add(wire, at)?;
         }
         Ok(read)

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::answer::RunFeed;
 use super::followers::FollowerGuard;
-use super::input::{Input, Resume, ResumeStatus, invalid, typed};
+use super::input::{Input, Resume, ResumeStatus};
 use super::mapping::Mapping;
 use super::questions::{Questions, not_asked};
 use super::stored_messages;
@@ -20,6 +20,7 @@ use crate::access::{detached, record_run};
 use crate::caller::Caller;
 use crate::limits::ServerState;
 use crate::problem::{NOT_ASKED, Problem, QUESTION_ALTERED, RUN_ENDED};
+use crate::request_body::{invalid, typed};
 
 /// The reason that the model receives if the user left the question unanswered.
 const LEFT_UNANSWERED: &str = "the user left the question unanswered";
@@ -326,7 +327,7 @@ fn decision(answer: &Resume, at: usize) -> Result<ApprovalDecision, Problem> {
         let why = "expected an object with the field approved";
         return Err(invalid(&within, why));
     };
-    let payload: Payload = typed(payload, &format!("{within}."))?;
+    let payload: Payload = typed(payload, &within)?;
     if !payload.approved {
         let reason = payload.reason.filter(|reason| !reason.trim().is_empty());
         return Ok(ApprovalDecision::Deny { reason });
@@ -378,7 +379,7 @@ async fn decide_and_resume(
     let orchestrator = state.orchestrator();
     let approvals = orchestrator.approvals().with_context(context);
     let (runs, followers) = (orchestrator.runs(), state.followers().clone());
-    let by = caller.decider_name();
+    let by = caller.name();
     let resumed = detached(async move {
         for (waiting, _, status) in &decided {
             // Cancelling is never too late: the run treats it like the expiry.

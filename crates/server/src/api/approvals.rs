@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use neuraxis::core::{ApprovalDecision, JsonText, RunId};
 use neuraxis::engine::{DecideError, Decided, WaitingApproval};
@@ -22,6 +22,7 @@ use crate::body;
 use crate::caller::Caller;
 use crate::limits::ServerState;
 use crate::problem::{NOT_ASKED, OTHER_QUESTION, Problem, QUESTION_ALTERED};
+use crate::query::Parameters;
 use crate::request_body::{self, RequestBody};
 
 /// The questions to return.
@@ -65,9 +66,8 @@ struct Question {
 pub(crate) async fn list(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
-    query: Result<Query<ApprovalsQuery>, QueryRejection>,
+    Parameters(query): Parameters<ApprovalsQuery>,
 ) -> Result<Json<ApprovalsPage>, Problem> {
-    let query = request_body::parse_query(query)?;
     let most = page_size(query.limit, RunFilter::MAX_LIMIT)?;
     let seen = RequestContext::default().owned_by(caller.list_owner_for(query.owner)?);
     let approvals = orchestrator.approvals().with_context(seen);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use neuraxis::core::jiff::Timestamp;
@@ -31,6 +31,7 @@ use crate::caller::Caller;
 use crate::events::{self, Streams};
 use crate::limits::ServerState;
 use crate::problem::{INVALID_FIELD, Problem, RUN_ENDED};
+use crate::query::Parameters;
 use crate::request_body::{self, RequestBody};
 
 /// How long reading a run's result may take.
@@ -73,9 +74,8 @@ pub(crate) struct Page {
 pub(crate) async fn list(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
-    query: Result<Query<RunsQuery>, QueryRejection>,
+    Parameters(query): Parameters<RunsQuery>,
 ) -> Result<Json<Page>, Problem> {
-    let query = request_body::parse_query(query)?;
     let most = page_size(query.limit, RunFilter::MAX_LIMIT)?;
     let mut filter = RunFilter::default().limited_to(most + 1);
     filter.owner = caller.list_owner_for(query.owner)?;
@@ -113,9 +113,8 @@ pub(crate) struct StatsQuery {
 pub(crate) async fn stats(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
-    query: Result<Query<StatsQuery>, QueryRejection>,
+    Parameters(query): Parameters<StatsQuery>,
 ) -> Result<Json<Stats>, Problem> {
-    let query = request_body::parse_query(query)?;
     let mut filter = StatsFilter::default();
     filter.owner = caller.list_owner_for(query.owner)?;
     filter.since = query.since;

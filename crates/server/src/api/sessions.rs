@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use neuraxis::core::jiff::Timestamp;
@@ -17,6 +17,7 @@ use super::session_id;
 use crate::body;
 use crate::caller::Caller;
 use crate::problem::{INVALID_QUERY, Problem};
+use crate::query::Parameters;
 use crate::request_body::{self, RequestBody};
 
 /// The default number of sessions or runs per page.
@@ -94,9 +95,8 @@ pub(crate) struct Page {
 pub(crate) async fn list(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
-    query: Result<Query<SessionsQuery>, QueryRejection>,
+    Parameters(query): Parameters<SessionsQuery>,
 ) -> Result<Json<Page>, Problem> {
-    let query = request_body::parse_query(query)?;
     let most = page_size(query.limit, SessionFilter::MAX_LIMIT)?;
     let sessions = orchestrator.sessions();
     let mut filter = SessionFilter::default().limited_to(most + 1);
@@ -136,7 +136,10 @@ pub(super) fn page_size(limit: Option<usize>, most: usize) -> Result<usize, Prob
     if (1..most).contains(&limit) {
         return Ok(limit);
     }
-    let detail = format!("limit must be between 1 and {}", most - 1);
+    let detail = format!(
+        "limit: expected a whole number from 1 to {}, not \"{limit}\"",
+        most - 1
+    );
     Err(Problem::new(&INVALID_QUERY, detail))
 }
 

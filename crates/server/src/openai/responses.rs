@@ -15,8 +15,8 @@ use std::mem;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use neuraxis::Orchestrator;
@@ -37,8 +37,8 @@ use crate::caller::Caller;
 use crate::events::Streams;
 use crate::limits::ServerState;
 use crate::problem::{NO_SUCH_RESPONSE, Problem};
+use crate::query::Parameters;
 use crate::refusal::internal;
-use crate::request_body;
 use input::{Input, conversation};
 pub(super) use output::ResponseOut;
 use repeated::{FormatOut, Repeated};
@@ -198,9 +198,9 @@ pub(super) async fn retrieve(
     State(orchestrator): State<Orchestrator>,
     caller: Caller,
     id: Result<Path<String>, PathRejection>,
-    query: Result<Query<RetrieveQuery>, QueryRejection>,
+    Parameters(query): Parameters<RetrieveQuery>,
 ) -> Result<Json<ResponseOut>, Problem> {
-    if request_body::parse_query(query)?.stream == Some(true) {
+    if query.stream == Some(true) {
         let why = "a stored response cannot be streamed; retrieve it whole once its run has ended";
         return Err(Problem::invalid("stream", why));
     }

@@ -4,6 +4,7 @@ mod again;
 mod given_up;
 mod interrupts;
 mod official_client;
+mod wrong_forms;
 
 use std::sync::Arc;
 
@@ -230,7 +231,12 @@ async fn what_cannot_be_read_is_refused_by_name_before_the_stream() {
     refuses(vec![
         ("{".to_owned(), 400, "invalid-json", None),
         ("[]".to_owned(), 400, invalid, Some("threadId")),
-        (json!({"threadId": "t"}).to_string(), 400, invalid, None),
+        (
+            json!({"threadId": "t"}).to_string(),
+            400,
+            invalid,
+            Some("runId"),
+        ),
         (
             run("threadId", json!("../x")),
             400,

@@ -78,7 +78,7 @@ async fn what_cannot_be_attached_is_refused_with_its_number_and_nothing_begins()
             json!([{"name": "a\0b", "data": "YQ=="}]),
             "attachments: must not contain",
         ),
-        (json!("a"), "attachments: invalid type"),
+        (json!("a"), "attachments: expected a list, not \"a\""),
     ] {
         let question = json!({"message": "Look", "attachments": files});
         let (status, body) = answer(program.client().turn("s", &question)).await;

@@ -296,3 +296,28 @@ async fn a_last_event_id_that_is_no_number_is_refused() {
     assert!(said.starts_with("400 "), "{said}");
     assert_eq!(after("7").send().await.unwrap().status(), 200);
 }
+
+#[tokio::test]
+async fn a_mistyped_parameter_is_refused_with_its_form_and_what_came() {
+    let program = Program::start().await;
+    let client = program.client();
+    for (path, expected) in [
+        (
+            "sessions?limit=x",
+            "limit: expected a whole number from 1 to 999, not \"x\"",
+        ),
+        (
+            "runs?limit=0",
+            "limit: expected a whole number from 1 to 999, not \"0\"",
+        ),
+        ("runs?after=x", "after: expected a UUID, not \"x\""),
+        (
+            "stats?since=never",
+            "since: expected a time such as 2026-01-31T08:00:00Z, not \"never\"",
+        ),
+    ] {
+        let (status, problem) = answer(client.get(&format!("/api/v1/{path}"))).await;
+        assert_eq!(status, 400, "{path}");
+        assert_eq!(problem["detail"], expected, "{path}");
+    }
+}

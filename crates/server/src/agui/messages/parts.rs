@@ -5,9 +5,9 @@ use neuraxis::engine::attachment;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::agui::input::{invalid, typed};
 use crate::attached::{Files, decoded};
 use crate::problem::Problem;
+use crate::request_body::{invalid, typed};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -43,7 +43,7 @@ pub(super) fn parts(content: Option<Value>, at: usize) -> Result<Vec<Part>, Prob
             parts
                 .map(|(number, part)| {
                     let field = format!("{within}[{number}]");
-                    typed::<WirePart>(part, &format!("{field}."))?.into_part(&field, &mut files)
+                    typed::<WirePart>(part, &field)?.into_part(&field, &mut files)
                 })
                 .collect()
         }

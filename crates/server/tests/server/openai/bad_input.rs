@@ -92,11 +92,11 @@ async fn a_value_of_the_wrong_kind_is_refused_by_its_place_and_in_the_words_of_j
         ),
         (
             json!({"messages": ["hi"]}),
-            "messages[0]: invalid type: string \"hi\", expected a message",
+            "messages[0]: expected a message, not \"hi\"",
         ),
         (
             json!({"messages": [{"role": "user", "content": 5}]}),
-            "messages[0].content: invalid type: integer `5`, expected a string or a list of parts",
+            "messages[0].content: expected a string or a list of parts, not the number 5",
         ),
     ] {
         let (status, received) = super::post(&server.client(), "/v1/chat/completions", &body).await;
