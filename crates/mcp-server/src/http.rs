@@ -4,6 +4,8 @@
 //! the engine's sessions and is dropped after an hour without a message. A client that is asked about a call is pinged
 //! from time to time while a user decides, as long as it replies.
 
+mod refused;
+
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::fmt;
@@ -11,19 +13,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use neuraxis_ports::CancellationToken;
 use rmcp::RoleServer;
+use rmcp::model::ErrorCode;
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use self::refused::Asked;
 use crate::server::McpServer;
 
 /// How long a protocol session lives without a message: a run may be silent for a long time.
@@ -136,7 +139,7 @@ impl HttpService {
         }
     }
 
-    /// Answers one request whose body has been read.
+    /// Answers one request whose body has been read. A request that is refused gets a JSON-RPC error.
     ///
     /// # Cancel safety
     ///
@@ -152,12 +155,14 @@ impl HttpService {
                 return too_many_sessions();
             }
         }
+        let asked = Asked::of(&request);
         let is_end = request.method() == Method::DELETE;
         let session = request.headers().get(SESSION);
         let session = session.and_then(|session| session.to_str().ok());
         // A message without a method is the answer to a request from the server.
         let (Some(session), Some(id), Some(_)) = (session, id, method) else {
-            let mut response = self.service.handle(request.map(Full::new)).await;
+            let response = self.service.handle(request.map(Full::new)).await;
+            let mut response = asked.in_protocol_form(response);
             // Some clients accept no other status as success.
             if is_end && response.status() == StatusCode::ACCEPTED {
                 *response.status_mut() = StatusCode::NO_CONTENT;
@@ -172,6 +177,7 @@ impl HttpService {
         // The call also holds the id, because it continues after its client disconnects.
         request.extensions_mut().insert(Arc::clone(&reserved));
         let response = self.service.handle(request).await;
+        let response = asked.in_protocol_form(response);
         // The response holds the id until it has been sent in full.
         let held = move |frame| {
             let _ = &reserved;
@@ -184,19 +190,18 @@ impl HttpService {
 /// Refuses a request that has the id of an unanswered one (JSON-RPC 2.0, section 5.1: an invalid request).
 fn duplicate_id(id: &Value) -> Response<BoxBody<Bytes, Infallible>> {
     let message = "another request with this id is not answered yet; use unique ids";
-    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32600, "message": message}});
-    let mut response = Response::new(Full::new(Bytes::from(error.to_string())).boxed());
-    *response.status_mut() = StatusCode::BAD_REQUEST;
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
-    response
+    let error = refused::error(ErrorCode::INVALID_REQUEST, message);
+    let message = json!({"jsonrpc": "2.0", "id": id, "error": error});
+    refused::answer(StatusCode::BAD_REQUEST, &message)
 }
 
+/// The code of errors that the protocol leaves to servers (JSON-RPC 2.0, section 5.1).
+const SERVER_ERROR: ErrorCode = ErrorCode(-32_000);
+
 fn too_many_sessions() -> Response<BoxBody<Bytes, Infallible>> {
-    let text = format!("the limit of {MAX_SESSIONS} sessions is reached; try again later\n");
-    let mut response = Response::new(Full::new(Bytes::from(text)).boxed());
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    response
+    let message = format!("the limit of {MAX_SESSIONS} sessions is reached; try again later");
+    let error = refused::error(SERVER_ERROR, &message);
+    refused::refused(StatusCode::SERVICE_UNAVAILABLE, &error)
 }
 
 impl fmt::Debug for HttpService {

@@ -167,3 +167,123 @@ async fn who_is_asked_and_is_not_there_any_more_is_forgotten() {
     .await;
     assert_eq!(tool.count(), 0);
 }
+
+/// Sends a request as it is and returns the status, the code and the message of the error that answers it.
+async fn refusal(
+    service: &HttpService,
+    request: http::request::Builder,
+    body: &str,
+) -> (u16, i64, String) {
+    let request = request.body(Bytes::from(body.to_owned())).unwrap();
+    let response = service.answer(request).await;
+    let status = response.status().as_u16();
+    assert_eq!(response.headers()["content-type"], "application/json");
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    let message: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(message["jsonrpc"], "2.0", "{message}");
+    assert_eq!(message.get("id"), None, "{message}");
+    let error = &message["error"];
+    let text = error["message"].as_str().unwrap().to_owned();
+    (status, error["code"].as_i64().unwrap(), text)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_request_gets_an_error_of_the_protocol_that_says_what_to_do() {
+    let (server, _orchestrator) = server(&model(), &[]);
+    let service = HttpService::behind_a_guard(server, CancellationToken::new());
+    let (both, json) = ("application/json, text/event-stream", "application/json");
+    let post = |accept: &str, content_type: &str| {
+        Request::post("/mcp")
+            .header("host", "localhost")
+            .header("accept", accept)
+            .header("content-type", content_type)
+    };
+    let get = || Request::get("/mcp").header("host", "localhost");
+    let list = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}"#;
+    for (request, body, status, code, hint) in [
+        (
+            post(json, json),
+            list,
+            406,
+            -32_600,
+            "both application/json and text/event-stream",
+        ),
+        (
+            get(),
+            "",
+            406,
+            -32_600,
+            "the header Accept must name text/event-stream",
+        ),
+        (
+            post(both, "text/plain"),
+            list,
+            415,
+            -32_600,
+            "Content-Type must be application/json",
+        ),
+        (post(both, json), "{", 415, -32_700, "not JSON"),
+        (
+            post(both, json),
+            "[]",
+            415,
+            -32_600,
+            "one JSON-RPC 2.0 object",
+        ),
+        (
+            post(both, json),
+            list,
+            400,
+            -32_600,
+            "Mcp-Session-Id is missing; send initialize",
+        ),
+        (
+            post(both, json).header("mcp-session-id", "gone"),
+            list,
+            404,
+            -32_600,
+            "session not found",
+        ),
+        (
+            get()
+                .header("accept", both)
+                .header("mcp-session-id", "gone"),
+            "",
+            404,
+            -32_600,
+            "send initialize",
+        ),
+    ] {
+        let (received, received_code, text) = refusal(&service, request, body).await;
+        assert_eq!((received, received_code), (status, code), "{text}");
+        assert!(text.contains(hint), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_method_that_is_not_supported_and_an_end_of_no_session_are_refused_so_too() {
+    let (server, _orchestrator) = server(&model(), &[]);
+    let service = HttpService::behind_a_guard(server, CancellationToken::new());
+    let put = Request::put("/mcp").header("host", "localhost");
+    let (status, _, text) = refusal(&service, put, "").await;
+    let expected = "PUT is not supported here; use GET, POST, DELETE";
+    assert_eq!((status, text.as_str()), (405, expected));
+    let end = Request::delete("/mcp").header("host", "localhost");
+    let (status, _, text) = refusal(&service, end, "").await;
+    assert_eq!(status, 400, "{text}");
+    assert!(text.contains("Mcp-Session-Id is missing"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_version_of_the_protocol_is_refused_with_the_known_ones() {
+    let (server, _orchestrator) = server(&model(), &[]);
+    let service = HttpService::behind_a_guard(server, CancellationToken::new());
+    let client = Posting::begin(service.clone()).await;
+    let end = Request::delete("/mcp")
+        .header("host", "localhost")
+        .header("mcp-session-id", client.session.as_deref().unwrap())
+        .header("mcp-protocol-version", "1999-01-01");
+    let (status, code, text) = refusal(&service, end, "").await;
+    assert_eq!((status, code), (400, -32_022), "{text}");
+    assert!(text.contains("2025-11-25"), "{text}");
+}
