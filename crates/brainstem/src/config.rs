@@ -24,6 +24,7 @@ pub use channel::{
     ChannelConfig, ChannelModeConfig, Clarify, DataConfig, EscalationConfig, GatherConfig,
     OpeningConfig, SelfChecks, UnlistedTools,
 };
+pub(crate) use mode::strictest_first;
 pub use mode::{ModeConfig, Permission, ToolAnswersConfig};
 pub use operation::{
     BudgetConfig, HealthConfig, PlanConfig, PriceConfig, TaintConfig, TrustConfig,

@@ -34,7 +34,7 @@ impl Policy {
         let agent_name = request.agent.unwrap_or(&channel.agent);
         let agent = self.agent_rules(agent_name)?;
         let plan = request.plan.map(|plan| self.plan(plan)).transpose()?;
-        check_mode_allowed(channel, request)?;
+        self.check_mode_allowed(channel, request)?;
 
         let complexity = Score::new(|| complexity(request.message, channel.complex_from));
         let role = self.choose_role(mode, channel, (agent_name, agent), &complexity, request)?;
@@ -92,6 +92,21 @@ impl Policy {
             &mut decision,
         );
         Ok(decision)
+    }
+
+    fn check_mode_allowed(
+        &self,
+        channel: &ChannelRules,
+        request: &Request<'_>,
+    ) -> Result<(), Refusal> {
+        match &channel.allowed_modes {
+            Some(allowed) if !allowed.contains(request.mode) => Err(Refusal::ModeNotAllowed {
+                channel: request.channel.clone(),
+                mode: request.mode.clone(),
+                allowed: self.modes_among(allowed),
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn mode(&self, given: &Mode) -> Result<&ModeRules, Refusal> {
@@ -184,17 +199,6 @@ fn limits_of_plan<'a>(
         }
     }
     spent
-}
-
-fn check_mode_allowed(channel: &ChannelRules, request: &Request<'_>) -> Result<(), Refusal> {
-    match &channel.allowed_modes {
-        Some(allowed) if !allowed.contains(request.mode) => Err(Refusal::ModeNotAllowed {
-            channel: request.channel.clone(),
-            mode: request.mode.clone(),
-            allowed: allowed.clone(),
-        }),
-        _ => Ok(()),
-    }
 }
 
 fn explain_agent_choice(request: &Request<'_>) -> Vec<String> {

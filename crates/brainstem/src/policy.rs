@@ -9,7 +9,9 @@ use neuraxis_core::{
 
 use crate::agents::ProgramAgent;
 use crate::budget::Budget;
-use crate::config::{AgentConfig, Layered, PartialLimits, PolicyConfig};
+use crate::config::{
+    AgentConfig, Layered, ModeConfig, PartialLimits, PolicyConfig, strictest_first,
+};
 use crate::error::PolicyError;
 use crate::health::HealthRules;
 use crate::judge::Floor;
@@ -28,6 +30,8 @@ pub struct Policy {
     pub(crate) config: PolicyConfig,
     pub(crate) hash: ContentHash,
     pub(crate) modes: BTreeMap<Mode, ModeRules>,
+    /// The names of the modes, the strictest first.
+    modes_in_order: Vec<Mode>,
     pub(crate) channels: BTreeMap<Channel, ChannelRules>,
     pub(crate) agents: BTreeMap<AgentName, AgentRules>,
     /// The agent settings of a deployment, or of a layer over it.
@@ -131,7 +135,7 @@ impl Policy {
         }
         let known = KnownNames {
             roles,
-            modes: config.modes.keys().cloned().collect(),
+            modes: strictest_first(&config.modes),
             channels: config.channels.keys().cloned().collect(),
             agents: config.agents.keys().cloned().collect(),
         };
@@ -139,6 +143,7 @@ impl Policy {
         let policy = Self {
             hash: hash_of(&config),
             modes: check_modes(&config, &known)?,
+            modes_in_order: known.modes.clone(),
             channels: check_channels(&config, &known)?,
             agents: check_agents(&config, &known)?,
             configured_agents: BTreeMap::new(),
@@ -172,21 +177,30 @@ impl Policy {
         self.hash
     }
 
-    /// Returns the policy's modes, in alphabetical order.
+    /// Returns the policy's modes, the strictest first: each comes after those that let tools do less than it does.
     pub fn modes(&self) -> impl Iterator<Item = &Mode> {
-        self.modes.keys()
+        self.modes_in_order.iter()
     }
 
-    /// Returns the modes that let tools do no more than `other` does, in alphabetical order; none if `other` does not
+    /// Returns the modes that let tools do no more than `other` does, the strictest first; none if `other` does not
     /// exist.
     #[must_use]
     pub fn modes_no_freer_than(&self, other: &Mode) -> Vec<Mode> {
-        let modes = &self.config().modes;
-        let Some(other) = modes.get(other) else {
+        let configured = &self.config().modes;
+        let Some(other) = configured.get(other) else {
             return Vec::new();
         };
-        let modes = modes.iter().filter(|(_, mode)| !mode.is_freer_than(other));
-        modes.map(|(name, _)| name.clone()).collect()
+        let is_freer = |mode: &ModeConfig| mode.is_freer_than(other);
+        let modes = self.modes();
+        let modes = modes.filter(|name| !configured.get(*name).is_some_and(is_freer));
+        modes.cloned().collect()
+    }
+
+    /// Returns those of the policy's modes that a list names, the strictest first.
+    #[must_use]
+    pub fn modes_among(&self, listed: &[Mode]) -> Vec<Mode> {
+        let modes = self.modes().filter(|mode| listed.contains(mode));
+        modes.cloned().collect()
     }
 
     /// Returns the mode of a request that names none, chosen from the modes it may use: `moderate`, or else the freest

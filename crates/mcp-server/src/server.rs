@@ -107,7 +107,8 @@ impl McpServer {
     /// model: if you allow a mode in which calls need no approval, that model can choose it.
     #[must_use]
     pub fn modes(mut self, modes: impl IntoIterator<Item = Mode>) -> Self {
-        self.choice.modes = modes.into_iter().collect();
+        let listed: Vec<Mode> = modes.into_iter().collect();
+        self.choice.modes = self.orchestrator.policy().modes_among(&listed);
         self.rebuild_offers()
     }
 

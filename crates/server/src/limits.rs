@@ -210,7 +210,7 @@ impl ServerState {
         !self.origins.is_empty()
     }
 
-    /// Returns the modes that clients may use.
+    /// Returns the modes that clients may use, the strictest first.
     pub(crate) fn modes(&self) -> &[Mode] {
         &self.modes
     }
@@ -257,6 +257,9 @@ impl ServerState {
 }
 
 fn modes_of(orchestrator: &Orchestrator, limits: &Limits) -> Arc<[Mode]> {
-    let usual = || orchestrator.policy().modes_no_freer_than(&Mode::MODERATE);
-    limits.modes.clone().unwrap_or_else(usual).into()
+    let policy = orchestrator.policy();
+    match &limits.modes {
+        Some(listed) => policy.modes_among(listed).into(),
+        None => policy.modes_no_freer_than(&Mode::MODERATE).into(),
+    }
 }

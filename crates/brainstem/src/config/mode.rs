@@ -1,6 +1,8 @@
 //! `[modes.NAME]`: how much freedom a request has.
 
-use neuraxis_core::{Remember, Role};
+use std::collections::BTreeMap;
+
+use neuraxis_core::{Mode, Remember, Role};
 use serde::{Deserialize, Serialize};
 
 use super::section::{section, section_with_limits};
@@ -57,6 +59,21 @@ impl ModeConfig {
         let mut pairs = answers.zip(other.tools.answers());
         pairs.any(|(own, other)| own < other) || untrusted(self) < untrusted(other)
     }
+}
+
+/// Returns the names of modes, the strictest first: each comes after those that let tools do less than it does. Modes
+/// that cannot be compared are ordered by how many others are no freer, and then by name.
+pub(crate) fn strictest_first(modes: &BTreeMap<Mode, ModeConfig>) -> Vec<Mode> {
+    let no_freer = |mode: &ModeConfig| {
+        let others = modes.values();
+        others.filter(|other| !other.is_freer_than(mode)).count()
+    };
+    let mut ranked: Vec<_> = modes
+        .iter()
+        .map(|(name, mode)| (no_freer(mode), name))
+        .collect();
+    ranked.sort_unstable();
+    ranked.into_iter().map(|(_, name)| name.clone()).collect()
 }
 
 impl ToolAnswersConfig {

@@ -49,6 +49,44 @@ fn a_deployment_may_overrule_a_single_answer_of_a_mode() {
 }
 
 #[test]
+fn modes_are_listed_the_strictest_first_whatever_their_names() {
+    let names = |modes: &[Mode]| -> Vec<String> { modes.iter().map(Mode::to_string).collect() };
+    let all = |policy: &Policy| names(&policy.modes().cloned().collect::<Vec<_>>());
+    let built_in = ["conservative", "moderate", "exploratory"];
+    assert_eq!(all(&Policy::built_in()), built_in);
+    // `aloof` denies everything, since it sets no answer; `zealous` allows everything.
+    let policy = layered(
+        "
+        [modes.aloof]
+        after_untrusted = 'deny'
+        [modes.zealous]
+        after_untrusted = 'allow'
+        [modes.zealous.tools]
+        read_only = 'allow'
+        idempotent = 'allow'
+        irreversible = 'allow'
+        open_world = 'allow'
+        destructive = 'allow'
+        ",
+    );
+    let expected = [
+        "aloof",
+        "conservative",
+        "moderate",
+        "exploratory",
+        "zealous",
+    ];
+    assert_eq!(all(&policy), expected);
+    let no_freer = policy.modes_no_freer_than(&Mode::MODERATE);
+    assert_eq!(names(&no_freer), ["aloof", "conservative", "moderate"]);
+    let listed = [Mode::EXPLORATORY, Mode::new("unknown"), Mode::new("aloof")];
+    assert_eq!(
+        names(&policy.modes_among(&listed)),
+        ["aloof", "exploratory"]
+    );
+}
+
+#[test]
 fn a_deployment_may_add_modes_channels_roles_and_plans() {
     let mut config = PolicyConfig::from_toml(
         "

@@ -345,8 +345,8 @@ fn an_unknown_mode_channel_or_plan_is_named_with_all_there_are() {
     assert_eq!(
         messages,
         [
-            "unknown mode \"YOLO\"; known: conservative, exploratory, moderate",
-            "unknown mode \"modrate\" (did you mean moderate?); known: conservative, exploratory, moderate",
+            "unknown mode \"YOLO\"; known: conservative, moderate, exploratory",
+            "unknown mode \"modrate\" (did you mean moderate?); known: conservative, moderate, exploratory",
             "unknown channel \"code-task\" (did you mean code_task?); known: chat, code_task, deep_research, system_health",
             "unknown plan \"basics\" (did you mean basic?); known: basic, full",
             "channel deep_research cannot be used in mode moderate; it needs exploratory",

@@ -174,7 +174,7 @@ fn what_cannot_be_served_is_refused_with_what_to_do() {
         "{complaint}"
     );
     assert!(
-        complaint.contains("the modes are: conservative, exploratory, moderate"),
+        complaint.contains("the modes are: conservative, moderate, exploratory"),
         "{complaint}"
     );
     let refused = machine.run(["--set", "store.url=memory:", "mcp", "serve", "--wait"]);
