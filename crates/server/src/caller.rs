@@ -31,7 +31,7 @@ use crate::request_id::RequestId;
 use crate::token;
 use crate::trace_parent;
 
-pub(crate) use admit::admit;
+pub(crate) use admit::{Admission, Admissions, Admitting, admit};
 
 /// The maximum number of runs whose untrusted content is looked up for one request, the latest of those that it names.
 /// The taint that a run started with is part of its own.

@@ -75,9 +75,9 @@ pub(crate) fn routes(clients: &McpClients) -> DescribedRouter<ServerState> {
         move |caller: Caller, request: Request| clients.clone().answer(caller, request)
     };
     DescribedRouter::new()
-        .post("/mcp", handler(), sending())
-        .get("/mcp", handler(), following())
-        .delete("/mcp", handler(), ending())
+        .post("/mcp", Scope::Turns, handler(), sending())
+        .get("/mcp", Scope::Turns, handler(), following())
+        .delete("/mcp", Scope::Turns, handler(), ending())
 }
 
 /// Refusals by the protocol itself.

@@ -23,6 +23,7 @@ mod tools;
 mod waits;
 
 use neuraxis::core::Message;
+use neuraxis_app::Scope;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -93,11 +94,16 @@ pub(crate) fn routes() -> DescribedRouter<ServerState> {
         .answers::<models::Model>("The model.")
         .problems(&[&NO_SUCH_MODEL]);
     DescribedRouter::new()
-        .post("/v1/chat/completions", chat::complete, chat)
-        .post("/v1/responses", responses::create, respond)
-        .get("/v1/responses/{id}", responses::retrieve, response)
-        .get("/v1/models", models::list, models)
-        .get("/v1/models/{id}", models::show, model)
+        .post("/v1/chat/completions", Scope::Turns, chat::complete, chat)
+        .post("/v1/responses", Scope::Turns, responses::create, respond)
+        .get(
+            "/v1/responses/{id}",
+            Scope::Read,
+            responses::retrieve,
+            response,
+        )
+        .get("/v1/models", Scope::Read, models::list, models)
+        .get("/v1/models/{id}", Scope::Read, models::show, model)
 }
 
 /// The description of the route for chats.

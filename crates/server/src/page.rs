@@ -6,14 +6,14 @@
 
 use std::sync::LazyLock;
 
-use axum::Router;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use neuraxis::core::ContentHash;
 
+use crate::caller::Admission;
+use crate::openapi::DescribedRouter;
 use crate::problem::Problem;
 use crate::routes::nothing_here;
 
@@ -98,10 +98,10 @@ static ASSETS: LazyLock<Vec<(Asset, String)>> = LazyLock::new(|| {
 });
 
 /// Returns the routes of the page.
-pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    Router::new()
-        .route("/", get(index))
-        .route("/assets/{name}", get(asset))
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> DescribedRouter<S> {
+    DescribedRouter::new()
+        .get_undescribed("/", Admission::Open, index)
+        .get_undescribed("/assets/{name}", Admission::Open, asset)
 }
 
 /// `GET /`

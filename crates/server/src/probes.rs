@@ -33,7 +33,6 @@ pub(crate) fn alive() -> Operation {
         Tag::Server,
         "Shows whether the process can answer.",
     )
-    .needs_no_key()
     .answers::<Health>("The process can answer.")
     .example(r#"{ "status": "ok" }"#)
 }
@@ -45,7 +44,6 @@ pub(crate) fn ready() -> Operation {
         Tag::Server,
         "Shows whether the server accepts turns.",
     )
-    .needs_no_key()
     .answers::<Health>("The server accepts turns.")
     .example(r#"{ "status": "ok" }"#)
     .problems(&[&SHUTTING_DOWN, &STORE_UNAVAILABLE])

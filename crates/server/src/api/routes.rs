@@ -6,6 +6,7 @@ use neuraxis::core::{Decision, QuestionId, RunId, ToolCallId};
 use neuraxis::engine::SessionOverview;
 use neuraxis::ports::Session;
 use neuraxis::{IdempotencyKey, OrchestratorResult, SessionId};
+use neuraxis_app::Scope;
 
 use super::{approvals, fork, introspection, questions, runs, sessions};
 use crate::limits::ServerState;
@@ -96,11 +97,21 @@ fn of_sessions() -> DescribedRouter<ServerState> {
     let delete = of_session("delete_session", "Deletes a session with its runs.")
         .problems(&[&NO_SUCH_SESSION, &SESSION_BUSY]);
     DescribedRouter::new()
-        .get("/api/v1/sessions", sessions::list, list)
-        .post("/api/v1/sessions", sessions::create, create)
-        .get("/api/v1/sessions/{id}", sessions::show, show)
-        .delete("/api/v1/sessions/{id}", sessions::delete, delete)
-        .post("/api/v1/sessions/{id}/turns", turns::take, turn())
+        .get("/api/v1/sessions", Scope::Read, sessions::list, list)
+        .post("/api/v1/sessions", Scope::Turns, sessions::create, create)
+        .get("/api/v1/sessions/{id}", Scope::Read, sessions::show, show)
+        .delete(
+            "/api/v1/sessions/{id}",
+            Scope::Turns,
+            sessions::delete,
+            delete,
+        )
+        .post(
+            "/api/v1/sessions/{id}/turns",
+            Scope::Turns,
+            turns::take,
+            turn(),
+        )
 }
 
 fn turn() -> Operation {
@@ -185,6 +196,21 @@ fn of_runs() -> DescribedRouter<ServerState> {
         "The run has ended, and `Last-Event-ID` names its last record.",
     )
     .problems(&[&INVALID_LAST_EVENT_ID, &NO_SUCH_EVENT]);
+    DescribedRouter::new()
+        .get("/api/v1/runs", Scope::Read, runs::list, list)
+        .get("/api/v1/stats", Scope::Read, runs::stats, stats)
+        .get("/api/v1/runs/{id}", Scope::Read, runs::show, show)
+        .get(
+            "/api/v1/runs/{id}/events",
+            Scope::Read,
+            runs::events,
+            follow,
+        )
+        .merge(of_inputs())
+}
+
+/// Returns the routes that change what a run does.
+fn of_inputs() -> DescribedRouter<ServerState> {
     let cancel = of_run("cancel_run", "Cancels a run.")
         .body_if_any::<runs::Cancel>(r#"{ "reason": "no longer needed" }"#)
         .answers::<runs::Taken>(
@@ -216,15 +242,22 @@ fn of_runs() -> DescribedRouter<ServerState> {
     .problems(OF_JOINING)
     .problems(OF_RESUMING);
     DescribedRouter::new()
-        .get("/api/v1/runs", runs::list, list)
-        .get("/api/v1/stats", runs::stats, stats)
-        .get("/api/v1/runs/{id}", runs::show, show)
-        .get("/api/v1/runs/{id}/events", runs::events, follow)
-        .post("/api/v1/runs/{id}/cancel", runs::cancel, cancel)
-        .post("/api/v1/runs/{id}/steer", runs::steer, steer)
-        .post("/api/v1/runs/{id}/fork", fork::fork, of_fork())
+        .post(
+            "/api/v1/runs/{id}/cancel",
+            Scope::Turns,
+            runs::cancel,
+            cancel,
+        )
+        .post("/api/v1/runs/{id}/steer", Scope::Turns, runs::steer, steer)
+        .post(
+            "/api/v1/runs/{id}/fork",
+            Scope::Turns,
+            fork::fork,
+            of_fork(),
+        )
         .post(
             "/api/v1/runs/{id}/tools/{call_id}",
+            Scope::Turns,
             runs::submit_tool_result,
             bring,
         )
@@ -309,14 +342,16 @@ fn of_approvals() -> DescribedRouter<ServerState> {
     ])
     .uses_store();
     DescribedRouter::new()
-        .get("/api/v1/approvals", approvals::list, list)
+        .get("/api/v1/approvals", Scope::Read, approvals::list, list)
         .post(
             "/api/v1/runs/{id}/approvals/{call_id}",
+            Scope::Approve,
             approvals::decide,
             decide,
         )
         .post(
             "/api/v1/runs/{id}/questions/{question_id}",
+            Scope::Approve,
             questions::answer,
             answer,
         )
@@ -344,11 +379,16 @@ fn of_introspection() -> DescribedRouter<ServerState> {
     .answers::<Decision>("The decision, with its reasons.")
     .problems(OF_POLICY);
     DescribedRouter::new()
-        .get("/api/v1/tools", introspection::tools, tools)
-        .get("/api/v1/models", introspection::models, models)
-        .get("/api/v1/agents", introspection::agents, agents)
-        .get("/api/v1/policy", introspection::policy, policy)
-        .post("/api/v1/policy/explain", introspection::explain, explain)
+        .get("/api/v1/tools", Scope::Read, introspection::tools, tools)
+        .get("/api/v1/models", Scope::Read, introspection::models, models)
+        .get("/api/v1/agents", Scope::Read, introspection::agents, agents)
+        .get("/api/v1/policy", Scope::Read, introspection::policy, policy)
+        .post(
+            "/api/v1/policy/explain",
+            Scope::Read,
+            introspection::explain,
+            explain,
+        )
 }
 
 /// Describes an operation on one session.

@@ -1,5 +1,6 @@
 //! Identifies the caller, checks its scope for the route, and ends streams whose key is no longer accepted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,19 +24,85 @@ use crate::token;
 /// How often to check whether the key of an open stream is still accepted.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Who may use a route. Each route is declared with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// Anyone, even without a key: probes, and the page, which contains no user data.
+    Open,
+    /// Callers that have this scope.
+    Scope(Scope),
+}
+
+impl From<Scope> for Admission {
+    fn from(scope: Scope) -> Self {
+        Self::Scope(scope)
+    }
+}
+
+/// Who may use the routes, by path and method.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Admissions(BTreeMap<&'static str, Vec<(Method, Admission)>>);
+
+impl Admissions {
+    /// Adds a route.
+    pub(crate) fn add(&mut self, path: &'static str, method: Method, admission: Admission) {
+        self.0.entry(path).or_default().push((method, admission));
+    }
+
+    /// Adds the routes of another part of the server.
+    pub(crate) fn extend(&mut self, other: Self) {
+        for (path, methods) in other.0 {
+            self.0.entry(path).or_default().extend(methods);
+        }
+    }
+
+    /// Returns all routes: path, method, and who may use it.
+    #[cfg(test)]
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, &Method, Admission)> {
+        self.0.iter().flat_map(|(path, methods)| {
+            methods.iter().map(move |(method, it)| (*path, method, *it))
+        })
+    }
+
+    /// Returns who may use a route, or `None` if there is no such route: its caller learns no more than that. A method
+    /// that an open path does not support needs no key either.
+    fn of(&self, method: &Method, path: &str) -> Option<Admission> {
+        let methods = self.0.get(path)?;
+        // A route for GET also answers HEAD.
+        let is_head = *method == Method::HEAD;
+        let answers = |known: &Method| known == method || is_head && *known == Method::GET;
+        let found = methods.iter().find(|(known, _)| answers(known));
+        let is_open = || methods.iter().all(|(_, it)| *it == Admission::Open);
+        match found {
+            Some((_, admission)) => Some(*admission),
+            None => is_open().then_some(Admission::Open),
+        }
+    }
+}
+
+/// What admits requests: the server, and who may use its routes.
+#[derive(Debug, Clone)]
+pub(crate) struct Admitting {
+    pub(crate) state: ServerState,
+    pub(crate) admissions: Arc<Admissions>,
+}
+
 /// Lets a request pass once its caller is identified and authorized, and refuses others.
 pub(crate) async fn admit(
-    State(state): State<ServerState>,
+    State(Admitting { state, admissions }): State<Admitting>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let caller = match identify(&state, &request) {
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map_or("", MatchedPath::as_str);
+    let admission = admissions.of(request.method(), route);
+    let caller = match identify(&state, &request, admission) {
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
     request.extensions_mut().insert(caller.clone());
     access::record_caller(caller.clone());
-    let response = match check(&caller, &request) {
+    let response = match check(&caller, &request, admission) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     };
@@ -47,15 +114,16 @@ pub(crate) async fn admit(
     }
 }
 
-fn check(caller: &Caller, request: &Request) -> Result<(), Problem> {
+fn check(caller: &Caller, request: &Request, admission: Option<Admission>) -> Result<(), Problem> {
     let Caller::Key(key) = caller else {
         return Ok(());
     };
+    let scoped = match admission {
+        Some(Admission::Scope(scope)) => caller.check_scope(scope),
+        Some(Admission::Open) | None => Ok(()),
+    };
     let route = request.extensions().get::<MatchedPath>();
-    let route = route.map_or("", MatchedPath::as_str);
-    let scope = scope_of(request.method(), route);
-    let scoped = scope.map_or(Ok(()), |scope| caller.check_scope(scope));
-    match route {
+    match route.map_or("", MatchedPath::as_str) {
         "/api/v1/runs/{id}/cancel" => key.count_separately(),
         // Whether this is a request is known only once the body is read, which is where it is counted.
         "/mcp" if request.method() == Method::POST && scoped.is_ok() => Ok(()),
@@ -64,39 +132,20 @@ fn check(caller: &Caller, request: &Request) -> Result<(), Problem> {
     scoped
 }
 
-fn identify(state: &ServerState, request: &Request) -> Result<Caller, Problem> {
+fn identify(
+    state: &ServerState,
+    request: &Request,
+    admission: Option<Admission>,
+) -> Result<Caller, Problem> {
     let headers = request.headers();
     if token::is_presented(state.decisions(), headers) {
         return Ok(Caller::Local);
     }
     let keys = state.keys();
-    if is_open(request.uri().path()) || !keys.are_needed() {
+    if admission == Some(Admission::Open) || !keys.are_needed() {
         return Ok(Caller::Anyone);
     }
     keys.admit(token::bearer(headers)).map(Caller::Key)
-}
-
-/// Returns whether a path needs no key: probes, and the page, which contains no user data.
-fn is_open(path: &str) -> bool {
-    matches!(path, "/healthz" | "/readyz" | "/") || path.starts_with("/assets/")
-}
-
-/// Returns the scope that a route needs. A route not listed here needs the scope `read` if it only reads, else `turns`.
-fn scope_of(method: &Method, route: &str) -> Option<Scope> {
-    match (method, route) {
-        // An unknown address, which any key holder may learn.
-        (_, "") => None,
-        (_, "/mcp") => Some(Scope::Turns),
-        // Metrics show what all owners do.
-        (_, "/metrics") => Some(Scope::Metrics),
-        (_, "/api/v1/policy/explain") => Some(Scope::Read),
-        (
-            &Method::POST,
-            "/api/v1/runs/{id}/approvals/{call_id}" | "/api/v1/runs/{id}/questions/{question_id}",
-        ) => Some(Scope::Approve),
-        (&Method::GET | &Method::HEAD | &Method::OPTIONS, _) => Some(Scope::Read),
-        _ => Some(Scope::Turns),
-    }
 }
 
 /// Ends a stream soon after its key is revoked, expires or is changed, with a last event if its protocol has one. A
@@ -132,29 +181,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_route_that_nobody_thought_of_needs_no_less_than_others() {
-        for (method, route, scope) in [
-            (Method::GET, "/api/v1/sessions", Some(Scope::Read)),
-            (Method::POST, "/api/v1/sessions", Some(Scope::Turns)),
-            (Method::DELETE, "/api/v1/sessions/{id}", Some(Scope::Turns)),
-            (Method::POST, "/api/v1/policy/explain", Some(Scope::Read)),
-            (Method::GET, "/mcp", Some(Scope::Turns)),
-            (Method::GET, "/metrics", Some(Scope::Metrics)),
-            (
-                Method::POST,
-                "/api/v1/runs/{id}/approvals/{call_id}",
-                Some(Scope::Approve),
-            ),
-            (
-                Method::POST,
-                "/api/v1/runs/{id}/questions/{question_id}",
-                Some(Scope::Approve),
-            ),
-            (Method::PATCH, "/new", Some(Scope::Turns)),
-            (Method::GET, "/new", Some(Scope::Read)),
+    fn a_route_is_admitted_by_its_path_and_method() {
+        let mut admissions = Admissions::default();
+        admissions.add("/runs", Method::GET, Scope::Read.into());
+        admissions.add("/runs", Method::POST, Scope::Turns.into());
+        admissions.add("/healthz", Method::GET, Admission::Open);
+        for (method, path, expected) in [
+            (Method::GET, "/runs", Some(Scope::Read.into())),
+            (Method::HEAD, "/runs", Some(Scope::Read.into())),
+            (Method::POST, "/runs", Some(Scope::Turns.into())),
+            (Method::PATCH, "/runs", None),
+            (Method::GET, "/healthz", Some(Admission::Open)),
+            (Method::POST, "/healthz", Some(Admission::Open)),
             (Method::GET, "", None),
         ] {
-            assert_eq!(scope_of(&method, route), scope, "{method} {route}");
+            assert_eq!(admissions.of(&method, path), expected, "{method} {path}");
         }
     }
 }

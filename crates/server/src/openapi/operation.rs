@@ -329,7 +329,7 @@ impl Operation {
     }
 
     /// Needs no key, even if there are keys.
-    pub(crate) fn needs_no_key(mut self) -> Self {
+    pub(super) fn needs_no_key(mut self) -> Self {
         self.problems
             .retain(|kind| OF_KEYS.iter().all(|of_keys| of_keys.name != kind.name));
         self
