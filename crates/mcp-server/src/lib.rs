@@ -59,6 +59,7 @@ mod run_permit;
 mod server;
 mod sessions;
 mod shown;
+mod shutdown;
 mod stdio;
 
 pub use http::HttpService;

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use neuraxis_ports::CancellationToken;
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
@@ -14,16 +13,10 @@ use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
 use crate::server::McpServer;
+use crate::shutdown::SHUTDOWN;
 
 /// The maximum length of a line, in bytes. A longer line is dropped, which is logged.
 const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
-
-/// How long work in progress may take to end once the client disconnects or the program stops.
-const ENDING: Duration = Duration::from_secs(6);
-
-/// How long the client may take to receive its last answers once the program stops. The stopping program allows 5
-/// seconds.
-const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
 /// Why a client is not served.
 #[derive(Debug, thiserror::Error)]
@@ -103,19 +96,19 @@ impl McpServer {
         // Writing does not finish if the client does not read.
         let unread = async {
             over.cancelled().await;
-            sleep(ENDING).await;
+            sleep(SHUTDOWN.work).await;
         };
         let how = tokio::select! {
             how = &mut ended => Some(how),
             () = unread => None,
             () = &mut stop => {
                 stopped.cancel();
-                timeout(LAST_ANSWERS, ended).await.ok()
+                timeout(SHUTDOWN.last_answers, ended).await.ok()
             }
         };
         tracing::debug!(?how, "the client disconnected");
         tasks.close();
-        if timeout(ENDING, tasks.wait()).await.is_err() {
+        if timeout(SHUTDOWN.work, tasks.wait()).await.is_err() {
             tracing::warn!("some runs did not end in time");
         }
         Ok(())

@@ -67,6 +67,7 @@ mod request_id;
 mod retention;
 mod routes;
 mod server;
+mod shutdown;
 mod stop;
 mod sweep;
 mod tls;

@@ -6,19 +6,16 @@
 use std::io::{self, Write};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
-use std::time::Duration;
 
 use neuraxis_app::without_secrets;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
+use crate::shutdown::SHUTDOWN;
+
 /// The maximum number of queued lines. Lines beyond that are lost, and counted.
 const MAX_LINES: usize = 8_192;
-
-/// How long an ending process waits for the reader of standard error. With everything else it does at the end, this
-/// stays below the 10 seconds after which Docker kills it.
-const PATIENCE: Duration = Duration::from_millis(400);
 
 /// Returns the queue for standard error, and a guard to drop as the process ends.
 pub(crate) fn of_standard_error() -> (NonBlocking, LogEnd) {
@@ -71,7 +68,7 @@ fn in_time(work: impl FnOnce() + Send + 'static) {
         work();
         drop(running);
     });
-    let _ = finished.recv_timeout(PATIENCE);
+    let _ = finished.recv_timeout(SHUTDOWN.log);
 }
 
 /// Writes lines with secrets removed, each as a whole.

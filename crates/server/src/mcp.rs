@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
@@ -27,12 +26,10 @@ use crate::keys::Key;
 use crate::limits::ServerState;
 use crate::openapi::{DescribedRouter, Operation, Tag, operation};
 use crate::problem::Problem;
+use crate::shutdown::SHUTDOWN;
 
 /// The header that names a protocol session, in the answer that starts it and in each later request.
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-
-/// How long answers may take to be sent before open streams end.
-const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
 /// The service for clients that present a key, created for the key as it was at that time.
 type Keyed = (Arc<Key>, HttpService);
@@ -224,7 +221,7 @@ impl McpClients {
     pub(crate) fn end_streams(self) {
         self.stopping.cancel();
         tokio::spawn(async move {
-            sleep(LAST_ANSWERS).await;
+            sleep(SHUTDOWN.last_answers).await;
             self.streams.cancel();
         });
     }

@@ -5,7 +5,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::serve::Listener;
 use futures_util::future::join_all;
@@ -22,24 +21,12 @@ use crate::connection::{Accepted, Connection, Scheme};
 use crate::engines::{EngineReplacer, Engines, Replacement};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::shutdown::SHUTDOWN;
 use crate::stop::Stop;
 use crate::tls::Tls;
 
 /// The maximum number of connections; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 8_192;
-
-/// How long runs may take to end after they are cancelled. They only need to record that they ended.
-const RECORDING: Duration = Duration::from_secs(5);
-
-/// How long runs may continue after the server is asked to stop. Together with the two limits below, this adds up to
-/// eight seconds; what the program does afterward fits in the rest of ten seconds.
-const GRACE: Duration = Duration::from_secs(5);
-
-/// How long it may then take to leave the runs that did not end.
-const LEAVING: Duration = Duration::from_secs(2);
-
-/// How long connections may then take to send the remaining data.
-const DRAINING: Duration = Duration::from_secs(1);
 
 /// A server that is listening.
 #[derive(Debug)]
@@ -212,9 +199,10 @@ impl Server {
 /// Ends all runs, or gives them time to end and leaves those that do not.
 async fn end(orchestrator: &Orchestrator, how: Stop) -> Result<(), Unfinished> {
     let ended = match how {
-        Stop::Cancel => timeout(RECORDING, orchestrator.shutdown()).await,
+        Stop::Cancel => timeout(SHUTDOWN.recording, orchestrator.shutdown()).await,
         Stop::Drain => {
-            let left = timeout(GRACE + LEAVING, orchestrator.suspend(GRACE)).await;
+            let within = SHUTDOWN.grace + SHUTDOWN.leaving;
+            let left = timeout(within, orchestrator.suspend(SHUTDOWN.grace)).await;
             left.map(|left| {
                 for run in left {
                     tracing::info!(%run, "a run did not end in time; the next server resumes it");
@@ -230,7 +218,7 @@ async fn drain_connections(graceful: GracefulShutdown, runs_ended: oneshot::Rece
     let patience = async {
         // The runs have ended whether the sender was used or dropped.
         let _ = runs_ended.await;
-        sleep(DRAINING).await;
+        sleep(SHUTDOWN.draining).await;
     };
     tokio::select! {
         () = graceful.shutdown() => {}

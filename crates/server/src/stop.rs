@@ -3,14 +3,11 @@
 use std::future::Future;
 use std::io;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use neuraxis_app::App;
 use tokio::time::Instant;
 
-/// The maximum time from the signal until everything but the writing of the log is complete. It keeps the total below
-/// the 10 seconds that Docker waits before it kills. Runs and connections take at most eight of these nine seconds.
-const STOPPING: Duration = Duration::from_secs(9);
+use crate::shutdown::SHUTDOWN;
 
 /// How a server stops. In either case it accepts no new connections and no new turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +55,8 @@ pub(crate) fn signal() -> io::Result<impl Future<Output = Stop>> {
 /// Ends the MCP servers and delivers the remaining traces, both at the same time, in what is left of the time since the
 /// program was asked to stop. A server that does not end in time is stopped, with every process it started.
 pub(crate) async fn close(app: &App, requested_at: &OnceLock<Instant>) {
-    let left = STOPPING.saturating_sub(requested_at.get_or_init(Instant::now).elapsed());
+    let elapsed = requested_at.get_or_init(Instant::now).elapsed();
+    let left = SHUTDOWN.total.saturating_sub(elapsed);
     let telemetry = app.telemetry();
     let (have_ended, notices) =
         tokio::join!(app.stop_servers_within(left), telemetry.close_within(left));

@@ -1,16 +1,12 @@
 //! Ends the run of a call whose client no longer wants a result. A run that a stopping server leaves behind continues.
 
-use std::time::Duration;
-
 use neuraxis_core::{RunId, with_causes};
 use neuraxis_engine::{ResumeError, Runs};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use crate::server::McpServer;
-
-/// How long a cancelled run may take to end: it only needs to record that it ended.
-const ENDING: Duration = Duration::from_secs(5);
+use crate::shutdown::SHUTDOWN;
 
 /// Why a run is cancelled.
 pub(super) const GIVEN_UP: &str =
@@ -55,7 +51,7 @@ async fn end(runs: Runs, run: RunId) {
         runs.cancel(run, GIVEN_UP).await?;
         runs.result(run).await
     };
-    match timeout(ENDING, ended).await {
+    match timeout(SHUTDOWN.recording, ended).await {
         Ok(Ok(_) | Err(ResumeError::Ended(_))) => {}
         Ok(Err(error)) => {
             tracing::warn!(%run, error = with_causes(&error), "a call was abandoned, but its run did not end");
