@@ -297,7 +297,7 @@ impl Drop for CancelOnDrop {
             return;
         };
         runtime.spawn(async move {
-            let reason = Some("the call was canceled".to_owned());
+            let reason = Some("the call was cancelled".to_owned());
             let param = CancelledNotificationParam::new(Some(id), reason);
             let cancelled = CancelledNotification::new(param);
             // A server that is gone has nothing to cancel.

@@ -54,7 +54,7 @@ impl LlmClient for OfflineModel {
         if ctx.cancellation.is_cancelled() {
             return Err(LlmError::new(
                 LlmErrorKind::Cancelled,
-                "canceled by the caller",
+                "cancelled by the caller",
             ));
         }
         let reply = |text: String, model| (vec![ReplyPart::text(text)], ReplyFinish::Stop, model);

@@ -268,7 +268,7 @@ impl Body {
 
 /// Returns the error of a call that its caller cancelled.
 pub(crate) fn cancelled_by_caller() -> LlmError {
-    LlmError::new(LlmErrorKind::Cancelled, "canceled by the caller")
+    LlmError::new(LlmErrorKind::Cancelled, "cancelled by the caller")
 }
 
 /// Adds a duration that may be too long for the clock.

@@ -1,4 +1,4 @@
-//! Rule 11: canceled at any point, a run ends immediately and its history is valid.
+//! Rule 11: cancelled at any point, a run ends immediately and its history is valid.
 
 use neuraxis_core::{
     BudgetKind, Cancelled, CutOutput, Effect, FinishReason, Input, InputId, RunStatus, ToolFailure,

@@ -1,4 +1,4 @@
-//! Sub-agents from outside: approvals, clients, steering, canceling, crashes and time reach every depth.
+//! Sub-agents from outside: approvals, clients, steering, cancelling, crashes and time reach every depth.
 
 use std::time::Duration;
 

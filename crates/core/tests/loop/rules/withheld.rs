@@ -229,7 +229,7 @@ fn refused() -> Script {
     run
 }
 
-/// The run is canceled, with a reason.
+/// The run is cancelled, with a reason.
 fn cancelled() -> Script {
     let mut run = Script::start(spec());
     let cancelled = Cancelled::new(run.new_id(), TEXT);

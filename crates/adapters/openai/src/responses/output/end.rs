@@ -23,7 +23,7 @@ pub(super) fn finish_by_status(status: &str, why: &str) -> Result<ReplyFinish, L
             LlmErrorKind::server(None),
             "the server failed without saying why",
         )),
-        ("cancelled", _) => unfinished("the server canceled the reply"),
+        ("cancelled", _) => unfinished("the server cancelled the reply"),
         ("queued" | "in_progress", _) => unfinished("the server has not finished the reply"),
         (other, _) => Err(invalid(format!(
             "the reply has the unknown status {:?}",

@@ -1,4 +1,4 @@
-//! What remains when a run ends, breaks off or is canceled.
+//! What remains when a run ends, breaks off or is cancelled.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(in crate::properties) fn hold_at_the_end(world: &World) {
     super::the_log_is_the_run(world);
 }
 
-/// If it is canceled or breaks off here, the run leaves a history that every provider accepts.
+/// If it is cancelled or breaks off here, the run leaves a history that every provider accepts.
 pub(super) fn leave_a_history_to_go_on_from(world: &World) {
     if !world.status().is_ended() {
         let mut run = world.tree.clone();
