@@ -210,7 +210,7 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError>;
 
     /// Returns what a session carries from one run to the next, according to all records of its runs, including runs
-    /// that have not ended: untrusted content, permissions that were not revoked, and the last plan.
+    /// that have not ended: untrusted content, remembered answers that were not revoked, and the last plan.
     ///
     /// # Errors
     ///

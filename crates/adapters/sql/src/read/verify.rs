@@ -207,15 +207,13 @@ fn check(kept: &Carried, recorded: &Carried) -> Result<(), Failure> {
     let (grants, given) = (kept.remembered.grants(), recorded.remembered.grants());
     if let Some(grant) = grants.iter().find(|grant| !given.contains(grant)) {
         return Err(damaged(format!(
-            "no record of the session grants the remembered permission {}",
+            "no record of the session holds the remembered answer {}",
             grant.id
         )));
     }
     if let Some(grant) = given.iter().find(|grant| !grants.contains(grant)) {
         let id = grant.id;
-        return Err(damaged(format!(
-            "the remembered permission {id} is missing"
-        )));
+        return Err(damaged(format!("the remembered answer {id} is missing")));
     }
     if let Some(tool) = tool_beyond(&recorded.taint, &kept.taint) {
         return Err(damaged(format!(
