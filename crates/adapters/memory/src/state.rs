@@ -193,10 +193,13 @@ impl State {
         let mut run = Run::new(start);
         run.lease_to(token, self.lease, start.imported);
         let ending = run.commit(&start.records, bounds, self.lease)?;
+        // A request that is sent again learns which run has its key, rather than that its session exists.
+        if self.sessions.contains_key(&start.session) {
+            self.check_key(start)?;
+        }
         if let Some(new) = &start.new_session {
             self.create_session(new)?;
         }
-        self.check_key(start)?;
         let state = self.state_for(start)?;
         if start.after.is_some() && start.after != state.last_ended() {
             return Err(StoreError::SessionChanged(start.session.clone()));

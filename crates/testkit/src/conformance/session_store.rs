@@ -86,6 +86,7 @@ macro_rules! session_store_suite {
             a_key_holds_one_run_of_its_session
             an_ended_run_holds_its_key
             a_run_begun_again_keeps_the_request_it_has
+            a_key_is_checked_before_a_session_is_created
             a_run_that_never_began_gives_its_key_back
             of_runs_that_begin_at_once_under_a_key_one_wins
         ] }

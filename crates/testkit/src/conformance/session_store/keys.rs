@@ -95,6 +95,25 @@ pub async fn a_run_begun_again_keeps_the_request_it_has(store: impl SessionStore
     assert_eq!(run.request, first.request);
 }
 
+/// A request that created its session and is sent again with another run learns which run has its key, not that the
+/// session exists. Under another key, it learns that the session exists. Neither changes anything.
+pub async fn a_key_is_checked_before_a_session_is_created(store: impl SessionStore) {
+    let main = id("main");
+    let new = |number, key| {
+        let run = CountingIds::nth_run(number);
+        RunStart::in_new_session(session_of("main", 0), run).for_request(request(key))
+    };
+    let first = new(1, "a");
+    store.begin(&first).await.expect("the session is new");
+    let again = store.begin(&new(2, "a")).await;
+    assert_eq!(again, Err(taken(&main, first.run)));
+    let other = store.begin(&new(3, "b")).await;
+    assert_eq!(other, Err(StoreError::SessionExists(main.clone())));
+    let runs = store.runs(&main).await.expect("the session is known");
+    let runs: Vec<_> = runs.into_iter().map(|run| run.run_id).collect();
+    assert_eq!(runs, [first.run]);
+}
+
 /// A run that never began releases its key.
 pub async fn a_run_that_never_began_gives_its_key_back(store: impl SessionStore) {
     let main = id("main");
