@@ -54,11 +54,21 @@ pub enum FetchError {
         /// Its URL on that host.
         to: String,
     },
-    /// There are too many redirects, or one that leads nowhere.
+    /// There are too many redirects.
     #[error("redirects: the page redirects too often; {most} redirects were followed")]
     TooManyRedirects {
         /// The number of redirects that are followed.
         most: u32,
+    },
+    /// A redirect names no URL.
+    #[error(
+        "redirect: {host} redirects the page to something that is not a URL: {why}; use another source"
+    )]
+    InvalidRedirect {
+        /// The name of the host.
+        host: String,
+        /// What is wrong with the target, which is not repeated.
+        why: String,
     },
     /// The site's answer is an error status.
     #[error("http_status: {host} answers with status {status}{}", after(*retry_after))]

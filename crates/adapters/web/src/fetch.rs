@@ -200,7 +200,9 @@ impl Fetcher {
             };
             url = target;
         }
-        Err(self.too_many_redirects())
+        Err(FetchError::TooManyRedirects {
+            most: self.config.max_redirects,
+        })
     }
 
     /// Returns the target of an answer that is a redirect within its site.
@@ -208,7 +210,11 @@ impl Fetcher {
         let Some(target) = redirect(answer) else {
             return Ok(None);
         };
-        let mut target = at.join(&target).map_err(|_| self.too_many_redirects())?;
+        let target = at.join(&target);
+        let mut target = target.map_err(|error| FetchError::InvalidRedirect {
+            host: site(at).to_owned(),
+            why: error.to_string(),
+        })?;
         target.set_fragment(None);
         check_length(&target)?;
         // A forbidden address is reported as such, even if it is on another site.
@@ -218,12 +224,6 @@ impl Fetcher {
             false => Err(FetchError::Redirected {
                 to: target.to_string(),
             }),
-        }
-    }
-
-    const fn too_many_redirects(&self) -> FetchError {
-        FetchError::TooManyRedirects {
-            most: self.config.max_redirects,
         }
     }
 

@@ -66,6 +66,7 @@ async fn redirects_within_a_site_are_followed_up_to_a_bound() {
         "/moved" => WebAnswer::redirect("new?a=b").with_status(308),
         "/new" => WebAnswer::page("<p>here"),
         "/empty" => WebAnswer::status(302),
+        "/nowhere" => WebAnswer::redirect("http://[nowhere"),
         _ => WebAnswer::redirect("/again"),
     })
     .await;
@@ -83,6 +84,13 @@ async fn redirects_within_a_site_are_followed_up_to_a_bound() {
         6,
         "the first and five redirects"
     );
+    let before = site.requests().len();
+    let message = refused(&tool, &site.url("/nowhere")).await;
+    assert!(
+        message.starts_with("redirect: ") && message.contains("not a URL"),
+        "{message}"
+    );
+    assert_eq!(site.requests().len() - before, 1, "it leads nowhere");
     let message = refused(&tool, &site.url("/empty")).await;
     assert!(message.starts_with("http_status: "), "{message}");
 }
