@@ -447,7 +447,8 @@ const HANDLERS = {
     if (turn.pending.size > 0) return;
     // What was in progress is requested again, and comes after this.
     agent.dropUnrecorded();
-    agent.note("", / (resumed|taken up again)$/.test(event.reason) ? "Resumed" : `Resumed: ${event.reason}`);
+    // Whether its process stopped in order or was lost. The event's reason is a sentence for the log.
+    agent.note("", event.released ? "Resumed after a stop" : "Resumed");
   },
   warning(turn, agent, event) {
     // A failed call is shown at the call. That the model did not retry it is only of interest in the run's log.

@@ -807,8 +807,10 @@ export async function shows_a_message_where_a_model_heard_it(world) {
     assert.deepEqual((await shown(...live, said("M"), replied(0, "one"), limit(1, "one"))).slice(0, 2), ["one", "[M]"]);
     assert.deepEqual((await shown(...live, said("M"), limit(1, "so far"))).slice(0, 2), ["so", "[M]"]);
     // A reply that was partly received from a server that died is received again, after the run was resumed.
-    const resumed = { type: "resumed", reason: "the run was resumed" };
+    const resumed = { type: "resumed", reason: "whatever the log says" };
     assert.deepEqual(await shown(...live, resumed, grows(0, "one"), replied(0, "one"), { type: "final", content: "one", finish_reason: "stop" }), ["- Resumed", "one"]);
+    const released = { ...resumed, released: true };
+    assert.deepEqual(await shown(...live, released, replied(0, "one"), { type: "final", content: "one", finish_reason: "stop" }), ["- Resumed after a stop", "one"]);
   }
   // Between calls and their results, for the next reply.
   assert.deepEqual((await shown(replied(0, "one", call), said("M"), result, grows(1, "two"), said("N"), { type: "cancelled", cut: { text: "two" } }, { type: "final", content: "one two", unheard: 1, finish_reason: "cancelled" })).slice(0, 5), ["one", "[M]", "two", "[N]", "- Stopped"]);
