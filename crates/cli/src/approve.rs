@@ -268,7 +268,8 @@ impl Prompter {
         if answer == Answer::StopRun {
             interrupt.record_ctrl_c();
             // Cancel the run before it receives the denial, so that it does not continue in between.
-            let _ = run.cancel("interrupted at the terminal");
+            let stopped = run.clone().sent_by(Some(console::name()));
+            let _ = stopped.cancel("interrupted at the terminal");
         }
         let reply_to_run = ApproverReply::from(answer.clone());
         // The run may have ended meanwhile and no longer need an answer.

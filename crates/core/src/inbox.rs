@@ -67,6 +67,9 @@ pub struct ClientResult {
     /// How long it took, as reported by the caller.
     #[serde(rename = "duration_ms", with = "duration::millis")]
     pub duration: Duration,
+    /// Who sent it, if known: a note, not proof of identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 impl ClientResult {
@@ -86,6 +89,7 @@ impl From<ToolFinished> for ClientResult {
             value: finished.outcome.output.value,
             failure: finished.outcome.failure,
             duration: finished.duration,
+            by: finished.by,
         }
     }
 }
@@ -129,6 +133,7 @@ impl InboxInput {
                     failure: result.failure,
                 },
                 duration: result.duration,
+                by: result.by.clone(),
             }),
         }
     }
@@ -165,7 +170,9 @@ mod tests {
 
     #[test]
     fn an_entry_is_read_back_as_it_was_written() {
+        let ada = Some("ada".to_owned());
         let result = InboxInput::ClientResult(ClientResult {
+            by: ada.clone(),
             effect_id: EffectId {
                 run: RunId(Uuid::nil()),
                 number: 3,
@@ -179,6 +186,7 @@ mod tests {
             result,
             InboxInput::steered(InputId::new("s1"), "wait\0"),
             InboxInput::Cancelled(Cancelled::new(InputId::new("c1"), "enough")),
+            InboxInput::Cancelled(Cancelled::new(InputId::new("c1"), "enough").by(ada)),
         ] {
             let entry = InboxEntry::new(input);
             let text = serde_json::to_string(&entry).unwrap();
@@ -193,6 +201,7 @@ mod tests {
             number: 3,
         };
         let entry = InboxEntry::new(InboxInput::ClientResult(ClientResult {
+            by: None,
             effect_id,
             attempt: Attempt(2),
             value: JsonText::from_text("7"),

@@ -198,4 +198,6 @@ pub struct ToolFinished {
     pub outcome: ToolOutcome,
     /// How long it took.
     pub duration: Duration,
+    /// Who sent the result of a client's tool, if known: a note, not proof of identity.
+    pub by: Option<String>,
 }

@@ -36,6 +36,8 @@ pub(crate) struct RunLink {
     pub(crate) end: EndReceiver,
     pub(crate) feed: Arc<Feed>,
     pub(crate) ids: Arc<dyn Ids>,
+    /// Who sends what is sent over it, for the run's records.
+    pub(crate) by: Option<String>,
 }
 
 /// Why a run has no result: it is no longer in progress in this engine and has not ended here. Its records are
@@ -148,6 +150,14 @@ impl RunHandle {
         self.link.feed.with_records(<[_]>::to_vec)
     }
 
+    /// Sets who sends what is sent through this handle, except decisions: the records of messages, cancellations and
+    /// results then name the sender, as those of decisions do. By default, they name nobody.
+    #[must_use]
+    pub fn sent_by(mut self, by: Option<String>) -> Self {
+        self.link.by = by;
+        self
+    }
+
     /// Ends the run: its open calls get results, and its history stays valid.
     ///
     /// # Errors
@@ -201,8 +211,9 @@ impl RunHandle {
         outcome: ToolOutcome,
         duration: Duration,
     ) -> Result<(), AnswerError> {
-        let finished = client_finished(&self.records(), call, outcome, duration)
+        let mut finished = client_finished(&self.records(), call, outcome, duration)
             .ok_or_else(|| AnswerError::NotWaiting(call.clone()))?;
+        finished.by.clone_from(&self.link.by);
         self.link.send(Input::ToolFinished(finished))?;
         Ok(())
     }
@@ -258,7 +269,7 @@ impl RunLink {
         agent: AgentId,
         reason: impl Into<String>,
     ) -> Result<(), RunEnded> {
-        let cancelled = Cancelled::new(self.new_id(), reason);
+        let cancelled = Cancelled::new(self.new_id(), reason).by(self.by.clone());
         self.send(Input::Cancelled(Cancelled { agent, ..cancelled }))
     }
 
@@ -268,8 +279,14 @@ impl RunLink {
         message: impl Into<String>,
     ) -> Result<(), RunEnded> {
         let message = Arc::new(Message::user(message));
-        let steered = Steered::new(self.new_id(), message);
+        let steered = Steered::new(self.new_id(), message).by(self.by.clone());
         self.send(Input::Steered(Steered { agent, ..steered }))
+    }
+
+    /// Returns a connection over which this person sends.
+    pub(crate) fn sent_by(mut self, by: Option<String>) -> Self {
+        self.by = by;
+        self
     }
 
     pub(crate) fn has_ended(&self) -> bool {

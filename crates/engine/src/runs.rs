@@ -79,6 +79,8 @@ pub struct Runs {
     context: RequestContext,
     /// The context that each automatically recovered run gets.
     recovering: Option<recover::ContextOfEach>,
+    /// Who sends what is sent to runs through this service, for their records.
+    by: Option<String>,
 }
 
 impl Runs {
@@ -87,7 +89,16 @@ impl Runs {
             parts: Arc::clone(parts),
             context: RequestContext::default(),
             recovering: None,
+            by: None,
         }
+    }
+
+    /// Sets who sends what [`steer`](Self::steer), [`cancel`](Self::cancel) and [`supply_result`](Self::supply_result)
+    /// send: the records then name the sender, as those of decisions do. By default, they name nobody.
+    #[must_use]
+    pub fn sent_by(mut self, by: Option<String>) -> Self {
+        self.by = by;
+        self
     }
 
     /// Returns how a run can be reached in this process: in this engine, or in one that this engine replaced.

@@ -299,8 +299,22 @@ impl Sessions {
         run: RunId,
         message: impl Into<String>,
     ) -> Result<InputId, StoreError> {
+        self.steer_by(run, message, None).await
+    }
+
+    /// Like [`steer`](Self::steer), and the message's record names who sent it, as records of decisions do.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`steer`](Self::steer).
+    pub async fn steer_by(
+        &self,
+        run: RunId,
+        message: impl Into<String>,
+        by: Option<String>,
+    ) -> Result<InputId, StoreError> {
         let id = InputId::new(UuidV7.new_id().to_string());
-        let steered = Steered::new(id.clone(), Arc::new(Message::user(message)));
+        let steered = Steered::new(id.clone(), Arc::new(Message::user(message))).by(by);
         let entry = InboxEntry::new(InboxInput::Steered(steered));
         self.store.post(run, &entry).await?;
         Ok(id)

@@ -101,8 +101,13 @@ function entry(record) {
       el("code", { class: `kind ${/failed|error/.test(record.type) || record.status === "error" ? "bad" : ""}`, text: record.type }), appendVisible(el("span", { class: "says" }), oneLine(gist(record), 200))), body));
 }
 
-/** Summarizes a record in a line. */
+/** Summarizes a record in a line, with who sent it if that is on record. */
 function gist(record) {
+  const by = record.by ? ` (by ${record.by})` : "";
+  return `${said(record)}${by}`;
+}
+
+function said(record) {
   switch (record.type) {
     case "run_started": return textOf((record.spec?.messages ?? []).at(-1));
     case "decision": return `${record.mode}, ${record.channel}, ${record.role}`;

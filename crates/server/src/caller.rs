@@ -109,8 +109,8 @@ impl Caller {
         self.key().map(|key| key.owner.as_str())
     }
 
-    /// Returns the name of the caller as records of decisions state it, or `None` if it is unknown.
-    pub(crate) fn decider_name(&self) -> Option<String> {
+    /// Returns the name of the caller as records state it, or `None` if it is unknown.
+    pub(crate) fn name(&self) -> Option<String> {
         match self {
             Self::Anyone => None,
             Self::Local => Some("the local user, over HTTP".to_owned()),

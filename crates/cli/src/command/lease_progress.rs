@@ -83,7 +83,7 @@ pub(in crate::command) async fn abandon_unbegun(
 pub(in crate::command) async fn end(app: &App, run: &RunSummary) -> Result<(), CommandError> {
     let mut progress = LeaseProgress::default();
     let pause = async |held: &HeldRun| progress.pause(held).await;
-    let runs = app.orchestrator.runs();
+    let runs = app.orchestrator.runs().sent_by(Some(user_name()));
     let reason = reason_of(run);
     runs.cancel_and_wait(run.run_id, &reason, pause).await
 }
@@ -225,7 +225,7 @@ impl LeaseProgress {
         let Some(signal) = self.signals.as_mut().and_then(Signals::try_next) else {
             return Ok(run);
         };
-        ask::cancel(&run, signal.reason());
+        ask::cancel(&run, signal);
         // The run has ended, whatever its outcome.
         let _ = run.result().await;
         Err(CommandError::interrupted(signal))

@@ -313,6 +313,9 @@ fn a_message_for_a_run_reaches_it_whichever_process_drives_it_and_when_it_goes_o
         let apart = format!("\nuser\n  {said}\n");
         assert!(shown.contains(&apart), "{shown}");
     }
+    let outline = run(&machine, &["runs", "show", &id]).stdout_of(0);
+    let sender = "(during the run, by tester, at the terminal)";
+    assert_eq!(outline.matches(sender).count(), 2, "{outline}");
     let heard = model.heard().join("\n");
     assert!(heard.contains("In German, please."), "{heard}");
     assert!(heard.contains("And short."), "{heard}");

@@ -21,6 +21,9 @@ pub struct Steered {
     /// The agent that receives it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub agent: AgentId,
+    /// Who sent it, if known: a note, not proof of identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 impl Steered {
@@ -31,7 +34,15 @@ impl Steered {
             id,
             message,
             agent: AgentId::ROOT,
+            by: None,
         }
+    }
+
+    /// Sets who sent it.
+    #[must_use]
+    pub fn by(mut self, by: Option<String>) -> Self {
+        self.by = by;
+        self
     }
 }
 
@@ -57,6 +68,9 @@ pub struct Cancelled {
     /// replaces their results. The driver fills this in and ignores the sender's value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub printed: Vec<CutOutput>,
+    /// Who sent it, if known: a note, not proof of identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// The output of a tool call when it was cut off.
@@ -90,7 +104,15 @@ impl Cancelled {
             limit: None,
             cut: None,
             printed: Vec::new(),
+            by: None,
         }
+    }
+
+    /// Sets who sent it.
+    #[must_use]
+    pub fn by(mut self, by: Option<String>) -> Self {
+        self.by = by;
+        self
     }
 
     /// Like [`new`](Self::new), for a limit outside the machine that was reached.

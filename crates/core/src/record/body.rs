@@ -363,6 +363,9 @@ pub struct ToolResult {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub duration: Option<Duration>,
+    /// Who sent it, if a client ran the tool and that is known: a note, not proof of identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// Whether a call returned a value.

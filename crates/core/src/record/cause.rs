@@ -77,6 +77,7 @@ impl ToolCallFailed {
                 failure: Some(self.failure),
             },
             duration: self.duration,
+            by: None,
         }
     }
 }
@@ -110,6 +111,7 @@ impl ToolResult {
             untrusted: false,
             rewritten: output.rewritten,
             duration: None,
+            by: None,
         }
     }
 
@@ -147,6 +149,7 @@ impl ToolResult {
             attempt: self.attempt.unwrap_or(Attempt(1)),
             outcome: self.outcome(),
             duration: self.duration.unwrap_or_default(),
+            by: self.by.clone(),
         })
     }
 }

@@ -51,7 +51,7 @@ impl AgentStep<'_> {
             return Ok(Next::Wait);
         }
         let ran = Some(begun.ran(Some(finished.duration)));
-        self.settle(index, ran, &finished.outcome)?;
+        self.settle_by(index, ran, &finished.outcome, finished.by)?;
         self.note_result(index, &finished.outcome)?;
         Ok(Next::Schedule)
     }
@@ -123,9 +123,21 @@ impl AgentStep<'_> {
         ran: Option<Ran>,
         outcome: &ToolOutcome,
     ) -> Result<(), InputError> {
+        self.settle_by(index, ran, outcome, None)
+    }
+
+    /// Like [`settle`](Self::settle), for a result that somebody sent.
+    fn settle_by(
+        &mut self,
+        index: CallIndex,
+        ran: Option<Ran>,
+        outcome: &ToolOutcome,
+        by: Option<String>,
+    ) -> Result<(), InputError> {
         let call = self.batch()?.call(index)?;
         let effect = call.effect();
         let mut result = call.result(ran, outcome);
+        result.by = by;
         call.state = CallState::Settled {
             failure: outcome.failure,
         };

@@ -105,6 +105,7 @@ impl Driver {
             end: end.receiver(),
             feed: Arc::clone(&feed),
             ids: Arc::clone(&engine.ids),
+            by: None,
         };
         let driver = Box::new(Self {
             tree,

@@ -210,6 +210,7 @@ fn finished(run: &RunTool, outcome: ToolOutcome, duration: Duration) -> Input {
         attempt: run.attempt,
         outcome,
         duration,
+        by: None,
     })
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use neuraxis_brainstem::Spent;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    Decision, ForkPoint, Limits, LogEnd, MicroUsd, Record, RestoreError, RunId, Seq,
+    Decision, ForkPoint, Limits, LogEnd, MicroUsd, Record, RecordBody, RestoreError, RunId, Seq,
     SessionMetrics, Transcript, Turn, closing_records, last_turn,
 };
 use neuraxis_ports::StoreError;
@@ -84,7 +84,7 @@ impl Runs {
             .cloned();
         let is_stored = spec.is_none_or(|spec| spec.data_policy().text);
         let why = if is_stored { why } else { REASON_WITHHELD };
-        self.close_claimed(claim, why).await
+        self.close_claimed(claim, why, self.by.clone()).await
     }
 
     /// Ends a run that works in another folder and should end: nothing of it needs to run, so the folder is not needed.
@@ -104,8 +104,13 @@ impl Runs {
         }
     }
 
-    /// Ends a run, or frees its session if it never began.
-    pub(super) async fn close_claimed(&self, claim: Claim, why: &str) -> Result<(), ResumeError> {
+    /// Ends a run, or frees its session if it never began. `by` is who ends it, if somebody does.
+    pub(super) async fn close_claimed(
+        &self,
+        claim: Claim,
+        why: &str,
+        by: Option<String>,
+    ) -> Result<(), ResumeError> {
         let run_id = claim.run();
         let records = match self.parts.store.records(run_id, Seq(0)).await {
             Err(StoreError::Damaged(_)) => Vec::new(),
@@ -119,13 +124,13 @@ impl Runs {
         if records.last().is_some_and(|last| last.ends_the_run()) {
             return Err(ResumeError::Ended(run_id));
         }
-        self.end_as_interrupted(claim, records, why).await?;
+        self.end_as_interrupted(claim, records, why, by).await?;
         Ok(())
     }
 
     /// Ends a run whose caller never learned of it, unless it has ended or was deleted with its session.
     pub(super) async fn end_orphan(&self, claim: Claim) -> Result<(), ResumeError> {
-        match self.close_claimed(claim, ORPHANED).await {
+        match self.close_claimed(claim, ORPHANED, None).await {
             Err(ResumeError::Ended(_) | ResumeError::Store(StoreError::NoSuchRun(_))) => Ok(()),
             closed => closed,
         }
@@ -139,7 +144,9 @@ impl Runs {
         why: Unresumable,
     ) -> Result<RunHandle, ResumeError> {
         let (run_id, reason) = (claim.run(), why.to_string());
-        let records = self.end_as_interrupted(claim, records, &reason).await?;
+        let records = self
+            .end_as_interrupted(claim, records, &reason, None)
+            .await?;
         if matches!(why, Unresumable::Log(RestoreError::OtherVersion { .. })) {
             match self.continue_closed(&records).await {
                 Ok(Some(handle)) => return Ok(handle),
@@ -156,12 +163,13 @@ impl Runs {
         })
     }
 
-    /// Records the end of a run. Returns the records from before.
+    /// Records the end of a run, and who ends it if somebody does. Returns the records from before.
     async fn end_as_interrupted(
         &self,
         claim: Claim,
         mut records: Vec<Arc<Record>>,
         why: &str,
+        by: Option<String>,
     ) -> Result<Vec<Arc<Record>>, ResumeError> {
         let (store, run_id) = (&self.parts.store, claim.run());
         let (session, imported) = {
@@ -182,7 +190,13 @@ impl Runs {
             None => Seq(store.run(run_id).await?.records),
         };
         let at = self.parts.engine.clock.now();
-        let closing = closing_records(&records, LogEnd { run_id, last, at }, why);
+        let mut closing = closing_records(&records, LogEnd { run_id, last, at }, why);
+        if let Some(RecordBody::Cancelled(cancelled)) = closing
+            .first_mut()
+            .map(|record| &mut Arc::make_mut(record).body)
+        {
+            cancelled.by = by;
+        }
         let began = Instant::now();
         slot.commit(&closing).await?;
         let took = began.elapsed();

@@ -134,6 +134,7 @@ impl Runs {
                 end,
                 feed,
                 ids: Arc::clone(&engine.ids),
+                by: None,
             },
             session_id,
             trace,

@@ -23,6 +23,7 @@ impl Runs {
             parts: Arc::clone(&self.parts),
             context,
             recovering: self.recovering.clone(),
+            by: self.by.clone(),
         }
     }
 

@@ -58,7 +58,9 @@ impl Runs {
             // Another run continues instead. It gets nothing else that was meant for this one, since it has other
             // sub-agents.
             (Ok(next), InboxInput::Cancelled(cancelled)) if cancelled.agent == AgentId::ROOT => {
-                next.link.cancel(&cancelled.reason);
+                next.link
+                    .sent_by(cancelled.by.clone())
+                    .cancel(&cancelled.reason);
             }
             (Ok(_), _) => return Err(ResumeError::Ended(run_id)),
             (Err(ResumeError::Closed { .. }), InboxInput::Cancelled(_)) => {}
@@ -134,7 +136,7 @@ impl Runs {
         run_id: RunId,
         reason: impl Into<String>,
     ) -> Result<(), ResumeError> {
-        let cancelled = Cancelled::new(self.new_input_id(), reason);
+        let cancelled = Cancelled::new(self.new_input_id(), reason).by(self.by.clone());
         self.post(run_id, InboxInput::Cancelled(cancelled)).await
     }
 
@@ -154,7 +156,7 @@ impl Runs {
         message: impl Into<String>,
     ) -> Result<InputId, ResumeError> {
         let message = Arc::new(Message::user(message));
-        let steered = Steered::new(self.new_input_id(), message);
+        let steered = Steered::new(self.new_input_id(), message).by(self.by.clone());
         let id = steered.id.clone();
         self.post(run_id, InboxInput::Steered(steered)).await?;
         Ok(id)
@@ -180,8 +182,9 @@ impl Runs {
         // Only the owner may find out whether a call waits.
         self.check_owner_of(run_id).await?;
         let records = self.parts.store.records(run_id, Seq(0)).await?;
-        let finished = client_finished(&records, call, outcome, duration)
+        let mut finished = client_finished(&records, call, outcome, duration)
             .ok_or_else(|| ResumeError::NotWaiting(call.clone()))?;
+        finished.by.clone_from(&self.by);
         let input = InboxInput::ClientResult(finished.into());
         match self.post(run_id, input).await {
             // Another result was supplied before, which the run has not received yet.

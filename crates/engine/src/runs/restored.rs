@@ -230,6 +230,7 @@ pub(crate) fn client_finished(
         attempt: open.call.attempt,
         outcome,
         duration,
+        by: None,
     })
 }
 

@@ -53,6 +53,7 @@ impl Runs {
                 end,
                 feed,
                 ids: Arc::clone(&self.parts.engine.ids),
+                by: None,
             },
             session_id: session.clone(),
             trace,

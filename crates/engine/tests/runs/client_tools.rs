@@ -141,6 +141,25 @@ async fn a_second_result_that_comes_before_the_run_heard_of_the_first_is_refused
 }
 
 #[tokio::test]
+async fn who_sends_a_result_is_on_record() {
+    let orchestrator = orchestrator(calling(&[("pick", "{}")]));
+    let run = run_to_end(&orchestrator, request("go")).await.result;
+    let call = run.pending[0].tool_call_id.clone();
+    let runs = orchestrator.runs().sent_by(Some("ada".to_owned()));
+    runs.supply_result(run.run_id, &call, done("1"), Duration::ZERO)
+        .await
+        .unwrap();
+    let result = runs.result(run.run_id).await.unwrap();
+    assert_eq!(result.status, RunStatus::Done);
+    let records = orchestrator.sessions().records(run.run_id).await.unwrap();
+    let senders = records.iter().filter_map(|record| match &record.body {
+        RecordBody::ToolResult(result) => Some(result.by.as_deref()),
+        _ => None,
+    });
+    assert_eq!(senders.collect::<Vec<_>>(), [Some("ada")]);
+}
+
+#[tokio::test]
 async fn of_several_calls_each_is_waited_for_and_results_may_come_one_by_one() {
     let orchestrator = orchestrator(calling(&[("pick", r#"{"n":1}"#), ("pick", r#"{"n":2}"#)]));
     let first = run_to_end(&orchestrator, request("go")).await.result;

@@ -51,6 +51,7 @@ async fn picked(store: &Store, run: RunId, value: &str) -> InboxEntry {
         value: JsonText::from_text(value),
         failure: None,
         duration: Duration::ZERO,
+        by: None,
     }))
 }
 
@@ -135,6 +136,27 @@ async fn what_is_posted_where_the_run_is_at_work_is_heard_at_once() {
     assert_eq!(result.status, RunStatus::Interrupted);
     assert!(began.elapsed() < seconds(1), "{:?}", began.elapsed());
     assert!(!store.run(handle.run_id()).await.unwrap().has_mail);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_steers_and_who_cancels_a_run_is_on_record() {
+    let store = failing_store();
+    let orchestrator = busy(&store);
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    tokio::time::sleep(seconds(1)).await;
+    let (ada, bob) = ("ada, at the terminal", "bob");
+    let runs = orchestrator.runs().sent_by(Some(ada.to_owned()));
+    runs.steer(handle.run_id(), "and more").await.unwrap();
+    let own = handle.clone().sent_by(Some(bob.to_owned()));
+    own.cancel("enough").unwrap();
+    handle.result().await.unwrap();
+    let records = handle.records();
+    let senders = records.iter().filter_map(|record| match &record.body {
+        RecordBody::Steered(steered) => Some(steered.by.as_deref()),
+        RecordBody::Cancelled(cancelled) => Some(cancelled.by.as_deref()),
+        _ => None,
+    });
+    assert_eq!(senders.collect::<Vec<_>>(), [Some(ada), Some(bob)]);
 }
 
 #[tokio::test(start_paused = true)]

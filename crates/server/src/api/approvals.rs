@@ -171,7 +171,7 @@ pub(crate) async fn decide(
         return Err(Problem::new(&QUESTION_ALTERED, detail));
     }
     let decision = body.decision(&waiting)?;
-    let by = caller.decider_name();
+    let by = caller.name();
     let context = caller.resume_context(&state, &summary.session).await?;
     // If the client disconnects halfway, the run must not be left without a driver.
     let decided = detached(async move {

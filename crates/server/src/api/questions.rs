@@ -119,7 +119,7 @@ pub(crate) async fn answer(
     answered.map_err(|error| not_taken(&error, &run))?;
     // Logged because no record holds it, and the answer may have been a user's consent. The content is for the tool
     // alone.
-    let by = caller.decider_name();
+    let by = caller.name();
     tracing::info!(
         run = %run_id, question = question_id.as_str(), action, by,
         "a tool's question was answered"

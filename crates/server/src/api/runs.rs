@@ -236,10 +236,11 @@ pub(crate) async fn cancel(
         None => Cancel::default(),
     };
     request_body::check_no_nul("reason", body.reason.as_deref().unwrap_or_default())?;
-    let run = unended_run(&orchestrator, &caller, id).await?;
-    let by = caller.decider_name().filter(|_| caller.is_foreign(&run));
-    let reason = reason_of(body.reason, by);
-    match orchestrator.runs().cancel(id, reason).await {
+    unended_run(&orchestrator, &caller, id).await?;
+    let reason = body.reason.filter(|reason| !reason.trim().is_empty());
+    let reason = reason.unwrap_or_else(|| CANCELLED.to_owned());
+    let runs = orchestrator.runs().sent_by(caller.name());
+    match runs.cancel(id, reason).await {
         // The run is ending: that is already on record, or will be in a moment.
         Err(ResumeError::Ended(_)) => {
             unended_run(&orchestrator, &caller, id).await?;
@@ -247,16 +248,6 @@ pub(crate) async fn cancel(
         result => result?,
     }
     Ok(accepted(id, None))
-}
-
-/// Returns why a run is ended, and by whom if that is not its owner.
-fn reason_of(reason: Option<String>, by: Option<String>) -> String {
-    let reason = reason.filter(|reason| !reason.trim().is_empty());
-    match (by, reason) {
-        (None, reason) => reason.unwrap_or_else(|| CANCELLED.to_owned()),
-        (Some(by), None) => format!("cancelled by {by}"),
-        (Some(by), Some(reason)) => format!("cancelled by {by}: {reason}"),
-    }
 }
 
 /// The body of a request to add a message to a run.
@@ -290,7 +281,8 @@ pub(crate) async fn steer(
     let run = unended_run(&orchestrator, &caller, id).await?;
     caller.check_may_message(&state, &run)?;
     caller.check_may_join(&state, id).await?;
-    let input_id = orchestrator.runs().steer(id, body.message).await?;
+    let runs = orchestrator.runs().sent_by(caller.name());
+    let input_id = runs.steer(id, body.message).await?;
     Ok(accepted(id, Some(input_id)))
 }
 
@@ -356,6 +348,7 @@ pub(crate) async fn submit_tool_result(
     caller.check_may_join(&state, id).await?;
     let context = caller.resume_context(&state, &run.session).await?;
     let runs = orchestrator.runs().with_context(context);
+    let runs = runs.sent_by(caller.name());
     runs.supply_result(id, &call, outcome, took).await?;
     Ok(accepted(id, None))
 }

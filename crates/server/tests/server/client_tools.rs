@@ -82,6 +82,8 @@ async fn a_turn_waits_with_the_call_of_a_client_s_tool_and_goes_on_with_its_resu
     assert_eq!((status, &kept["run_id"]), (202, &json!(call.run)));
     let frames = rest(&client, &call.run).await;
     assert_eq!(result_of(&frames)["value"], json!({"celsius": 3}));
+    let by = result_of(&frames).get("by");
+    assert_eq!(by, None, "without keys, nobody is known");
     assert_eq!(frames.last().unwrap().event, "final");
     let (status, problem) = bring(&client, &call.path, json!({"result": 4})).await;
     assert_eq!(

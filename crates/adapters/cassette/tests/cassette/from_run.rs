@@ -126,6 +126,7 @@ impl Run {
                 failure: None,
             },
             duration: Duration::from_millis(1),
+            by: None,
         }));
         let call = run.model_call();
         run.replies(&call, 1, reply::text("Blue."));

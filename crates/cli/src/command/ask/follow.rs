@@ -16,9 +16,10 @@ use neuraxis_app::App;
 use super::outcome::{Outcome, Served, root_calls, what_to_do};
 use super::view::View;
 use super::{Attended, schema, waiting};
+use crate::approve::user_name;
 use crate::command::runs::is_a_loop;
 use crate::error::CommandError;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Signal};
 use crate::invocation::quoted;
 use crate::progress;
 
@@ -44,7 +45,7 @@ pub(in crate::command) async fn watch(
     };
     let interrupt = Interrupt::watch({
         let run = run.clone();
-        move |signal| cancel(&run, signal.reason())
+        move |signal| cancel(&run, signal)
     });
     show(app, view, run, attended, &interrupt).await?;
     fail_if_denied_unattended(attended, run)
@@ -87,7 +88,8 @@ pub(in crate::command) async fn show(
     let asking = (&mut attended.prompter, &tools);
     if let Err(error) = view.follow(run, asking, interrupt).await {
         // Nothing reads the answer anymore. The run ends as on Ctrl-C: with a valid history.
-        cancel(run, "nobody reads the output");
+        // A run that has already ended need not be cancelled.
+        let _ = run.cancel("nobody reads the output");
         // The outcome is not reported to anyone.
         let _ = run.result().await;
         // The reason is that the terminal went away.
@@ -176,10 +178,11 @@ fn was_cut(run: &RunHandle) -> String {
     )
 }
 
-/// Cancels a run.
-pub(in crate::command) fn cancel(run: &RunHandle, reason: &str) {
+/// Cancels a run because of a signal. Only Ctrl-C is sent by the user at the terminal.
+pub(in crate::command) fn cancel(run: &RunHandle, signal: Signal) {
+    let by = (signal == Signal::Interrupt).then(user_name);
     // A run that has already ended cannot be cancelled, and need not be.
-    let _ = run.cancel(reason);
+    let _ = run.clone().sent_by(by).cancel(signal.reason());
 }
 
 /// Returns an error unless the run gave an answer. A failure that was already reported is not repeated in it.

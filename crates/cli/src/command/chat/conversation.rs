@@ -323,7 +323,7 @@ impl Conversation {
         let listening = Interrupt::listen(
             {
                 let run = run.clone();
-                move |signal| ask::cancel(&run, signal.reason())
+                move |signal| ask::cancel(&run, signal)
             },
             || progress::notice("the run is ending; press Ctrl-C again to leave immediately"),
         );

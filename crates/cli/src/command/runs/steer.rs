@@ -10,6 +10,7 @@ use neuraxis::core::{InputId, RunId};
 use neuraxis::engine::Sessions;
 use neuraxis::ports::{RunSummary, StoreError};
 
+use crate::approve::user_name;
 use crate::command::lookup;
 use crate::completion;
 use crate::error::CommandError;
@@ -52,7 +53,7 @@ impl Steer {
         if run.ended_at.is_some() {
             return Err(comes_too_late(&run, "has ended"));
         }
-        let posted = sessions.steer(id, self.text).await?;
+        let posted = sessions.steer_by(id, self.text, Some(user_name())).await?;
         let run = wait_until_taken(sessions, id).await?;
         if run.ended_at.is_some() && !is_on_record(sessions, id, &posted).await? {
             return Err(comes_too_late(&run, "ended before it received this"));

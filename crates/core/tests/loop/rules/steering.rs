@@ -32,6 +32,25 @@ fn a_message_joins_after_the_current_tool_batch() {
 }
 
 #[test]
+fn who_sent_something_is_on_record_and_where_nobody_is_known_nothing_is() {
+    let mut run = Script::start(spec());
+    let ada = || Some("ada, over HTTP".to_owned());
+    run.steer("One.");
+    let (id, message) = (run.new_id(), Arc::new(Message::user("Two.")));
+    run.send(Input::Steered(Steered::new(id, message).by(ada())));
+    let id = run.new_id();
+    run.send(Input::Cancelled(Cancelled::new(id, "enough").by(ada())));
+    let lines: Vec<String> = run.records.iter().map(|record| record.to_json()).collect();
+    let sent = lines.iter().filter(|line| {
+        line.contains(r#""type":"steered""#) || line.contains(r#""type":"cancelled""#)
+    });
+    let named = r#""by":"ada, over HTTP""#;
+    let named: Vec<bool> = sent.map(|line| line.contains(named)).collect();
+    assert_eq!(named, [false, true, true]);
+    assert!(!lines.iter().any(|line| line.contains(r#""by":null"#)));
+}
+
+#[test]
 fn messages_join_in_the_order_they_came() {
     let mut run = Script::start(spec());
     run.steer("One.").steer("Two.");

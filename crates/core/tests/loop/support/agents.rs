@@ -58,6 +58,7 @@ impl Script {
             attempt: started.attempt,
             outcome,
             duration: std::time::Duration::from_millis(3),
+            by: None,
         });
         self.send(input)
     }

@@ -184,6 +184,7 @@ impl Script {
             attempt: started.attempt,
             outcome,
             duration: Duration::from_millis(3),
+            by: None,
         })
     }
 

@@ -46,6 +46,7 @@ pub(super) const INPUTS: [Sent; 20] = [
             attempt: Attempt(1),
             outcome: done("1"),
             duration: Duration::ZERO,
+            by: None,
         })
     }),
     sent("approved", |run, _| decided(run, approve())),

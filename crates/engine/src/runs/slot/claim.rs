@@ -140,7 +140,7 @@ impl Claim {
             let (run, runs) = (self.run, Runs::new(&self.parts));
             let given_up = match start.request {
                 Some(_) => self.make_resumable(&start.session).await,
-                None => runs.close_claimed(self, REFUSED).await,
+                None => runs.close_claimed(self, REFUSED, None).await,
             };
             if let Err(error) = given_up {
                 note_unended(run, &error);

@@ -94,6 +94,7 @@ pub async fn a_client_s_result_is_taken_with_its_record(store: impl SessionStore
         value: value.clone(),
         failure: None,
         duration: Duration::from_millis(5),
+        by: None,
     }));
     assert_eq!(store.post(run, &entry).await, Ok(()));
     let index = CallIndex(0);

@@ -44,8 +44,9 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
         RecordBody::ApprovalDecided(decided) => Some(approval(decided)),
         RecordBody::Advised(advised_by) => advised(&advised_by.advice),
         RecordBody::Steered(steered) => Some(format!(
-            "{NAME}user{NAME:#} {} (during the run)",
-            cut(&steered.message.text())
+            "{NAME}user{NAME:#} {} (during the run{})",
+            cut(&steered.message.text()),
+            sender(steered.by.as_deref()).map_or_else(String::new, |by| format!(",{by}")),
         )),
         RecordBody::MaxTurnsReached(reached) => Some(odd("limit", &describe::max_turns(reached))),
         RecordBody::LimitReached(reached) => Some(odd("limit", describe::limit(reached.limit))),
@@ -62,7 +63,10 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
             Some(odd("waits", &format!("for {answers}")))
         }
         RecordBody::Resumed(resumed) => Some(odd("resumed", &resumed.reason)),
-        RecordBody::Cancelled(cancelled) => Some(odd("cancelled", &cancelled.reason)),
+        RecordBody::Cancelled(cancelled) => {
+            let by = sender(cancelled.by.as_deref()).unwrap_or_default();
+            Some(odd(&format!("cancelled{by}"), &cancelled.reason))
+        }
         RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) if !record.ends_the_run() => {
             Some(end_of_agent(outcome))
         }
@@ -73,7 +77,16 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
 /// Describes the result of a tool call, for the end of its line.
 pub(in crate::command::runs) fn outcome_suffix(call: &OpenCall, result: &ToolResult) -> String {
     let took = result.duration.map(brief);
-    End::of(call, result).in_words(took.as_deref())
+    let end = End::of(call, result).in_words(took.as_deref());
+    match sender(result.by.as_deref()) {
+        Some(by) => format!("{end} · sent{by}"),
+        None => end,
+    }
+}
+
+/// Names the sender of a record, if one is on record, such as ` by ada, at the terminal`.
+fn sender(by: Option<&str>) -> Option<String> {
+    by.map(|by| format!(" by {}", cut(by)))
 }
 
 /// Describes a call that has ended, with its result.
@@ -211,8 +224,7 @@ fn model_failed(failed: &LlmFailed, cost: Option<Cost>) -> String {
 }
 
 fn approval(decided: &ApprovalDecided) -> String {
-    let by = decided.by.as_deref().map(|by| format!(" by {}", cut(by)));
-    let by = by.unwrap_or_default();
+    let by = sender(decided.by.as_deref()).unwrap_or_default();
     match &decided.decision {
         ApprovalDecision::Approve {
             arguments,

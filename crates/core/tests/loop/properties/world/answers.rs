@@ -113,6 +113,7 @@ fn tool_finished(effect_id: EffectId, attempt: Attempt, answer: &Answer) -> Inpu
         attempt,
         outcome: answer.outcome.clone(),
         duration: answer.took,
+        by: None,
     })
 }
 
