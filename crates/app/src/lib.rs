@@ -71,7 +71,7 @@ pub use mcp::start_mcp_server;
 pub use model_choice::{ModelChoice, UnknownModel, choose_model};
 pub use neuraxis_cassette::Redactor;
 pub use neuraxis_mcp::{McpServer, OfferStatus, ReportedTool, ServerNotice, ServerReport};
-pub use neuraxis_ports::{ConnectError, Offer, ProviderKind, Readiness};
+pub use neuraxis_ports::{ConnectError, OfferedModels, ProviderKind, Readiness};
 pub use neuraxis_restate::{AdminError, Registered, Restate, Worker, WorkerError};
 pub use neuraxis_sql::{Contents, OpenError};
 pub use neuraxis_tools::{CommandAvailability, Commands};

@@ -43,14 +43,14 @@ pub(crate) struct Origin {
 #[derive(Debug, Default)]
 struct FeedState {
     records: Vec<Arc<Record>>,
-    open: Vec<OpenCall>,
+    open: Vec<BufferedCall>,
     ended: bool,
     waiting: Waitings,
 }
 
 /// A call that has begun and that no record has closed yet.
 #[derive(Debug)]
-struct OpenCall {
+struct BufferedCall {
     effect_id: EffectId,
     /// The buffer of what it has shown; `None` while it has shown nothing.
     buffer: Option<Arc<CallBuffer>>,
@@ -98,7 +98,7 @@ impl Feed {
         let open = &mut self.lock().open;
         if !open.iter().any(|call| call.effect_id == effect_id) {
             let buffer = None;
-            open.push(OpenCall { effect_id, buffer });
+            open.push(BufferedCall { effect_id, buffer });
         }
     }
 

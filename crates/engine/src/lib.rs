@@ -101,7 +101,7 @@ pub use result::{
 };
 pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
 pub use runs::{
-    Answer, ForkError, ForkOptions, HeldRun, OpenCall, RecoveryReport, ResumeError, ResumedBy,
+    Answer, ForkError, ForkOptions, HeldRun, RecheckedCall, RecoveryReport, ResumeError, ResumedBy,
     RunProgress, Runs, SteppedRun, WaitedFor, is_session_of_eval,
 };
 pub use sessions::{

@@ -63,7 +63,7 @@ pub(crate) use known::KnownSessions;
 pub(crate) use lease_wait::LeaseWait;
 pub use lease_wait::{HeldRun, WaitedFor};
 pub(crate) use lost::LostRuns;
-pub use recheck::{OpenCall, ResumedBy};
+pub use recheck::{RecheckedCall, ResumedBy};
 pub use recover::{RecoveryReport, is_session_of_eval};
 pub(crate) use restored::{client_finished, is_first_step, recorded_trace};
 pub use resume::{Answer, ResumeError};

@@ -57,7 +57,7 @@ pub use matching::CallPattern;
 pub use neuraxis_engine::is_session_of_eval;
 pub use recorded::{LeftOut, NoCase};
 pub use report::{
-    Attempt, CaseReport, CaseStatus, CheckReport, JudgeUsage, REPORT_FORMAT, Report, ReportFault,
-    Totals, Verdict,
+    Attempt, CaseReport, CaseStatus, CheckOutcome, CheckReport, JudgeUsage, REPORT_FORMAT, Report,
+    ReportFault, Totals,
 };
 pub use runner::{CaseFault, Evals};

@@ -98,7 +98,7 @@ pub struct Attempt {
     /// Its number, from 1.
     pub number: u32,
     /// Its verdict.
-    pub verdict: Verdict,
+    pub verdict: CheckOutcome,
     /// Why the attempt could not be judged, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -131,7 +131,7 @@ pub struct Attempt {
 /// Whether an attempt or one of its checks passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum CheckOutcome {
     /// The run meets the condition.
     Passed,
     /// The run does not meet the condition; the message says why.
@@ -147,7 +147,7 @@ pub struct CheckReport {
     /// What the check examined.
     pub check: String,
     /// Whether the run meets the check.
-    pub verdict: Verdict,
+    pub verdict: CheckOutcome,
     /// What was found instead, or why the check could not be judged. If a judge passed the run, its reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -293,7 +293,7 @@ impl CaseReport {
     /// Returns the number of attempts that passed.
     #[must_use]
     pub fn passes(&self) -> u32 {
-        self.count(Verdict::Passed)
+        self.count(CheckOutcome::Passed)
     }
 
     /// Returns the share of the planned attempts that passed, from 0 to 1.
@@ -302,7 +302,7 @@ impl CaseReport {
         self.share(self.passes())
     }
 
-    fn count(&self, verdict: Verdict) -> u32 {
+    fn count(&self, verdict: CheckOutcome) -> u32 {
         let attempts = self.attempts.iter();
         let such = attempts.filter(|attempt| attempt.verdict == verdict);
         u32::try_from(such.count()).unwrap_or(u32::MAX)
@@ -321,7 +321,10 @@ impl CaseReport {
             return CaseStatus::Passed;
         }
         // The share if every attempt that could not be judged had passed.
-        let at_best = self.share(self.passes().saturating_add(self.count(Verdict::Error)));
+        let at_best = self.share(
+            self.passes()
+                .saturating_add(self.count(CheckOutcome::Error)),
+        );
         if at_best >= self.pass_rate {
             CaseStatus::Error
         } else {
@@ -361,7 +364,7 @@ impl Attempt {
         let TokenCount { tokens, label } = observed.view.usage().total.total;
         Self {
             number,
-            verdict: Verdict::Passed,
+            verdict: CheckOutcome::Passed,
             error: None,
             run_id: observed.view.run_id(),
             answer: Some(observed.shown(observed.answer(), MAX_ANSWER_CHARS))
@@ -384,7 +387,7 @@ impl Attempt {
     pub(crate) fn error(number: u32, error: impl Into<String>) -> Self {
         Self {
             number,
-            verdict: Verdict::Error,
+            verdict: CheckOutcome::Error,
             error: Some(error.into()),
             run_id: None,
             answer: None,
@@ -402,9 +405,9 @@ impl Attempt {
     /// Adds the result of a check. One failure fails the attempt, even if another check could not be judged.
     pub(crate) fn add(&mut self, found: CheckReport) {
         self.verdict = match (self.verdict, found.verdict) {
-            (Verdict::Failed, _) | (_, Verdict::Failed) => Verdict::Failed,
-            (Verdict::Error, _) | (_, Verdict::Error) => Verdict::Error,
-            (Verdict::Passed, Verdict::Passed) => Verdict::Passed,
+            (CheckOutcome::Failed, _) | (_, CheckOutcome::Failed) => CheckOutcome::Failed,
+            (CheckOutcome::Error, _) | (_, CheckOutcome::Error) => CheckOutcome::Error,
+            (CheckOutcome::Passed, CheckOutcome::Passed) => CheckOutcome::Passed,
         };
         self.checks.push(found);
     }

@@ -7,7 +7,7 @@ use neuraxis_ports::Ids;
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
-use crate::offers::{MAX_MESSAGE_CHARS, Offer, usable, usual_mode};
+use crate::offers::{MAX_MESSAGE_CHARS, OfferedTool, usable, usual_mode};
 use crate::server::McpServer;
 use crate::shown::one_line;
 
@@ -17,7 +17,7 @@ const KNOWN: [&str; 4] = ["message", "session", "channel", "mode"];
 /// Builds the request of a call.
 pub(crate) fn request(
     server: &McpServer,
-    offer: &Offer,
+    offer: &OfferedTool,
     arguments: &JsonObject,
 ) -> Result<UserRequest, String> {
     let is_known = |name: &&String| KNOWN.contains(&name.as_str());

@@ -33,7 +33,7 @@ use self::elicitation::ClientApprover;
 use self::follow::{FollowError, FollowOutcome, FollowedRun, cannot_follow};
 use self::run_guard::{GIVEN_UP, RunGuard};
 use crate::log_messages::LogMessages;
-use crate::offers::Offer;
+use crate::offers::OfferedTool;
 use crate::outcome::{failed, of_run, refusal};
 use crate::progress::Progress;
 use crate::run_permit::RunPermit;
@@ -151,7 +151,7 @@ impl<'a> Call<'a> {
     /// Follows a run to its end, and puts its questions to the client on the way.
     async fn follow_to_end(
         &mut self,
-        offer: &Offer,
+        offer: &OfferedTool,
         run: RunId,
         mut followed: FollowedRun,
     ) -> CallToolResponse {
@@ -217,7 +217,7 @@ impl<'a> Call<'a> {
     /// keep its session busy permanently.
     async fn begin(
         &self,
-        offer: &Offer,
+        offer: &OfferedTool,
         arguments: &JsonObject,
     ) -> Result<(RunId, FollowedRun), String> {
         let permits = self.server.run_permits.as_ref();
@@ -305,7 +305,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn open_state(&self, offer: &Offer, state: &str) -> Option<RunId> {
+    fn open_state(&self, offer: &OfferedTool, state: &str) -> Option<RunId> {
         // A client that may no longer be asked must not decide about earlier questions either.
         if !self.server.asks {
             return None;

@@ -40,11 +40,11 @@ impl Choice {
 
 /// The tools, by name.
 #[derive(Debug)]
-pub(crate) struct Offers(BTreeMap<String, Offer>);
+pub(crate) struct Offers(BTreeMap<String, OfferedTool>);
 
 /// A tool, and the defaults for a call of it.
 #[derive(Debug)]
-pub(crate) struct Offer {
+pub(crate) struct OfferedTool {
     pub(crate) tool: Tool,
     /// The agent that answers; the channel's agent if `None`.
     pub(crate) agent: Option<AgentName>,
@@ -70,7 +70,7 @@ impl Offers {
                 .with_raw_output_schema(outcome::schema().into())
                 .with_annotations(annotations);
             let agent = agent.cloned();
-            let offer = Offer {
+            let offer = OfferedTool {
                 tool,
                 agent,
                 channel,
@@ -102,7 +102,7 @@ impl Offers {
         self.0.values().map(|offer| &offer.tool)
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<&Offer> {
+    pub(crate) fn find(&self, name: &str) -> Option<&OfferedTool> {
         self.0.get(name)
     }
 

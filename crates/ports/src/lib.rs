@@ -61,7 +61,7 @@ pub use neuraxis_core::{
     Field, FieldChoice, FieldKind, InvalidTraceParent, Question, Required, TraceContext,
 };
 pub use provider::{
-    ConnectContext, ConnectError, Connection, KeyDiscovery, ModelSource, Offer, Provider,
+    ConnectContext, ConnectError, Connection, KeyDiscovery, ModelSource, OfferedModels, Provider,
     ProviderKind, Readiness, Shared,
 };
 pub use question::{QuestionReply, QuestionSender};

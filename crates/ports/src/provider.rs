@@ -164,7 +164,7 @@ pub trait ModelSource: Debug + Send + Sync + 'static {
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection.
-    async fn offer(&self, within: Duration) -> Result<Offer, LlmError>;
+    async fn offer(&self, within: Duration) -> Result<OfferedModels, LlmError>;
 
     /// Returns whether the offered name denotes the model that is requested by the name `asked`.
     fn is_asked(&self, asked: &str, offered: &str) -> bool {
@@ -182,7 +182,7 @@ pub trait ModelSource: Debug + Send + Sync + 'static {
 /// What a provider offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Offer {
+pub struct OfferedModels {
     /// Whether it can answer yet.
     pub readiness: Readiness,
     /// The names of its models.
@@ -191,7 +191,7 @@ pub struct Offer {
     pub context_tokens: Option<u64>,
 }
 
-impl Offer {
+impl OfferedModels {
     /// Creates an offer of models that are ready to answer.
     #[must_use]
     pub const fn new(models: Vec<String>) -> Self {

@@ -11,16 +11,16 @@ use std::time::SystemTime;
 pub(crate) struct FileStamp {
     modified: Option<SystemTime>,
     bytes: u64,
-    identity: Identity,
+    identity: InodeState,
 }
 
 /// The device, inode and mode of a file, and the time when any of these last changed.
 #[cfg(unix)]
-type Identity = (u64, u64, u32, (i64, i64));
+type InodeState = (u64, u64, u32, (i64, i64));
 
 /// Not available on this platform.
 #[cfg(not(unix))]
-type Identity = ();
+type InodeState = ();
 
 impl FileStamp {
     /// Inspects a file, or the file that a link leads to.
@@ -35,7 +35,7 @@ impl FileStamp {
 }
 
 #[cfg(unix)]
-fn identity(metadata: &Metadata) -> Identity {
+fn identity(metadata: &Metadata) -> InodeState {
     use std::os::unix::fs::MetadataExt;
 
     let changed = (metadata.ctime(), metadata.ctime_nsec());
@@ -43,4 +43,4 @@ fn identity(metadata: &Metadata) -> Identity {
 }
 
 #[cfg(not(unix))]
-const fn identity(_metadata: &Metadata) -> Identity {}
+const fn identity(_metadata: &Metadata) -> InodeState {}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use neuraxis_core::LlmError;
 use neuraxis_ports::{
-    ConnectContext, ConnectError, Connection, LlmClient, ModelSource, Offer, Provider,
+    ConnectContext, ConnectError, Connection, LlmClient, ModelSource, OfferedModels, Provider,
     ProviderKind, Secret, async_trait,
 };
 
@@ -71,9 +71,9 @@ impl Provider for CassetteConfig {
 
 #[async_trait]
 impl ModelSource for CassetteClient {
-    async fn offer(&self, _within: Duration) -> Result<Offer, LlmError> {
+    async fn offer(&self, _within: Duration) -> Result<OfferedModels, LlmError> {
         let info = self.info();
-        let mut offer = Offer::new(vec![info.model.model.to_string()]);
+        let mut offer = OfferedModels::new(vec![info.model.model.to_string()]);
         offer.context_tokens = info.context_tokens;
         Ok(offer)
     }

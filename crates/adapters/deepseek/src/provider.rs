@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use neuraxis_core::LlmError;
 use neuraxis_ports::{
-    ConnectContext, ConnectError, Connection, KeyDiscovery, LlmClient, ModelSource, Offer,
+    ConnectContext, ConnectError, Connection, KeyDiscovery, LlmClient, ModelSource, OfferedModels,
     Provider, ProviderKind, async_trait,
 };
 use neuraxis_wire::{MaxConcurrent, is_asked_model};
@@ -40,8 +40,8 @@ impl Provider for DeepSeekConfig {
 
 #[async_trait]
 impl ModelSource for DeepSeekClient {
-    async fn offer(&self, within: Duration) -> Result<Offer, LlmError> {
-        let mut offer = Offer::new(self.models(within).await?);
+    async fn offer(&self, within: Duration) -> Result<OfferedModels, LlmError> {
+        let mut offer = OfferedModels::new(self.models(within).await?);
         offer.context_tokens = self.info().context_tokens;
         Ok(offer)
     }

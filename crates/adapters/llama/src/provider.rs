@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use neuraxis_core::LlmError;
 use neuraxis_ports::{
-    ConnectContext, ConnectError, Connection, LlmClient, ModelSource, Offer, Provider,
+    ConnectContext, ConnectError, Connection, LlmClient, ModelSource, OfferedModels, Provider,
     ProviderKind, Readiness, async_trait,
 };
 use neuraxis_wire::{MaxConcurrent, is_asked_model};
@@ -36,10 +36,10 @@ impl Provider for LlamaConfig {
 
 #[async_trait]
 impl ModelSource for LlamaClient {
-    async fn offer(&self, within: Duration) -> Result<Offer, LlmError> {
+    async fn offer(&self, within: Duration) -> Result<OfferedModels, LlmError> {
         let known = self.info().context_tokens;
         let probe = self.probe(within).await?;
-        let mut offer = Offer::new(probe.models);
+        let mut offer = OfferedModels::new(probe.models);
         if probe.state == ServerState::Loading {
             offer.readiness = Readiness::Loading;
         }

@@ -5,7 +5,7 @@ use neuraxis_core::{
     ToolClass, ToolMessage, ToolName, ToolSpec,
 };
 
-use crate::question::Question;
+use crate::question::ParsedMessage;
 use crate::rules::{self, Rule};
 use crate::{help, named, report};
 
@@ -78,10 +78,10 @@ pub(crate) fn answer(request: &ModelRequest) -> Result<Response, LlmError> {
     }
 }
 
-fn question(request: &ModelRequest) -> Question {
+fn question(request: &ModelRequest) -> ParsedMessage {
     let mut messages = request.messages.messages().iter().rev();
     let last = messages.find(|message| matches!(***message, Message::User { .. }));
-    Question::new(last.map(|message| user_text(message)).unwrap_or_default())
+    ParsedMessage::new(last.map(|message| user_text(message)).unwrap_or_default())
 }
 
 /// Returns the user's own words in a message. Attached files are separate text parts, and ask for nothing.
@@ -111,7 +111,7 @@ fn results(request: &ModelRequest) -> Vec<&ToolMessage> {
 }
 
 /// Chooses calls: those of tools that the message names, otherwise those of tools whose rules it matches.
-fn chosen(question: &Question, request: &ModelRequest) -> Vec<Call> {
+fn chosen(question: &ParsedMessage, request: &ModelRequest) -> Vec<Call> {
     let tools = &request.tools;
     let mut calls: Vec<_> = tools
         .iter()
@@ -131,7 +131,7 @@ fn chosen(question: &Question, request: &ModelRequest) -> Vec<Call> {
 
 /// Returns the rules that a question matches. A follow-up such as "And in New York?" that matches none uses those of
 /// the question it refers to.
-fn matching_rules(question: &Question, request: &ModelRequest) -> Vec<&'static Rule> {
+fn matching_rules(question: &ParsedMessage, request: &ModelRequest) -> Vec<&'static Rule> {
     let fitting = rules::fitting(question);
     if !fitting.is_empty() || !question.is_follow_up() {
         return fitting;
@@ -139,11 +139,11 @@ fn matching_rules(question: &Question, request: &ModelRequest) -> Vec<&'static R
     let messages = request.messages.messages().iter().rev();
     let user_messages = messages.filter(|message| matches!(***message, Message::User { .. }));
     let earlier = user_messages.skip(1).take(MAX_MESSAGES_BACK);
-    let mut rules = earlier.map(|message| rules::fitting(&Question::new(user_text(message))));
+    let mut rules = earlier.map(|message| rules::fitting(&ParsedMessage::new(user_text(message))));
     rules.find(|rules| !rules.is_empty()).unwrap_or_default()
 }
 
-fn required(question: &Question, request: &ModelRequest) -> Result<Response, LlmError> {
+fn required(question: &ParsedMessage, request: &ModelRequest) -> Result<Response, LlmError> {
     let tools = &request.tools;
     let calls = chosen(question, request);
     if !calls.is_empty() {
@@ -162,13 +162,13 @@ fn required(question: &Question, request: &ModelRequest) -> Result<Response, Llm
     }
 }
 
-fn forced(question: &Question, tool: &ToolSpec) -> Result<Response, LlmError> {
+fn forced(question: &ParsedMessage, tool: &ToolSpec) -> Result<Response, LlmError> {
     let rule = rules::of(tool.name.as_str());
     let call = named::call(question, tool).unwrap_or_else(|| call(question, tool, rule));
     Ok(Response::Calls(vec![call]))
 }
 
-fn call(question: &Question, tool: &ToolSpec, rule: Option<&Rule>) -> Call {
+fn call(question: &ParsedMessage, tool: &ToolSpec, rule: Option<&Rule>) -> Call {
     let arguments = rule
         .map(|rule| (rule.arguments)(question))
         .unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use neuraxis_core::ToolSpec;
 
-use crate::question::Question;
+use crate::question::ParsedMessage;
 use crate::{clean, rules};
 
 /// The maximum number of tools that are listed.
@@ -15,7 +15,7 @@ const HOW_TO_CONFIGURE: &str = "For real answers: export OPENAI_API_KEY=… (or 
     or run `neuraxis setup`.";
 
 /// Says that there is no model, what can be asked instead, and how to get a model.
-pub(crate) fn help(question: &Question, tools: &[ToolSpec]) -> String {
+pub(crate) fn help(question: &ParsedMessage, tools: &[ToolSpec]) -> String {
     let mut paragraphs = vec![NO_MODEL.to_owned()];
     paragraphs.extend(not_offered(question, tools));
     paragraphs.push(match tools {
@@ -27,7 +27,7 @@ pub(crate) fn help(question: &Question, tools: &[ToolSpec]) -> String {
 }
 
 /// Names the tools that would have matched but are not offered.
-fn not_offered(question: &Question, tools: &[ToolSpec]) -> Option<String> {
+fn not_offered(question: &ParsedMessage, tools: &[ToolSpec]) -> Option<String> {
     let offered = |name: &str| tools.iter().any(|tool| tool.name.as_str() == name);
     let missing = rules::fitting(question)
         .into_iter()

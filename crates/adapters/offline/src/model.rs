@@ -9,7 +9,7 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{
     CallContext, ConnectContext, ConnectError, Connection, LlmClient, ModelInfo, ModelSource,
-    Offer, Provider, ProviderKind, ReplyStream, async_trait, whole_reply,
+    OfferedModels, Provider, ProviderKind, ReplyStream, async_trait, whole_reply,
 };
 use serde::{Deserialize, Serialize};
 
@@ -129,7 +129,9 @@ impl Provider for OfflineConfig {
 
 #[async_trait]
 impl ModelSource for OfflineModel {
-    async fn offer(&self, _within: Duration) -> Result<Offer, LlmError> {
-        Ok(Offer::new(vec![self.info().model.model.to_string()]))
+    async fn offer(&self, _within: Duration) -> Result<OfferedModels, LlmError> {
+        Ok(OfferedModels::new(vec![
+            self.info().model.model.to_string(),
+        ]))
     }
 }

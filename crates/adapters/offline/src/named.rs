@@ -5,13 +5,13 @@ use serde_json::value::RawValue;
 use serde_json::{Deserializer, Map, Value};
 
 use crate::answer::Call;
-use crate::question::Question;
+use crate::question::ParsedMessage;
 use crate::rules;
 
 /// Builds the call of a tool that the message names. The arguments are the first of these: the JSON object that follows
 /// the name; what the tool's rule reads from the message; the text that follows the name, if the tool needs exactly
 /// one.
-pub(crate) fn call(question: &Question, tool: &ToolSpec) -> Option<Call> {
+pub(crate) fn call(question: &ParsedMessage, tool: &ToolSpec) -> Option<Call> {
     let rest = after_name(&question.text, tool.name.as_str())?;
     let arguments = match (json(rest), rules::of(tool.name.as_str())) {
         (Some(arguments), _) => arguments,

@@ -6,7 +6,7 @@ pub(crate) use word::{Word, is_among};
 
 /// A parsed message.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct ParsedMessage {
     /// The message, unchanged.
     pub(crate) text: String,
     /// Its beginning, the only part that is searched for keywords.
@@ -26,7 +26,7 @@ const BEFORE_PLACE: &str = "the a an my our this folder directory file files";
 const EVERYWHERE: &str = "project repo repository code codebase workspace here there it all any every current machine \
     computer everything total detail";
 
-impl Question {
+impl ParsedMessage {
     pub(crate) fn new(text: String) -> Self {
         let end = text.floor_char_boundary(MAX_HEAD_BYTES);
         let head = text.get(..end).unwrap_or_default().to_owned();

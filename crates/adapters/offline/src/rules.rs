@@ -9,7 +9,7 @@ mod system_health;
 use neuraxis_core::{JsonText, ToolSpec};
 use serde_json::{Map, Value};
 
-use crate::question::{Question, is_among};
+use crate::question::{ParsedMessage, is_among};
 
 /// When and how to call one tool.
 #[derive(Debug)]
@@ -19,9 +19,9 @@ pub(crate) struct Rule {
     /// A channel that offers the tool by default.
     pub(crate) channel: &'static str,
     /// Returns whether the question asks for the tool.
-    fits: fn(&Question) -> bool,
+    fits: fn(&ParsedMessage) -> bool,
     /// Reads the tool's arguments from the question.
-    pub(crate) arguments: fn(&Question) -> Map<String, Value>,
+    pub(crate) arguments: fn(&ParsedMessage) -> Map<String, Value>,
 }
 
 /// Rules about files. Only the first match applies: a file can have any name, so a question about one may contain any
@@ -32,7 +32,7 @@ const ABOUT_FILES: [Rule; 3] = [search_files::RULE, list_files::RULE, read_file:
 const ABOUT_THE_MACHINE: [Rule; 2] = [current_time::RULE, system_health::RULE];
 
 /// Returns the rules that a question matches.
-pub(crate) fn fitting(question: &Question) -> Vec<&'static Rule> {
+pub(crate) fn fitting(question: &ParsedMessage) -> Vec<&'static Rule> {
     let about_files = ABOUT_FILES.iter().find(|rule| (rule.fits)(question));
     match about_files {
         Some(rule) => vec![rule],

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use neuraxis_core::{LlmError, LlmErrorKind};
 use neuraxis_ports::{
-    ConnectContext, ConnectError, Connection, KeyDiscovery, LlmClient, ModelSource, Offer,
+    ConnectContext, ConnectError, Connection, KeyDiscovery, LlmClient, ModelSource, OfferedModels,
     Provider, ProviderKind, async_trait,
 };
 use neuraxis_wire::{Endpoint, MaxConcurrent, ModelList, is_asked_model};
@@ -68,8 +68,8 @@ impl From<OpenAiError> for ConnectError {
 
 #[async_trait]
 impl ModelSource for OpenAiClient {
-    async fn offer(&self, within: Duration) -> Result<Offer, LlmError> {
-        let mut offer = Offer::new(self.models(within).await?);
+    async fn offer(&self, within: Duration) -> Result<OfferedModels, LlmError> {
+        let mut offer = OfferedModels::new(self.models(within).await?);
         offer.context_tokens = self.info().context_tokens;
         Ok(offer)
     }

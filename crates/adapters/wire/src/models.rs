@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use neuraxis_core::{LlmError, LlmErrorKind};
-use neuraxis_ports::{ModelSource, Offer, async_trait};
+use neuraxis_ports::{ModelSource, OfferedModels, async_trait};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -31,9 +31,9 @@ impl ModelList {
 
 #[async_trait]
 impl ModelSource for ModelList {
-    async fn offer(&self, within: Duration) -> Result<Offer, LlmError> {
+    async fn offer(&self, within: Duration) -> Result<OfferedModels, LlmError> {
         let names = models(&self.endpoint, &self.route, within).await?;
-        Ok(Offer::new(names))
+        Ok(OfferedModels::new(names))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{LlmError, Role};
-use neuraxis_ports::{LlmClient, ModelInfo, ModelSource, Offer};
+use neuraxis_ports::{LlmClient, ModelInfo, ModelSource, OfferedModels};
 
 use super::key::KeySource;
 use crate::providers::Provider;
@@ -52,7 +52,7 @@ impl Endpoint {
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection.
-    pub async fn offer(&self, within: Duration) -> Result<Offer, LlmError> {
+    pub async fn offer(&self, within: Duration) -> Result<OfferedModels, LlmError> {
         self.source.offer(within).await
     }
 
@@ -92,7 +92,7 @@ impl UnnamedModel {
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection.
-    pub async fn offer(&self, within: Duration) -> Result<Offer, LlmError> {
+    pub async fn offer(&self, within: Duration) -> Result<OfferedModels, LlmError> {
         self.source.offer(within).await
     }
 }

@@ -8,7 +8,9 @@ use futures_util::future::join_all;
 use neuraxis::Role;
 use neuraxis::core::LlmError;
 use neuraxis::core::log::describe::counted;
-use neuraxis_app::{Endpoint, KeySource, ModelError, Offer, Readiness, UnnamedModel, discover};
+use neuraxis_app::{
+    Endpoint, KeySource, ModelError, OfferedModels, Readiness, UnnamedModel, discover,
+};
 use serde_json::{Value, json};
 
 use crate::error::CommandError;
@@ -50,9 +52,9 @@ struct Listing {
 }
 
 enum Found {
-    Endpoint(Endpoint, Result<Offer, LlmError>),
+    Endpoint(Endpoint, Result<OfferedModels, LlmError>),
     /// An endpoint whose model has not been chosen yet.
-    Unnamed(Box<UnnamedModel>, Result<Offer, LlmError>),
+    Unnamed(Box<UnnamedModel>, Result<OfferedModels, LlmError>),
     Unusable(ModelError),
 }
 
@@ -140,7 +142,7 @@ fn described_unnamed(server: &UnnamedModel) -> String {
 }
 
 /// Lists what an endpoint offers; `serves` returns whether a model is the one in use.
-fn offered(offer: &Offer, serves: impl Fn(&str) -> bool) -> String {
+fn offered(offer: &OfferedModels, serves: impl Fn(&str) -> bool) -> String {
     let mut text = String::new();
     if offer.readiness == Readiness::Loading {
         text.push_str("    still loading\n");

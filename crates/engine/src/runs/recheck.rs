@@ -34,7 +34,7 @@ pub enum ResumedBy {
 /// A call of a run that has no result yet, and what would happen to it here and now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct OpenCall {
+pub struct RecheckedCall {
     /// The call, according to its log.
     pub call: Open,
     /// What the tool of that name may change here; `None` if there is no such tool.
@@ -88,7 +88,7 @@ impl Runs {
     /// # Errors
     ///
     /// A [`ResumeError`] if the run cannot be read back.
-    pub async fn open_calls(&self, run_id: RunId) -> Result<Vec<OpenCall>, ResumeError> {
+    pub async fn open_calls(&self, run_id: RunId) -> Result<Vec<RecheckedCall>, ResumeError> {
         self.check_seen(run_id).await?;
         let store = &self.parts.store;
         let records = store.records(run_id, Seq(0)).await?;
@@ -115,14 +115,14 @@ impl Runs {
         decision: Option<&Decision>,
         owner: Option<&str>,
         call: Open,
-    ) -> OpenCall {
+    ) -> RecheckedCall {
         let deny = |reason: &str| Verdict::Deny {
             reason: reason.to_owned(),
             rule: None,
         };
         let agent = tree.agent_spec(call.agent);
         if agent.is_delivered_by(&call.name) || agent.is_searched_by(&call.name) {
-            return OpenCall {
+            return RecheckedCall {
                 class: Some(ToolClass::ReadOnly),
                 verdict: Verdict::Allow,
                 call,
@@ -141,7 +141,7 @@ impl Runs {
                 engine.policy.judge(decision, &judged)
             }
         };
-        OpenCall {
+        RecheckedCall {
             class: tool.map(|tool| tool.spec().class),
             verdict,
             call,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Attempt, CaseReport, CaseStatus, Report, Totals, Verdict};
+use super::{Attempt, CaseReport, CaseStatus, CheckOutcome, Report, Totals};
 
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,7 +28,7 @@ impl fmt::Display for Report {
             for attempt in case
                 .attempts
                 .iter()
-                .filter(|it| it.verdict != Verdict::Passed)
+                .filter(|it| it.verdict != CheckOutcome::Passed)
             {
                 for line in attempt.reasons() {
                     writeln!(f, "  {line}")?;
@@ -50,8 +50,8 @@ impl CaseReport {
     #[must_use]
     pub fn why(&self) -> Option<&Attempt> {
         self.attempts.iter().find(|attempt| match self.status {
-            CaseStatus::Failed => attempt.verdict == Verdict::Failed,
-            _ => attempt.verdict != Verdict::Passed,
+            CaseStatus::Failed => attempt.verdict == CheckOutcome::Failed,
+            _ => attempt.verdict != CheckOutcome::Passed,
         })
     }
 }
@@ -61,7 +61,7 @@ impl Attempt {
     #[must_use]
     pub fn reasons(&self) -> Vec<String> {
         let bad = self.checks.iter();
-        let bad = bad.filter(|check| check.verdict != Verdict::Passed);
+        let bad = bad.filter(|check| check.verdict != CheckOutcome::Passed);
         let checks = bad.map(|check| match &check.message {
             Some(message) => format!("{}: {message}", check.check),
             None => check.check.clone(),

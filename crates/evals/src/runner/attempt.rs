@@ -20,7 +20,7 @@ use crate::case::{Case, Source};
 use crate::check::Check;
 use crate::judge::{Judge, Judgment};
 use crate::observed::ObservedRun;
-use crate::report::{Attempt, CheckReport, JudgeUsage, Verdict};
+use crate::report::{Attempt, CheckOutcome, CheckReport, JudgeUsage};
 
 /// The recorded reason for cancelling a run.
 const STOPPED: &str = "the eval was stopped";
@@ -54,7 +54,7 @@ impl Evals {
         let fault = self.unserved(&records, &observed);
         let fault = fault.or_else(|| observed.trouble().filter(|_| !is_expected));
         if let Some(fault) = fault.or_else(|| not_served_as_requested(case, &records, &observed)) {
-            attempt.verdict = Verdict::Error;
+            attempt.verdict = CheckOutcome::Error;
             attempt.error = Some(fault);
             return attempt;
         }
@@ -158,9 +158,9 @@ impl Evals {
         let (judge_run_and_usage, found) = self.ask_judge(rubric, observed).await;
         let (judge_run, judge_usage) = judge_run_and_usage.unzip();
         let (verdict, message) = match found {
-            Ok(judgment) if judgment.passed => (Verdict::Passed, judgment.reason),
-            Ok(judgment) => (Verdict::Failed, judgment.reason),
-            Err(why) => (Verdict::Error, why),
+            Ok(judgment) if judgment.passed => (CheckOutcome::Passed, judgment.reason),
+            Ok(judgment) => (CheckOutcome::Failed, judgment.reason),
+            Err(why) => (CheckOutcome::Error, why),
         };
         CheckReport {
             check: check.to_string(),
@@ -273,7 +273,7 @@ fn failed_agent(case: &Case, records: &[Arc<Record>]) -> Option<String> {
 fn no_answer(observed: &ObservedRun) -> Option<CheckReport> {
     Some(CheckReport {
         check: "the run produces an answer".to_owned(),
-        verdict: Verdict::Failed,
+        verdict: CheckOutcome::Failed,
         message: Some(observed.no_answer()?),
         judge_run: None,
         judge_usage: None,
@@ -285,8 +285,8 @@ fn report_on(check: &Check, observed: &ObservedRun) -> CheckReport {
     CheckReport {
         check: check.to_string(),
         verdict: match found {
-            Ok(()) => Verdict::Passed,
-            Err(_) => Verdict::Failed,
+            Ok(()) => CheckOutcome::Passed,
+            Err(_) => CheckOutcome::Failed,
         },
         message: found.err(),
         judge_run: None,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
 use neuraxis_core::{FinishReason, MicroUsd, Reply, Usage};
-use neuraxis_evals::{Case, Check, Evals, Verdict};
+use neuraxis_evals::{Case, Check, CheckOutcome, Evals};
 use neuraxis_testkit::{ScriptedModel, reply};
 use serde_json::json;
 
@@ -91,9 +91,9 @@ async fn every_check_passes_and_fails() {
     let mut told = String::new();
     for case in cases {
         let wanted = if case.name == "good" {
-            Verdict::Passed
+            CheckOutcome::Passed
         } else {
-            Verdict::Failed
+            CheckOutcome::Failed
         };
         let policy = Policy::layered(PolicyConfig::from_toml(PRICES).unwrap()).unwrap();
         let orchestrator = builder(model()).policy(policy).build().unwrap();
@@ -124,7 +124,7 @@ async fn what_is_not_known_is_not_little() {
     let unpriced = "testkit/scripted has no price: set one in [prices]";
     assert_eq!(told[0], unpriced);
     assert!(told[1].starts_with("the answer is not JSON ("), "{told:?}");
-    assert_eq!(crate::verdicts(&report), [Verdict::Failed; 2]);
+    assert_eq!(crate::verdicts(&report), [CheckOutcome::Failed; 2]);
 }
 
 #[tokio::test]
@@ -167,5 +167,5 @@ async fn a_price_without_a_count_is_not_little_either() {
         found[0].message.as_deref().unwrap(),
         "a provider did not report what a call used, so its cost is unknown"
     );
-    assert_eq!(crate::verdicts(&report), [Verdict::Failed]);
+    assert_eq!(crate::verdicts(&report), [CheckOutcome::Failed]);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use neuraxis_core::{LlmError, LlmErrorKind, Role};
 use neuraxis_engine::Orchestrator;
-use neuraxis_evals::{Case, Check, Evals, Report, Verdict, judge};
+use neuraxis_evals::{Case, Check, CheckOutcome, Evals, Report, judge};
 use neuraxis_memory::MemoryStore;
 use neuraxis_testkit::{Script, ScriptedModel, reply};
 
@@ -30,7 +30,7 @@ async fn judged(judgment: impl Fn() -> Script + Send + Sync + 'static) -> Report
 
 #[tokio::test(start_paused = true)]
 async fn a_judge_passes_or_fails_with_its_reason() {
-    for (passed, verdict) in [(true, Verdict::Passed), (false, Verdict::Failed)] {
+    for (passed, verdict) in [(true, CheckOutcome::Passed), (false, CheckOutcome::Failed)] {
         let report = judged(move || {
             reply::text(format!(r#"{{"reason":"It does.","passed":{passed}}}"#)).into()
         });
@@ -61,7 +61,7 @@ async fn a_judge_that_answers_nonsense_or_fails_gives_no_judgment() {
     for judgment in [nonsense as fn() -> Script, fails] {
         let report = judged(judgment).await;
         let check = &found(&report)[0];
-        assert_eq!(check.verdict, Verdict::Error, "{check:?}");
+        assert_eq!(check.verdict, CheckOutcome::Error, "{check:?}");
         let message = check.message.as_deref().unwrap();
         assert!(
             message.starts_with("the judge gave no judgment: "),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use neuraxis_core::{ModelRequest, Role};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder};
-use neuraxis_evals::{Case, CheckReport, Evals, Report, Verdict};
+use neuraxis_evals::{Case, CheckOutcome, CheckReport, Evals, Report};
 use neuraxis_memory::MemoryStore;
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, spec};
 
@@ -41,7 +41,7 @@ fn found(report: &Report) -> &[CheckReport] {
 }
 
 /// Returns their verdicts.
-fn verdicts(report: &Report) -> Vec<Verdict> {
+fn verdicts(report: &Report) -> Vec<CheckOutcome> {
     found(report).iter().map(|check| check.verdict).collect()
 }
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use neuraxis_core::{BudgetKind, LlmError, LlmErrorKind, Role, SessionId, Transcript};
 use neuraxis_engine::{Orchestrator, UserRequest};
 use neuraxis_evals::{
-    CallPattern, Case, CaseStatus, Check, EvalFile, Evals, HistoryMessage, LeftOut, Source,
-    Verdict, is_session_of_eval,
+    CallPattern, Case, CaseStatus, Check, CheckOutcome, EvalFile, Evals, HistoryMessage, LeftOut,
+    Source, is_session_of_eval,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::CancellationToken;
@@ -100,7 +100,10 @@ async fn a_run_without_an_answer_fails_whatever_else_is_as_it_should_be() {
     let calling = || ScriptedModel::always(reply::calls([("weather", "{}")]));
     let case = || Case::new("a", "Hello").check(Check::tool_not_called("refund"));
     let report = run(calling(), case()).await;
-    assert_eq!(verdicts(&report), [Verdict::Failed, Verdict::Passed]);
+    assert_eq!(
+        verdicts(&report),
+        [CheckOutcome::Failed, CheckOutcome::Passed]
+    );
     assert_eq!(found(&report)[0].check, "the run produces an answer");
     let end = neuraxis_core::FinishReason::Budget(BudgetKind::RepeatedCalls);
     let wanted = run(calling(), case().check(Check::finish_reason(&end))).await;
@@ -387,7 +390,11 @@ async fn a_stored_run_is_looked_at_without_a_model_and_once() {
     assert_eq!(report.cases[0].attempts.len(), 1);
     assert_eq!(
         verdicts(&report),
-        [Verdict::Passed, Verdict::Passed, Verdict::Failed]
+        [
+            CheckOutcome::Passed,
+            CheckOutcome::Passed,
+            CheckOutcome::Failed
+        ]
     );
     let attempt = &report.cases[0].attempts[0];
     assert_eq!(attempt.run_id, Some(done.run_id));
@@ -443,7 +450,7 @@ async fn a_run_becomes_a_case_that_passes_when_it_goes_the_same_way() {
     assert!(report.passed(), "{report}");
     let otherwise = ScriptedModel::new().then(reply::text("Dry."));
     let report = run(otherwise, case).await;
-    assert_eq!(verdicts(&report)[0], Verdict::Failed);
+    assert_eq!(verdicts(&report)[0], CheckOutcome::Failed);
 }
 
 #[tokio::test(start_paused = true)]

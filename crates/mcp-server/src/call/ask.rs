@@ -19,7 +19,7 @@ use rmcp::service::PeerRequestOptions;
 use tokio::time::sleep;
 
 use super::{Call, FollowError, elicitation};
-use crate::offers::Offer;
+use crate::offers::OfferedTool;
 use crate::question;
 use crate::shown::one_line;
 
@@ -58,7 +58,7 @@ impl Call<'_> {
     /// Returns the questions as the result of the call. A question that cannot be asked is decided immediately.
     pub(super) async fn ask_in_result(
         &self,
-        offer: &Offer,
+        offer: &OfferedTool,
         run: RunId,
         open: &[WaitingApproval],
     ) -> Result<AskOutcome, FollowError> {
@@ -87,7 +87,7 @@ impl Call<'_> {
     /// asked is declined.
     pub(super) async fn ask_questions_in_result(
         &self,
-        offer: &Offer,
+        offer: &OfferedTool,
         run: RunId,
     ) -> Result<AskOutcome, FollowError> {
         let runs = self.runs();
@@ -113,7 +113,7 @@ impl Call<'_> {
     /// Bundles the questions with the state that the client sends back with its answers.
     fn with_state(
         &self,
-        offer: &Offer,
+        offer: &OfferedTool,
         run: RunId,
         questions: InputRequests,
     ) -> Result<InputRequiredResult, String> {

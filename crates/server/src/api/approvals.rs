@@ -46,7 +46,7 @@ pub(crate) struct ApprovalsQuery {
 #[schemars(rename = "Approvals")]
 pub(crate) struct ApprovalsPage {
     /// The questions.
-    approvals: Vec<Question>,
+    approvals: Vec<NamedQuestion>,
     /// The value of `after` for the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<RunId>,
@@ -55,7 +55,7 @@ pub(crate) struct ApprovalsPage {
 /// A question with its name.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Approval")]
-struct Question {
+struct NamedQuestion {
     /// The name that a decision must give to decide exactly this question.
     question: String,
     #[serde(flatten)]
@@ -83,7 +83,7 @@ pub(crate) async fn list(
         .waiting
         .into_iter()
         .filter(|waiting| approvals.expired(waiting).is_none());
-    let questions = open.map(|waiting| Question {
+    let questions = open.map(|waiting| NamedQuestion {
         question: waiting.question(),
         waiting,
     });

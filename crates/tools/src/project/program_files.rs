@@ -210,7 +210,7 @@ pub(super) struct ProgramFilesInProject {
     /// All files, by absolute path.
     all: Vec<(PathBuf, FilePurpose)>,
     /// Their file system identities, looked up once: a search of the project asks about each file.
-    identities: OnceLock<Vec<(Identity, FilePurpose)>>,
+    identities: OnceLock<Vec<(DeviceAndInode, FilePurpose)>>,
 }
 
 impl ProgramFilesInProject {
@@ -305,28 +305,28 @@ fn strictest<'a, T: 'a>(found: impl Iterator<Item = &'a (T, FilePurpose)>) -> Op
 }
 
 /// A file system's id and the file's inode number.
-type Identity = (u64, u64);
+type DeviceAndInode = (u64, u64);
 
 #[cfg(unix)]
-fn identity(file: &Metadata) -> Option<Identity> {
+fn identity(file: &Metadata) -> Option<DeviceAndInode> {
     use cap_std::fs::MetadataExt;
     Some((file.dev(), file.ino()))
 }
 
 #[cfg(unix)]
-fn identity_at(path: &Path) -> Option<Identity> {
+fn identity_at(path: &Path) -> Option<DeviceAndInode> {
     use std::os::unix::fs::MetadataExt;
     let file = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
     Some((file.dev(), file.ino()))
 }
 
 #[cfg(not(unix))]
-const fn identity(_: &Metadata) -> Option<Identity> {
+const fn identity(_: &Metadata) -> Option<DeviceAndInode> {
     None
 }
 
 #[cfg(not(unix))]
-const fn identity_at(_: &Path) -> Option<Identity> {
+const fn identity_at(_: &Path) -> Option<DeviceAndInode> {
     None
 }
 

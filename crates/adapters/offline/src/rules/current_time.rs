@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Rule, arguments};
-use crate::question::{Question, Word};
+use crate::question::{ParsedMessage, Word};
 
 pub(super) const RULE: Rule = Rule {
     tool: "current_time",
@@ -25,7 +25,7 @@ pub(super) fn is_time_zone(word: &str) -> bool {
         || matches!(word, "UTC" | "GMT")
 }
 
-fn read(question: &Question) -> Map<String, Value> {
+fn read(question: &ParsedMessage) -> Map<String, Value> {
     let mut words = question.words.iter().map(|word| &word.text);
     let zone = words.find(|word| is_time_zone(word)).cloned();
     let zone = zone.or_else(|| place(question));
@@ -33,7 +33,7 @@ fn read(question: &Question) -> Map<String, Value> {
 }
 
 /// Finds a place after "in", as in "the time in New York". The tool decides whether the place has a time zone.
-fn place(question: &Question) -> Option<String> {
+fn place(question: &ParsedMessage) -> Option<String> {
     let rest = question.words.get(question.position("in")? + 1..)?;
     // Many scripts have no upper case.
     let begins_name = |letter: char| letter.is_alphabetic() && !letter.is_lowercase();

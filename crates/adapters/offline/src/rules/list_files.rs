@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Rule, arguments};
-use crate::question::Question;
+use crate::question::ParsedMessage;
 
 pub(super) const RULE: Rule = Rule {
     tool: "list_files",
@@ -20,18 +20,18 @@ const COMMANDS: &str = "ls dir tree";
 /// Words that may come before "folder" without naming it.
 const NO_NAMES: &str = "the a an my our this that each every current project and";
 
-fn fits(question: &Question) -> bool {
+fn fits(question: &ParsedMessage) -> bool {
     is_command(question) || (question.has_any(VERBS) && question.has_any(NOUNS))
 }
 
-fn is_command(question: &Question) -> bool {
+fn is_command(question: &ParsedMessage) -> bool {
     question
         .words
         .first()
         .is_some_and(|word| word.is_among(COMMANDS))
 }
 
-fn read(question: &Question) -> Map<String, Value> {
+fn read(question: &ParsedMessage) -> Map<String, Value> {
     let path = question.place_after("in under inside within below of from");
     let path = path
         .or_else(|| named(question))
@@ -44,7 +44,7 @@ fn read(question: &Question) -> Map<String, Value> {
 }
 
 /// Finds the name before the word "folder", as in "the src folder".
-fn named(question: &Question) -> Option<&str> {
+fn named(question: &ParsedMessage) -> Option<&str> {
     question.words.windows(2).find_map(|pair| {
         let [name, noun] = pair else { return None };
         let names =
@@ -54,7 +54,7 @@ fn named(question: &Question) -> Option<&str> {
 }
 
 /// Finds the operand of a command, as in "ls src".
-fn operand(question: &Question) -> Option<&str> {
+fn operand(question: &ParsedMessage) -> Option<&str> {
     let second = question.words.get(1).filter(|_| is_command(question))?;
     let is_path = !second.text.starts_with('-') && !second.is_glob();
     is_path.then_some(second.text.as_str())

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Rule, arguments};
-use crate::question::Question;
+use crate::question::ParsedMessage;
 
 pub(super) const RULE: Rule = Rule {
     tool: "read_file",
@@ -15,17 +15,17 @@ pub(super) const RULE: Rule = Rule {
 const VERBS: &str =
     "read open show cat print display view see head what what's content contents summarize";
 
-fn fits(question: &Question) -> bool {
+fn fits(question: &ParsedMessage) -> bool {
     question.has_any(VERBS) && (question.file().is_some() || asks_for_quoted(question))
 }
 
 /// Returns whether the message gives the file to read in quotation marks, as in `read "my notes"`.
-fn asks_for_quoted(question: &Question) -> bool {
+fn asks_for_quoted(question: &ParsedMessage) -> bool {
     let verb = question.words.first();
     verb.is_some_and(|verb| verb.is_among("read open cat")) && question.quoted().is_some()
 }
 
-fn read(question: &Question) -> Map<String, Value> {
+fn read(question: &ParsedMessage) -> Map<String, Value> {
     let path = question.quoted().or_else(|| question.file());
     let (start, count) = lines(question);
     arguments([
@@ -37,7 +37,7 @@ fn read(question: &Question) -> Map<String, Value> {
 
 /// Parses "line 5", "lines 10-20", "lines 10 to 20", "from line 10" and "first 20 lines" into the first line and the
 /// number of lines.
-fn lines(question: &Question) -> (Option<u64>, Option<u64>) {
+fn lines(question: &ParsedMessage) -> (Option<u64>, Option<u64>) {
     let Some(place) = question.position("line lines") else {
         return (None, None);
     };

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Rule, arguments};
-use crate::question::Question;
+use crate::question::ParsedMessage;
 
 pub(super) const RULE: Rule = Rule {
     tool: "search_files",
@@ -27,7 +27,7 @@ const ENDS: &str = "in under inside within below";
 /// Participles that end the search pattern, as in "where is X defined".
 const PARTICIPLES: &str = "is are defined declared implemented used mentioned called";
 
-fn fits(question: &Question) -> bool {
+fn fits(question: &ParsedMessage) -> bool {
     let asks = question.has_any(VERBS) || asks_where(question);
     let elsewhere = question.has_any("web internet online google");
     // "Find all files" asks for names unless it says what the files should contain.
@@ -37,7 +37,7 @@ fn fits(question: &Question) -> bool {
     asks && !elsewhere && !names_only && pattern(question).is_some()
 }
 
-fn asks_where(question: &Question) -> bool {
+fn asks_where(question: &ParsedMessage) -> bool {
     question.position("where") == Some(0)
         && question
             .words
@@ -45,7 +45,7 @@ fn asks_where(question: &Question) -> bool {
             .is_some_and(|word| word.is_among("is are"))
 }
 
-fn read(question: &Question) -> Map<String, Value> {
+fn read(question: &ParsedMessage) -> Map<String, Value> {
     let pattern = pattern(question);
     let path = question.place_after(ENDS).filter(|place| {
         question
@@ -64,7 +64,7 @@ fn read(question: &Question) -> Map<String, Value> {
     ])
 }
 
-fn pattern(question: &Question) -> Option<String> {
+fn pattern(question: &ParsedMessage) -> Option<String> {
     if let Some(quoted) = question.quoted() {
         return Some(quoted.to_owned());
     }
@@ -88,7 +88,7 @@ fn pattern(question: &Question) -> Option<String> {
 }
 
 /// Finds where the search pattern begins: after a marker that follows the verb, or else after the verb.
-fn begin(question: &Question) -> Option<usize> {
+fn begin(question: &ParsedMessage) -> Option<usize> {
     if asks_where(question) {
         return Some(2);
     }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Rule, arguments};
-use crate::question::{Question, is_among};
+use crate::question::{ParsedMessage, is_among};
 
 pub(super) const RULE: Rule = Rule {
     tool: "system_health",
@@ -38,11 +38,11 @@ pub(super) fn is_keyword(word: &str) -> bool {
     is_among(word, AT_LARGE) || SECTIONS.iter().any(|(_, words)| is_among(word, words))
 }
 
-fn fits(question: &Question) -> bool {
+fn fits(question: &ParsedMessage) -> bool {
     question.words.iter().any(|word| is_keyword(&word.lower))
 }
 
-fn read(question: &Question) -> Map<String, Value> {
+fn read(question: &ParsedMessage) -> Map<String, Value> {
     let named = SECTIONS.iter().filter(|(_, words)| question.has_any(words));
     let mut sections: Vec<&str> = named.map(|(section, _)| *section).collect();
     // "Error" alone may mean anything; here it means the machine's errors.

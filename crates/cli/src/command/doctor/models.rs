@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use neuraxis::Role;
 use neuraxis::core::{LlmError, LlmErrorKind, Reply, ReplyFinish};
-use neuraxis_app::{Endpoint, KeyError, KeySource, ModelError, Offer, ProviderKind, Readiness};
+use neuraxis_app::{
+    Endpoint, KeyError, KeySource, ModelError, OfferedModels, ProviderKind, Readiness,
+};
 
 use super::Requests;
 use super::advice::fix;
@@ -199,7 +201,7 @@ impl EndpointProbe<'_> {
         }
     }
 
-    fn offered(&mut self, offer: &Offer) {
+    fn offered(&mut self, offer: &OfferedModels) {
         if offer.readiness == Readiness::Loading {
             let detail = "the server is still loading its model";
             let fix = "wait a moment and try again";

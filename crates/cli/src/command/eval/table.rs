@@ -5,7 +5,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use neuraxis::core::log::describe::counted;
 use neuraxis::core::{MicroUsd, RunId};
-use neuraxis::evals::{CaseChange, CaseReport, CaseStatus, Comparison, Report, Verdict};
+use neuraxis::evals::{CaseChange, CaseReport, CaseStatus, CheckOutcome, Comparison, Report};
 
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
@@ -75,11 +75,11 @@ pub(super) fn in_text(
 fn worth_a_look(case: &CaseReport, kept: StoredRuns) -> Option<RunId> {
     let bad = case.why()?;
     let mut checks = bad.checks.iter();
-    let unjudged = checks.find(|check| check.verdict == Verdict::Error);
+    let unjudged = checks.find(|check| check.verdict == CheckOutcome::Error);
     let is_failed = bad
         .checks
         .iter()
-        .any(|check| check.verdict == Verdict::Failed);
+        .any(|check| check.verdict == CheckOutcome::Failed);
     let judge = unjudged.and_then(|check| check.judge_run);
     match kept {
         StoredRuns::None => None,

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use neuraxis::core::{CallStage, RunStatus, Verdict};
-use neuraxis::engine::{OpenCall, ResumedBy};
+use neuraxis::engine::{RecheckedCall, ResumedBy};
 use neuraxis::ports::RunSummary;
 use neuraxis_app::{App, CassetteUse};
 
@@ -149,7 +149,7 @@ impl Resume {
 }
 
 /// Describes a call: its progress, what would run, and what the tool and the policy here say about it.
-fn in_text(open: &OpenCall, columns: usize) -> String {
+fn in_text(open: &RecheckedCall, columns: usize) -> String {
     let stage = match open.call.stage {
         CallStage::Begun | CallStage::Unchecked => "",
         CallStage::Ready => ", checked and ready to run",
@@ -170,13 +170,13 @@ fn in_text(open: &OpenCall, columns: usize) -> String {
 }
 
 /// Names a call, with the verdict of the policy here, in a line or two.
-fn in_short(open: &OpenCall, columns: usize) -> String {
+fn in_short(open: &RecheckedCall, columns: usize) -> String {
     let call = safe_words(&headline(&open.call.name, open.call.arguments.as_str()));
     broken(&format!("  {call} · {}", verdict(open)), columns, "      ") + "\n"
 }
 
 /// Returns the verdict of the policy here about a call.
-fn verdict(open: &OpenCall) -> String {
+fn verdict(open: &RecheckedCall) -> String {
     match &open.verdict {
         Verdict::Allow => "allow".to_owned(),
         Verdict::Ask { reason, .. } => format!("ask: {}", safe_words(reason)),
