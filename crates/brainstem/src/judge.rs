@@ -16,9 +16,7 @@ mod finding;
 
 use std::collections::BTreeSet;
 
-use neuraxis_core::{
-    AskCause, Decision, Grant, Mode, Remember, Remembered, RuleRef, Verdict, Vetting,
-};
+use neuraxis_core::{AskCause, Decision, Grant, Grants, Mode, Remember, RuleRef, Verdict, Vetting};
 
 use crate::config::Permission;
 use crate::policy::Policy;
@@ -213,7 +211,7 @@ impl Policy {
     /// Lets remembered answers settle the asks, if all of them may be remembered.
     fn recall(
         &self,
-        remembered: &Remembered,
+        remembered: &Grants,
         call: &Call<'_>,
         facts: &Facts<'_>,
         assessment: &mut Assessment<'_>,

@@ -98,7 +98,7 @@ pub use judge::{Judgment, ReasonCache};
 pub use layers::LayerKind;
 pub use names::nearest;
 pub use narrow::narrow_sub_agent;
-pub use neuraxis_core::{Grant, GrantScope, Remembered};
+pub use neuraxis_core::{Grant, GrantScope, Grants};
 pub use outlook::Outlook;
 pub use policy::Policy;
 pub use price_list::PriceList;

@@ -2,7 +2,7 @@
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    ContentHash, Decision, Grant, GrantScope, JsonText, Remember, Remembered, ToolClass, ToolSpec,
+    ContentHash, Decision, Grant, GrantScope, Grants, JsonText, Remember, ToolClass, ToolSpec,
     Verdict,
 };
 
@@ -29,7 +29,7 @@ pub enum GrantError {
     /// The session already remembers too many answers.
     #[error(
         "the session already remembers {} answers; revoke some",
-        Remembered::MAX_GRANTS
+        Grants::MAX_GRANTS
     )]
     TooMany,
 }
@@ -44,7 +44,7 @@ impl Policy {
     /// cover the call itself, or the session already remembers too many answers.
     pub fn remember(
         &self,
-        remembered: &mut Remembered,
+        remembered: &mut Grants,
         decision: &Decision,
         call: &Call<'_>,
         scope: GrantScope,
@@ -97,7 +97,7 @@ impl Policy {
         let Verdict::Ask { remember, .. } = self.judge(decision, call) else {
             return Vec::new();
         };
-        if call.remembered.is_some_and(Remembered::is_full) {
+        if call.remembered.is_some_and(Grants::is_full) {
             return Vec::new();
         }
         let facts = Facts::new(call.arguments, call.root);

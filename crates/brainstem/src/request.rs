@@ -1,7 +1,7 @@
 //! What governance is asked about: a request, and a call.
 
 use neuraxis_core::{
-    AgentName, Channel, Decision, JsonText, Mode, PlanName, Remembered, Role, Taint, ToolSpec,
+    AgentName, Channel, Decision, Grants, JsonText, Mode, PlanName, Role, Taint, ToolSpec,
 };
 
 use crate::budget::Spent;
@@ -128,7 +128,7 @@ pub struct Call<'a> {
     /// The untrusted content of the run so far, in addition to that of the decision.
     pub taint: Option<&'a Taint>,
     /// The users' answers that the session remembers.
-    pub remembered: Option<&'a Remembered>,
+    pub remembered: Option<&'a Grants>,
     /// The absolute path of the folder that paths are confined to. If `None`, every absolute path is outside.
     pub root: Option<&'a str>,
     /// The owner of the session, if known.
@@ -163,7 +163,7 @@ impl<'a> Call<'a> {
 
     /// Sets the users' answers that the session remembers.
     #[must_use]
-    pub const fn with_remembered(mut self, remembered: &'a Remembered) -> Self {
+    pub const fn with_remembered(mut self, remembered: &'a Grants) -> Self {
         self.remembered = Some(remembered);
         self
     }

@@ -15,7 +15,7 @@ pub use parts::{
     Escalation, Routing, SelfCheck, SpentBudget,
 };
 pub use read::{Checked, TakesOver};
-pub use remembered::{Access, Grant, GrantScope, Remembered};
+pub use remembered::{Access, Grant, GrantScope, Grants};
 pub use taint::{Taint, TaintSource};
 pub use verdict::{AskCause, Remember, RuleRef, Verdict};
 

@@ -95,7 +95,7 @@ pub use citations::{Citations, Cited, Source, cite};
 pub use clip::clip;
 pub use decision::{
     Access, ApprovalPolicy, AskCause, BudgetMeasure, BudgetScope, Checked, Clarification,
-    Complexity, ComplexityFeature, Decision, Escalation, Grant, GrantScope, Remember, Remembered,
+    Complexity, ComplexityFeature, Decision, Escalation, Grant, GrantScope, Grants, Remember,
     Routing, RuleRef, SelfCheck, SpentBudget, Taint, TaintSource, TakesOver, Verdict,
 };
 pub use duration::{text as duration_text, whole_millis};

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, AskApproval, Grant, InboxInput,
-    InputId, PendingKind, Record, Remembered, RunId, Seq, SessionId,
+    AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, AskApproval, Grant, Grants,
+    InboxInput, InputId, PendingKind, Record, RunId, Seq, SessionId,
 };
 use neuraxis_ports::{RequestContext, RunSummary, SessionStore, StoreError};
 use serde::Serialize;
@@ -325,7 +325,7 @@ impl Approvals {
     /// # Errors
     ///
     /// [`StoreError::NoSuchSession`].
-    pub async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
+    pub async fn grants(&self, session: &SessionId) -> Result<Grants, StoreError> {
         self.check_seen(session).await?;
         let mut remembered = self.store().carried(session).await?.remembered;
         let key = &self.parts.engine.approval_key;

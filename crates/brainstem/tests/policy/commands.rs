@@ -1072,7 +1072,7 @@ fn what_the_words_of_a_program_run_or_write_is_remembered_with_exact_arguments_o
 fn a_remembered_command_covers_its_folder_its_access_and_no_option_that_leads_elsewhere() {
     let policy = layered("[modes.moderate]\nafter_untrusted = 'allow'\n");
     let decision = offering_all(&policy, &Mode::MODERATE, &Channel::CODE_TASK);
-    let mut remembered = neuraxis_brainstem::Remembered::default();
+    let mut remembered = neuraxis_brainstem::Grants::default();
     let run = named("run_command");
     let asked = JsonText::from_text(r#"{"command":"cargo fetch","access":["network"]}"#);
     let call = Call::new(&run, &asked);

@@ -1,6 +1,6 @@
 //! Third-party text gives no orders: a call that the model was talked into is judged like any other.
 
-use neuraxis_brainstem::{Call, Policy, Remembered, Request};
+use neuraxis_brainstem::{Call, Grants, Policy, Request};
 use neuraxis_core::{
     AskCause, Channel, ContentIndex, JsonText, Mode, Role, Taint, ToolAnnotations, ToolClass,
     ToolSpec, Verdict,
@@ -266,7 +266,7 @@ fn what_a_server_says_about_its_tools_never_makes_them_freer() {
         decision.tools.push(tool.name.clone());
         let arguments = JsonText::from_text("{}");
         let call = Call::new(tool, &arguments);
-        let remembered = Remembered::default();
+        let remembered = Grants::default();
         word(&policy.judge(&decision, &call.with_remembered(&remembered)))
     };
     let order = |word: &str| {

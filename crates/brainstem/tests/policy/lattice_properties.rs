@@ -1,7 +1,7 @@
 //! What no sequence of layers, arguments, remembered answers, taint and requests can cause.
 
 use neuraxis_brainstem::{
-    Call, GrantScope, LayerKind, Policy, PolicyConfig, Remembered, Request, Spent,
+    Call, GrantScope, Grants, LayerKind, Policy, PolicyConfig, Request, Spent,
 };
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{Channel, Decision, JsonText, Mode, Taint, ToolSpec, Verdict};
@@ -207,7 +207,7 @@ proptest! {
     ) {
         let (policy, tools) = (tightened(&layered(BASE), &layers), all_tools());
         let decision = decide(&policy, &mode, &Channel::CODE_TASK, &tools, &Taint::default());
-        let mut remembered = Remembered::default();
+        let mut remembered = Grants::default();
         for (tool, arguments, scope) in &asked {
             let scope = match scope {
                 0 => GrantScope::Tool,

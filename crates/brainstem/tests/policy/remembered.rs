@@ -1,6 +1,6 @@
 //! Users' answers that a session remembers.
 
-use neuraxis_brainstem::{Call, GrantError, GrantScope, Policy, Remembered};
+use neuraxis_brainstem::{Call, GrantError, GrantScope, Grants, Policy};
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{Channel, Decision, JsonText, Mode, Taint, ToolSpec, Verdict};
 
@@ -14,7 +14,7 @@ const TRUSTING: &str = "[modes.moderate]\nafter_untrusted = 'allow'\n";
 struct Session {
     policy: Policy,
     decision: Decision,
-    remembered: Remembered,
+    remembered: Grants,
 }
 
 impl Session {
@@ -24,7 +24,7 @@ impl Session {
         Self {
             policy,
             decision,
-            remembered: Remembered::default(),
+            remembered: Grants::default(),
         }
     }
 
@@ -451,7 +451,7 @@ fn a_session_remembers_a_bounded_number_of_answers() {
     assert!(session.remembered.grants().is_empty());
 }
 
-fn serde_json(remembered: &Remembered) -> String {
+fn serde_json(remembered: &Grants) -> String {
     JsonText::encode(remembered).unwrap().to_string()
 }
 

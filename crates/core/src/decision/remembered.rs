@@ -14,7 +14,7 @@ use crate::json::{ContentHash, JsonText};
 /// The user answers that a session remembers. Plain data, stored with the session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Remembered {
+pub struct Grants {
     grants: Vec<Grant>,
     last_id: u32,
 }
@@ -133,7 +133,7 @@ impl GrantScope {
     }
 }
 
-impl Remembered {
+impl Grants {
     /// Maximum number of answers that one session remembers.
     pub const MAX_GRANTS: usize = 256;
 
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn numbers_rise_and_never_come_back() {
-        let mut remembered = Remembered::default();
+        let mut remembered = Grants::default();
         assert!(remembered.add(grant(1)) && remembered.add(grant(2)));
         assert!(!remembered.add(grant(2)), "a number is given once");
         assert!(remembered.revoke(2) && !remembered.revoke(2));
@@ -220,8 +220,8 @@ mod tests {
 
     #[test]
     fn a_session_remembers_only_so_many() {
-        let mut remembered = Remembered::default();
+        let mut remembered = Grants::default();
         while remembered.add(grant(remembered.next_id())) {}
-        assert_eq!(remembered.grants().len(), Remembered::MAX_GRANTS);
+        assert_eq!(remembered.grants().len(), Grants::MAX_GRANTS);
     }
 }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::citations::Source;
-use crate::decision::{Grant, Remembered, Taint};
+use crate::decision::{Grant, Grants, Taint};
 use crate::json::JsonText;
 use crate::record::{Record, RecordBody};
 
@@ -33,7 +33,7 @@ pub struct Carried {
     /// The untrusted content that its runs introduced.
     pub taint: Taint,
     /// What users allowed for the session, in order.
-    pub remembered: Remembered,
+    pub remembered: Grants,
     /// The pages that its runs read: the 200 most recent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,

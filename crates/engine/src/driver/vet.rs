@@ -9,8 +9,8 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use neuraxis_brainstem::{Call, ReasonCache};
 use neuraxis_core::{
-    AdvisedCall, Approved, CallToVet, Decision, Grant, GrantScope, Input, Remember, Remembered,
-    Taint, ToolCallId, ToolClass, ToolSpec, Vet, Vetted, Vetting,
+    AdvisedCall, Approved, CallToVet, Decision, Grant, GrantScope, Grants, Input, Remember, Taint,
+    ToolCallId, ToolClass, ToolSpec, Vet, Vetted, Vetting,
 };
 use neuraxis_ports::{StoreError, Tool, TurnContext};
 
@@ -287,16 +287,16 @@ impl Lookup {
         &self,
         spec: &ToolSpec,
         call: &CallToVet,
-        remembered: &mut Option<Remembered>,
+        remembered: &mut Option<Grants>,
         given: &mut Vec<Grant>,
     ) -> Vetting {
         let policy = &self.engine.policy;
         let (taint, owner) = (Some(&self.taint), self.owner.as_deref());
         let judged = self.engine.call(spec, &call.arguments, taint, owner);
-        let nothing = Remembered::default();
+        let nothing = Grants::default();
         let known = remembered.as_ref().unwrap_or(&nothing);
         let mut reasons = ReasonCache::default();
-        let judged_with = |known: &Remembered, reasons: &mut ReasonCache| {
+        let judged_with = |known: &Grants, reasons: &mut ReasonCache| {
             policy.vet(&self.decision, &judged.with_remembered(known), reasons)
         };
         let mut vetting = judged_with(known, &mut reasons);
@@ -330,9 +330,9 @@ impl Lookup {
         &self,
         call: &Call<'_>,
         approved: &Approved,
-        known: &Remembered,
+        known: &Grants,
         given: &mut Vec<Grant>,
-    ) -> Option<Remembered> {
+    ) -> Option<Grants> {
         let (run, tool) = (self.journal.run_id, &call.tool.name);
         let slot = self.journal.slot.as_ref()?;
         let scope = approved.remember.clone()?;
@@ -361,7 +361,7 @@ impl Lookup {
 
     /// Returns the session's grants, including those given in this run that may not be on record yet; `None` for a run
     /// that is not stored.
-    async fn remembered(&self, given: &[Grant]) -> Result<Option<Remembered>, StoreError> {
+    async fn remembered(&self, given: &[Grant]) -> Result<Option<Grants>, StoreError> {
         let Some(slot) = &self.journal.slot else {
             return Ok(None);
         };

@@ -74,7 +74,7 @@ async fn answers_are_listed_and_taken_back_one_by_one() {
     let remembered = world
         .orchestrator
         .approvals()
-        .remembered(&session("s"))
+        .grants(&session("s"))
         .await
         .unwrap();
     let listed: Vec<_> = remembered.grants().iter().collect();
@@ -148,7 +148,7 @@ async fn policy_says_how_much_may_be_remembered() {
     let remembered = world
         .orchestrator
         .approvals()
-        .remembered(&session("s"))
+        .grants(&session("s"))
         .await
         .unwrap();
     assert!(
@@ -214,7 +214,7 @@ async fn what_brings_untrusted_content_is_never_promised_and_says_why_it_asks_ag
     let remembered = world
         .orchestrator
         .approvals()
-        .remembered(&session("s"))
+        .grants(&session("s"))
         .await
         .unwrap();
     assert!(remembered.grants().is_empty());
@@ -292,7 +292,7 @@ async fn a_crash_after_remembering_remembers_once() {
     let remembered = world
         .orchestrator
         .approvals()
-        .remembered(&session("s"))
+        .grants(&session("s"))
         .await
         .unwrap();
     assert_eq!(remembered.grants().len(), 1);

@@ -418,7 +418,7 @@ async fn a_run_of_somebody_else_is_neither_shown_nor_ended() {
     let approvals = all.with_context(bob);
     assert!(approvals.of_run(&summary).await.unwrap().is_empty());
     let no_session = StoreError::NoSuchSession(id("hers"));
-    let remembered = approvals.remembered(&id("hers")).await;
+    let remembered = approvals.grants(&id("hers")).await;
     assert_eq!(remembered.unwrap_err(), no_session);
     assert_eq!(approvals.revoke(&id("hers"), 1).await, Err(no_session));
 

@@ -378,7 +378,7 @@ fn a_remembered_answer_that_was_taken_back_stays_so_when_its_run_is_taken_up() {
         let handle = engine.runs().resume(run, Vec::new()).await.unwrap();
         assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
         assert_eq!(again.count(), 1, "this one call was approved");
-        let remembered = engine.approvals().remembered(&session()).await.unwrap();
+        let remembered = engine.approvals().grants(&session()).await.unwrap();
         assert!(remembered.grants().is_empty(), "{remembered:?}");
     });
 }
@@ -410,7 +410,7 @@ fn a_remembered_answer_that_comes_back_in_an_archive_allows_nothing() {
         engine.handle(asking()).await.unwrap();
         assert_eq!(put.count(), 0);
         let approvals = engine.approvals();
-        let remembered = approvals.remembered(&session()).await.unwrap();
+        let remembered = approvals.grants(&session()).await.unwrap();
         assert!(remembered.grants().is_empty());
     });
 }

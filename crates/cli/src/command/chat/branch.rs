@@ -184,7 +184,7 @@ impl Conversation {
     /// Returns whether anything was allowed for the session.
     async fn has_grants(&self) -> bool {
         let approvals = self.app.orchestrator.approvals();
-        let remembered = approvals.remembered(&self.session).await;
+        let remembered = approvals.grants(&self.session).await;
         remembered.is_ok_and(|it| !it.grants().is_empty())
     }
 

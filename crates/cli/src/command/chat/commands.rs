@@ -215,7 +215,7 @@ impl Conversation {
             let list = in_text(&self.app, &waiting, columns).await;
             list + "/resume continues, and asks you about each\n"
         };
-        let remembered = approvals.remembered(&self.session).await;
+        let remembered = approvals.grants(&self.session).await;
         let remembered: String = remembered
             .unwrap_or_default()
             .grants()

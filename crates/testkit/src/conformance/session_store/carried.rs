@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use neuraxis_core::log::Carried;
 use neuraxis_core::{
-    Access, CallIndex, ContentHash, EffectId, Grant, GrantScope, JsonText, PlanChanged, Record,
-    RecordBody, Remembered, SessionId, ToolCallId, ToolOutcome, ToolOutput, ToolResult, Vetted,
+    Access, CallIndex, ContentHash, EffectId, Grant, GrantScope, Grants, JsonText, PlanChanged,
+    Record, RecordBody, SessionId, ToolCallId, ToolOutcome, ToolOutput, ToolResult, Vetted,
 };
 use neuraxis_ports::{RunStart, SessionStore, StoreError};
 
@@ -47,7 +47,7 @@ fn granting(busy: &mut Busy, granted: Vec<Grant>) -> Arc<Record> {
     busy.log.record(RecordBody::Verdict(Box::new(vetted)))
 }
 
-async fn remembered(store: &impl SessionStore, session: &SessionId) -> Remembered {
+async fn remembered(store: &impl SessionStore, session: &SessionId) -> Grants {
     let carried = store.carried(session).await.expect("it is reported");
     carried.remembered
 }
@@ -123,7 +123,7 @@ pub async fn an_answer_is_remembered_listed_and_taken_back(store: impl SessionSt
     assert_eq!(remembered(&store, &busy.session).await.grants().len(), 1);
     let rest = [granting(&mut busy, rest.to_vec())];
     busy.commit(&store, &rest).await;
-    let mut expected = Remembered::default();
+    let mut expected = Grants::default();
     grants.into_iter().for_each(|grant| expected.record(grant));
     assert_eq!(remembered(&store, &busy.session).await, expected);
     assert_eq!(store.revoke(&busy.session, 2).await, Ok(true));
