@@ -85,5 +85,5 @@ pub use server_keys::{Scope, ServerKey, ServerKeyFile, ServerKeysError, UnknownS
 pub use server_token::{ServerToken, ServerTokenError};
 pub use store::{OpenStore, SCHEMA_MODULE};
 pub use telemetry::{OtlpEndpoint, Telemetry, TelemetryError, TraceDestination};
-pub use trust::{FileLock, FolderRules, PinFile, Trust, TrustError, TrustList};
+pub use trust::{FileLock, FolderRules, Forgotten, PinFile, Trust, TrustError, TrustList};
 pub use web::{SearchError, search_service};

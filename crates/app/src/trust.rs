@@ -60,6 +60,15 @@ struct FolderDecision {
     answer: Answer,
 }
 
+/// A decision of the user that was [forgotten](TrustList::forget), whatever the content it was about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forgotten {
+    /// The user had trusted the file, even if it changed since.
+    Trust,
+    /// The user had rejected the file.
+    Refusal,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
@@ -124,20 +133,6 @@ impl TrustList {
         })
     }
 
-    /// Returns whether the user trusted the file in a folder, given by its real path, even if it has changed since.
-    ///
-    /// # Errors
-    ///
-    /// A [`TrustError`] if the list cannot be read.
-    pub fn has_trusted(&self, folder: &Path) -> Result<bool, TrustError> {
-        let stored = self.read()?;
-        let name = folder.to_str();
-        Ok(stored
-            .folders
-            .iter()
-            .any(|entry| Some(entry.folder.as_str()) == name && entry.answer == Answer::Trusted))
-    }
-
     /// Trusts only this content of the file in a folder, given by its real path.
     ///
     /// # Errors
@@ -156,24 +151,24 @@ impl TrustList {
         self.answer(folder, content, Answer::Refused)
     }
 
-    /// Forgets the decision about the file in a folder, given by its real path. Returns whether there was one.
+    /// Forgets the decision about the file in a folder, given by its real path. Returns what it was, if there was one.
     ///
     /// # Errors
     ///
     /// A [`TrustError`] if the list cannot be read or written.
-    pub fn forget(&self, folder: &Path) -> Result<bool, TrustError> {
+    pub fn forget(&self, folder: &Path) -> Result<Option<Forgotten>, TrustError> {
         let _lock = file::FileLock::of(&self.file)?;
         let mut stored = self.read()?;
-        let before = stored.folders.len();
         let name = folder.to_str();
-        stored
-            .folders
-            .retain(|entry| Some(entry.folder.as_str()) != name);
-        if stored.folders.len() == before {
-            return Ok(false);
-        }
+        let is_about_it = |entry: &mut FolderDecision| Some(entry.folder.as_str()) == name;
+        let Some(removed) = stored.folders.extract_if(.., is_about_it).last() else {
+            return Ok(None);
+        };
         self.write(&stored)?;
-        Ok(true)
+        Ok(Some(match removed.answer {
+            Answer::Trusted => Forgotten::Trust,
+            Answer::Refused => Forgotten::Refusal,
+        }))
     }
 
     fn answer(&self, folder: &Path, sha256: ContentHash, answer: Answer) -> Result<(), TrustError> {

@@ -23,15 +23,24 @@ fn an_answer_holds_for_this_content_in_this_folder_alone() {
     assert_eq!(decision(here, first), Trust::Trusted);
     assert_eq!(decision(here, second), Trust::Changed);
     assert_eq!(decision(there, first), Trust::Unknown);
-    assert!(list.has_trusted(here).unwrap());
-    assert!(!list.has_trusted(there).unwrap());
     list.refuse(here, second).unwrap();
-    assert!(!list.has_trusted(here).unwrap());
     assert_eq!(decision(here, second), Trust::Refused);
     assert_eq!(decision(here, first), Trust::Unknown);
-    assert!(list.forget(here).unwrap());
-    assert!(!list.forget(here).unwrap());
+    assert_eq!(list.forget(here).unwrap(), Some(Forgotten::Refusal));
+    assert_eq!(list.forget(here).unwrap(), None);
     assert_eq!(decision(here, second), Trust::Unknown);
+}
+
+#[test]
+fn what_is_forgotten_is_returned_and_other_folders_keep_their_answers() {
+    let (list, _folder) = list();
+    let (here, there) = (Path::new("/here"), Path::new("/there"));
+    let content = ContentHash::of(b"1");
+    list.trust(here, content).unwrap();
+    list.trust(there, content).unwrap();
+    assert_eq!(list.forget(here).unwrap(), Some(Forgotten::Trust));
+    assert_eq!(list.decision(here, content).unwrap(), Trust::Unknown);
+    assert_eq!(list.decision(there, content).unwrap(), Trust::Trusted);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use neuraxis::core::ContentHash;
-use neuraxis_app::{Environment, FolderRules, FoundFile, TrustList, instruction_files};
+use neuraxis_app::{Environment, FolderRules, Forgotten, FoundFile, TrustList, instruction_files};
 
 use super::project;
 use crate::confirm::{ask_yes_no, require_user};
@@ -171,12 +171,10 @@ impl Folder {
 
 /// Removes the answer about a path, and returns what to print after the path, or `None` if there was no answer.
 fn removed(list: &TrustList, path: &Path) -> Result<Option<&'static str>, CommandError> {
-    let was_trusted = list.has_trusted(path)?;
-    Ok(match (list.forget(path)?, was_trusted) {
-        (false, _) => None,
-        (true, true) => Some(" is no longer trusted"),
-        (true, false) => Some(": your answer was removed"),
-    })
+    Ok(list.forget(path)?.map(|forgotten| match forgotten {
+        Forgotten::Trust => " is no longer trusted",
+        Forgotten::Refusal => ": your answer was removed",
+    }))
 }
 
 impl Add {
