@@ -96,10 +96,21 @@ pub fn escalated(escalated: &Escalated) -> String {
     }
 }
 
-/// Describes what was left out of a conversation.
+/// Describes how a conversation was made shorter: what was summarized, left out, or shortened.
 #[must_use]
 pub fn trimmed(trimmed: &ContextTrimmed) -> String {
-    counted(trimmed.messages, "older message")
+    let messages = (trimmed.messages > 0).then(|| {
+        let messages = counted(trimmed.messages, "older message");
+        match trimmed.summary {
+            Some(_) => format!("summarized {messages}"),
+            None => format!("left out {messages}"),
+        }
+    });
+    let results = u64::try_from(trimmed.shortened.len()).unwrap_or(u64::MAX);
+    let results =
+        (results > 0).then(|| format!("shortened {}", counted(results, "older tool result")));
+    let both: Vec<String> = messages.into_iter().chain(results).collect();
+    both.join(", ")
 }
 
 /// Returns a count with its noun, in singular or plural.
@@ -114,7 +125,8 @@ pub fn counted(count: u64, word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::Role;
+    use crate::ids::{Role, ToolCallId};
+    use crate::record::Span;
 
     #[test]
     fn one_of_something_is_not_many() {
@@ -129,6 +141,26 @@ mod tests {
         assert_eq!(asks_for(0), None);
         assert_eq!(asks_for(1).unwrap(), "asks for a tool");
         assert_eq!(asks_for(3).unwrap(), "asks for 3 tools");
+    }
+
+    #[test]
+    fn what_was_summarized_is_not_called_left_out() {
+        let mut cut = ContextTrimmed {
+            messages: 2,
+            tokens: 100,
+            removed: vec![Span { start: 0, end: 2 }],
+            shortened: Vec::new(),
+            summary: None,
+        };
+        assert_eq!(trimmed(&cut), "left out 2 older messages");
+        cut.shortened = vec![ToolCallId::from_text("call_1")];
+        cut.summary = Some("They talked.".to_owned());
+        assert_eq!(
+            trimmed(&cut),
+            "summarized 2 older messages, shortened 1 older tool result"
+        );
+        cut.messages = 0;
+        assert_eq!(trimmed(&cut), "shortened 1 older tool result");
     }
 
     #[test]

@@ -222,12 +222,10 @@ impl Reporter {
                 progress::warn(&describe::escalated(escalated));
             }
             RecordBody::ContextTrimmed(trimmed) => {
-                let messages = describe::trimmed(trimmed);
+                let what = describe::trimmed(trimmed);
                 match trimmed.summary {
-                    Some(_) => progress::notice(&format!("summarized {messages}")),
-                    None => progress::warn(&format!(
-                        "permanently left out {messages} to make the rest fit"
-                    )),
+                    Some(_) => progress::notice(&what),
+                    None => progress::warn(&format!("permanently {what} to make the rest fit")),
                 }
             }
             RecordBody::MaxTurnsReached(reached) => {

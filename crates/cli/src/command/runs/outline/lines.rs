@@ -50,7 +50,9 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
         )),
         RecordBody::MaxTurnsReached(reached) => Some(odd("limit", &describe::max_turns(reached))),
         RecordBody::LimitReached(reached) => Some(odd("limit", describe::limit(reached.limit))),
-        RecordBody::ContextTrimmed(trimmed) => Some(odd("left out", &describe::trimmed(trimmed))),
+        RecordBody::ContextTrimmed(trimmed) => {
+            Some(format!("{ODD}{}{ODD:#}", describe::trimmed(trimmed)))
+        }
         RecordBody::HistoryRepaired(repaired) => {
             Some(odd("repaired the history", &repaired.repairs.join("; ")))
         }
