@@ -76,12 +76,19 @@ fn side_effects(value: &Value) -> String {
     if value.get("left_running") == Some(&Value::Bool(true)) {
         words.push_str(" · the processes it left running were ended");
     }
-    let renamed = value.get("set_aside").and_then(Value::as_array);
-    let renamed = renamed.into_iter().flatten().filter_map(Value::as_str);
-    let renamed: Vec<&str> = renamed.collect();
-    if !renamed.is_empty() {
-        let renamed = short(&renamed.join(", "));
+    let paths = |name: &str| {
+        let paths = value.get(name).and_then(Value::as_array);
+        let paths = paths.into_iter().flatten().filter_map(Value::as_str);
+        let paths: Vec<&str> = paths.collect();
+        (!paths.is_empty()).then(|| short(&paths.join(", ")))
+    };
+    if let Some(renamed) = paths("set_aside") {
         words.push_str(&format!(" · renamed with the suffix .set-aside: {renamed}"));
+    }
+    if let Some(changed) = paths("changed_for_git") {
+        words.push_str(&format!(
+            " · changed what your git reads or runs: {changed}"
+        ));
     }
     if let Some(repository) = value.get("repository_outside").and_then(Value::as_str) {
         let repository = short(repository);
@@ -280,6 +287,10 @@ mod tests {
                 Some(
                     "exit 0 · the processes it left running were ended · renamed with the suffix .set-aside: a/.git, b/.git",
                 ),
+            ),
+            (
+                json!({"exit_code": 0, "changed_for_git": [".githooks/pre-commit", "own"]}),
+                Some("exit 0 · changed what your git reads or runs: .githooks/pre-commit, own"),
             ),
             (
                 json!({"exit_code": 128, "repository_outside": "/src/p/.git"}),

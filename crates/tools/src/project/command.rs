@@ -207,6 +207,10 @@ struct CommandResult {
     /// `.set-aside` appended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     set_aside: Vec<String>,
+    /// Files that changed while the command ran and that the user's git reads or runs, because a repository's
+    /// configuration names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    changed_for_git: Vec<String>,
     /// The access that the command could have requested, if it failed and lack of access may be the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     without_access: Vec<Access>,
@@ -436,6 +440,7 @@ fn report(
     CommandResult {
         summary,
         set_aside: aftermath.renamed(),
+        changed_for_git: aftermath.changed,
         exit_code,
         signal,
         timed_out,

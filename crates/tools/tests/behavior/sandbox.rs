@@ -473,6 +473,17 @@ async fn with_access_to_git_a_checkout_is_whole_and_what_it_changed_of_what_is_n
             summary.contains(&said)
         });
         assert!(is_said, "{command} gave {summary}");
+        let listed = ran.get("changed_for_git").and_then(Value::as_array);
+        let listed: Vec<&str> = listed
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        assert_eq!(
+            listed.join(", "),
+            changed.unwrap_or_default(),
+            "{command} gave {ran}"
+        );
     }
     // What belongs to git stays closed.
     fails(&project, &["git"], "echo x >> .git/shared").await;
