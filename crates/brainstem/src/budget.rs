@@ -161,7 +161,7 @@ pub(crate) fn spent(scope: BudgetScope, measure: BudgetMeasure) -> SpentBudget {
         scope,
         measure,
         reply: format!(
-            "I cannot work on this because {whose} of {what} is used up. {next}, or ask for a larger budget."
+            "This request cannot be handled because {whose} of {what} is used up. {next}, or ask for a larger budget."
         ),
     }
 }

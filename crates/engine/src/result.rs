@@ -188,7 +188,7 @@ pub(crate) fn cost_label(records: &[Arc<Record>]) -> CountLabel {
 pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
     let notice = match &outcome.finish_reason {
         FinishReason::Failed(why) => apology::for_failure(why, records)
-            .unwrap_or_else(|| format!("I could not finish this: {why}")),
+            .unwrap_or_else(|| format!("This could not be finished: {why}")),
         FinishReason::ContentFilter if outcome.content.is_empty() => {
             "The provider withheld the answer; rephrase the request.".to_owned()
         }
@@ -196,7 +196,7 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
             "The model reached its limit before it gave an answer; ask for less at a time."
                 .to_owned()
         }
-        FinishReason::Interrupted(why) => format!("I was interrupted: {why}"),
+        FinishReason::Interrupted(why) => format!("The run was interrupted: {why}"),
         FinishReason::InvalidAnswer(why) => {
             // The reason as the model was told it includes instructions for the model, which do not concern the user.
             let why = match answer::of_run(Some(outcome), records) {
@@ -217,7 +217,9 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
         }
         FinishReason::ToolError => apology::for_tool(records),
         FinishReason::UnknownTool(name) => {
-            format!("I stopped because the model called a tool that does not exist: {name:?}.")
+            format!(
+                "The run stopped because the model called a tool that does not exist: {name:?}."
+            )
         }
         FinishReason::Cancelled => apology::for_cancelling(records),
         FinishReason::Deadline if apology::was_never_answered(records) => {

@@ -117,7 +117,7 @@ fn a_budget_that_is_used_up_is_said_so_in_the_decision_and_is_no_error() {
     );
     assert_eq!(
         day.reply,
-        "I cannot work on this because today's budget of money is used up. Please come back after midnight UTC, or ask for a larger budget."
+        "This request cannot be handled because today's budget of money is used up. Please come back after midnight UTC, or ask for a larger budget."
     );
 }
 

@@ -29,7 +29,7 @@ use crate::feed::{CallBuffer, Feed, LiveText};
 /// Why an agent ends whose hook gave no usable answer.
 const FAILED: &str = "the program's own check failed";
 /// The reply in that case.
-const FAILED_REPLY: &str = "I cannot answer this: a required check failed.";
+const FAILED_REPLY: &str = "This cannot be answered: a required check failed.";
 
 /// A reply, or why there is none, with the time until its first delta.
 type Attempted = (Result<Reply, LlmError>, Option<Duration>);

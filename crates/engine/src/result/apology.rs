@@ -56,15 +56,15 @@ pub(super) fn for_tool(records: &[Arc<Record>]) -> String {
         _ => None,
     });
     let Some(result) = failed else {
-        return "I stopped because a tool failed.".to_owned();
+        return "The run stopped because a tool failed.".to_owned();
     };
     let name: String = result.name.chars().take(MAX_NAME_CHARS).collect();
     match result.value.error_message() {
         Some(why) => format!(
-            "I stopped because the tool {name:?} failed: {}",
+            "The run stopped because the tool {name:?} failed: {}",
             one_line(&why)
         ),
-        None => format!("I stopped because the tool {name:?} failed."),
+        None => format!("The run stopped because the tool {name:?} failed."),
     }
 }
 
@@ -206,7 +206,7 @@ fn sentence(error: &LlmError) -> String {
 }
 
 fn explain(error: &LlmError, advice: &str) -> String {
-    format!("I could not finish this: {}; {advice}.", error.kind)
+    format!("This could not be finished: {}; {advice}.", error.kind)
 }
 
 fn advice(error: &LlmError) -> String {
@@ -339,7 +339,7 @@ mod tests {
     fn every_class_of_error_says_what_happened_and_what_to_do_without_the_provider_s_words() {
         for (kind, expected) in said() {
             let text = sentence(&LlmError::new(kind, "org-7 said: visit evil.example"));
-            assert_eq!(text, format!("I could not finish this: {expected}."));
+            assert_eq!(text, format!("This could not be finished: {expected}."));
         }
     }
 

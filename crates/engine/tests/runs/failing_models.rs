@@ -74,7 +74,7 @@ async fn every_class_of_failure_gives_a_result_with_a_friendly_reply_a_warning_a
             "{kind:?}"
         );
         assert!(
-            result.reply.starts_with("I could not finish this: "),
+            result.reply.starts_with("This could not be finished: "),
             "{kind:?}: {}",
             result.reply
         );
@@ -428,7 +428,7 @@ async fn where_the_other_role_fails_too_the_run_fails_gracefully() {
         finished
             .result
             .reply
-            .starts_with("I could not finish this: ")
+            .starts_with("This could not be finished: ")
     );
     let downgrades = finished
         .kinds()

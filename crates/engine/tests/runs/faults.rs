@@ -56,7 +56,7 @@ async fn a_model_that_keeps_failing_ends_the_run_with_a_friendly_reply() {
         finished
             .result
             .reply
-            .starts_with("I could not finish this: no connection"),
+            .starts_with("This could not be finished: no connection"),
         "{}",
         finished.result.reply
     );

@@ -64,7 +64,7 @@ async fn a_failed_call_ends_the_run_where_the_agent_of_a_program_or_a_deployment
     assert_eq!(done.tool_calls[0].result.as_str(), r#"{"error":"dark"}"#);
     assert_eq!(
         done.content,
-        "I stopped because the tool \"look\" failed: dark"
+        "The run stopped because the tool \"look\" failed: dark"
     );
     let done = run(model(), &blind(), |agent| agent).await;
     assert_eq!(done.content, "I saw nothing.");

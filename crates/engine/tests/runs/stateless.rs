@@ -230,7 +230,7 @@ async fn a_model_that_fails_still_gives_an_answer_and_a_history() {
     let done = agent(&model, Vec::new()).execute("", "hi").await.unwrap();
     assert_eq!(done.status, RunStatus::Failed);
     assert!(
-        done.content.starts_with("I could not finish this"),
+        done.content.starts_with("This could not be finished"),
         "{}",
         done.content
     );

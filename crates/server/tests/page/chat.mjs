@@ -916,7 +916,7 @@ export async function explains_the_choice(world) {
   await page.click(".plan-panel summary");
   assert.equal(await page.locator(".plan-panel [data-status=done]").count(), 2);
   await ask(page, "break it");
-  await sees(page, ".line-note.error", "I could not finish this: the model server failed with status 500; try again in a moment.");
+  await sees(page, ".line-note.error", "This could not be finished: the model server failed with status 500; try again in a moment.");
   assert.equal(await page.locator(".turn").last().locator("[aria-label='Copy the answer']").count(), 0, "there is none");
   await world.picture(page, "failed-model");
 }

@@ -411,7 +411,7 @@ async fn a_run_that_fails_is_an_error_that_says_why() {
         last["message"]
             .as_str()
             .unwrap()
-            .starts_with("I could not finish this"),
+            .starts_with("This could not be finished"),
         "{last}"
     );
     server.stop().await.unwrap();

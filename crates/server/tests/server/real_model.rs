@@ -61,7 +61,7 @@ async fn a_model_that_cannot_be_reached_fails_the_run_and_not_the_request() {
     assert_eq!(result["status"], "failed");
     let reply = result["reply"].as_str().unwrap();
     assert!(
-        reply.starts_with("I could not finish this: no connection"),
+        reply.starts_with("This could not be finished: no connection"),
         "{reply}"
     );
     // The session is free again.
