@@ -1,6 +1,7 @@
 //! Why a command failed: the kind of failure, the chain of causes, and what to do next.
 
 mod resume;
+mod store;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -9,8 +10,7 @@ use anstyle::{AnsiColor, Style};
 use anyhow::anyhow;
 use neuraxis::cassette::CassetteError;
 use neuraxis::core::with_causes;
-use neuraxis::engine::{AttachmentError, FindError, ForkError, RequestError};
-use neuraxis::ports::StoreError;
+use neuraxis::engine::{AttachmentError, ForkError, RequestError};
 use neuraxis_app::{BuildError, ConfigError, Fault, OpenError, TrustError, without_secrets};
 
 use crate::harmless::{harmless, line_with_blanks, one_line};
@@ -353,7 +353,7 @@ impl From<RequestError> for CommandError {
             }
             RequestError::Policy(refusal) => hint_about_policy(refusal).to_owned(),
             RequestError::Store(why) => {
-                let hint = hint_about(why);
+                let hint = store::hint_about(why);
                 return hint.into_iter().fold(Self::failed(error), Self::hint);
             }
             _ => return Self::failed(error),
@@ -375,50 +375,6 @@ fn hint_about_policy(refusal: &neuraxis::brainstem::Refusal) -> &'static str {
         Refusal::UnknownChannel { .. } => "`neuraxis config show channels` lists the channels",
         Refusal::UnknownMode { .. } => "`neuraxis config show modes` lists the modes",
         _ => "`neuraxis config show modes channels` lists the modes and channels",
-    }
-}
-
-/// Returns what to do about a failure of the store.
-fn hint_about(error: &StoreError) -> Option<String> {
-    match error {
-        StoreError::SessionBusy { run, .. } => Some(format!(
-            "`neuraxis runs resume {run}` resumes it unless its process is alive; with --cancel it ends it"
-        )),
-        StoreError::Damaged(_) => Some(
-            "`neuraxis sessions verify` lists the damaged sessions, `neuraxis doctor --offline` checks the file itself".to_owned(),
-        ),
-        StoreError::Refused(_) => Some("`neuraxis doctor --offline` says more".to_owned()),
-        StoreError::Unavailable(_) => Some(
-            "try again in a moment; if it still fails, `neuraxis doctor --offline` says more".to_owned(),
-        ),
-        _ => None,
-    }
-}
-
-impl From<StoreError> for CommandError {
-    fn from(error: StoreError) -> Self {
-        let hint = hint_about(&error);
-        hint.into_iter().fold(Self::failed(error), Self::hint)
-    }
-}
-
-impl From<FindError> for CommandError {
-    fn from(error: FindError) -> Self {
-        match error {
-            FindError::NoSession(text) => {
-                Self::usage(anyhow!("there is no session {:?}", one_line(&text)))
-                    .hint("`neuraxis sessions list` lists your sessions")
-            }
-            FindError::NoRun(text) => Self::usage(anyhow!("there is no run {:?}", one_line(&text)))
-                .hint("`neuraxis runs list` lists your runs"),
-            FindError::Ambiguous { prefix, ids } => {
-                let (prefix, ids) = (one_line(&prefix), ids.join(", "));
-                Self::usage(anyhow!("several ids begin with {prefix:?}: {ids}"))
-                    .hint("type its end, or more of its beginning")
-            }
-            FindError::Store(error) => error.into(),
-            error => Self::failed(error),
-        }
     }
 }
 

@@ -27,6 +27,16 @@ pub(crate) struct Setup {
     arguments: ConfigurationArguments,
     /// The settings of `-m` and `/model`.
     model: Vec<(String, String)>,
+    /// Whether the named file need not exist.
+    named_file: NamedFile,
+}
+
+/// Whether the file given by --config must exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NamedFile {
+    Required,
+    /// The command writes it.
+    ToBeWritten,
 }
 
 /// The configuration of a command and the environment it was merged in. Loaded once and passed to all code that needs
@@ -42,6 +52,7 @@ impl Setup {
         Self {
             arguments,
             model: Vec::new(),
+            named_file: NamedFile::Required,
         }
     }
 
@@ -50,6 +61,7 @@ impl Setup {
         Self {
             arguments: self.arguments.clone(),
             model: settings,
+            named_file: self.named_file,
         }
     }
 
@@ -65,6 +77,15 @@ impl Setup {
         Self {
             arguments,
             model: self.model.clone(),
+            named_file: self.named_file,
+        }
+    }
+
+    /// Returns the same setup for a command that writes the file given by --config: it need not exist yet.
+    pub(crate) fn writing_file(&self) -> Self {
+        Self {
+            named_file: NamedFile::ToBeWritten,
+            ..self.clone()
         }
     }
 
@@ -132,6 +153,10 @@ impl Setup {
     fn sources(&self) -> Sources {
         let settings = self.arguments.settings.iter();
         let sources = Sources::default().with_folder_rules();
+        let sources = match self.named_file {
+            NamedFile::Required => sources,
+            NamedFile::ToBeWritten => sources.with_missing_file(),
+        };
         let sources = settings.fold(sources, |sources, (key, value)| {
             sources.with_flag("--set", key, value)
         });

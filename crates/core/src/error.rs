@@ -23,6 +23,10 @@ pub struct LlmError {
     /// The tokens used before the failure, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Box<Usage>>,
+    /// Whether there is no connection because the server's certificate was refused. Not recorded: only who configures
+    /// the connection can do something about it.
+    #[serde(skip)]
+    pub is_certificate_refused: bool,
 }
 
 /// The causes of an [`LlmError`].
@@ -140,7 +144,15 @@ impl LlmError {
             kind,
             message: message.into(),
             usage: None,
+            is_certificate_refused: false,
         }
+    }
+
+    /// Says that there is no connection because the server's certificate was refused.
+    #[must_use]
+    pub const fn with_refused_certificate(mut self) -> Self {
+        self.is_certificate_refused = true;
+        self
     }
 
     /// Adds the tokens used before the failure.

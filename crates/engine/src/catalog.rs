@@ -86,6 +86,9 @@ pub enum CatalogError {
     },
 }
 
+/// How the error for arguments that do not fit begins. A program that shows the kind of failure as well can leave it out.
+pub const INVALID_ARGUMENTS: &str = "the arguments are not valid: ";
+
 /// Why a call did not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -107,7 +110,7 @@ pub enum ToolCallError {
         why: String,
     },
     /// The arguments are not JSON or do not fit the schema.
-    #[error("the arguments are not valid: {0}")]
+    #[error("{prefix}{0}", prefix = INVALID_ARGUMENTS)]
     InvalidArguments(String),
 }
 

@@ -133,7 +133,8 @@ kinds! {
 fn of_store(error: &StoreError) -> &'static str {
     match (about_request(error), error) {
         (Some((kind, _)), _) => kind,
-        (None, StoreError::Unavailable(_) | StoreError::Refused(_)) => "store_unavailable",
+        (None, StoreError::Refused(_)) => "store_unavailable",
+        (None, error) if error.is_retryable() => "store_unavailable",
         (None, _) => "store_failed",
     }
 }

@@ -79,7 +79,9 @@ pub use approvals::{
     Approvals, DecideError, DecideLater, Decided, FoundApprovals, SweepReport, WaitingApproval,
 };
 pub use builder::{BuildError, OrchestratorBuilder};
-pub use catalog::{CatalogError, RESERVED_TOOL_NAMES, ToolCallError, ToolCatalog};
+pub use catalog::{
+    CatalogError, INVALID_ARGUMENTS, RESERVED_TOOL_NAMES, ToolCallError, ToolCatalog,
+};
 pub use client_input::{ClientInput, ClientInputError};
 pub use engine::{SystemClock, UuidV7};
 pub use event::{Event, Events};

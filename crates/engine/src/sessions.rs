@@ -10,14 +10,14 @@ mod follow;
 mod import;
 mod recorded;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::Stats;
 use neuraxis_core::{
-    ContentHash, InboxEntry, InboxInput, InputId, JsonText, Message, Record, RunId, RunStatus, Seq,
-    SessionId, SessionMetrics, Steered, ToolCallId, Transcript,
+    ContentHash, InboxEntry, InboxInput, InputId, JsonText, Message, Record, RecordBody, RunId,
+    RunStatus, Seq, SessionId, SessionMetrics, Steered, ToolCallId, ToolFailure, Transcript,
 };
 use neuraxis_ports::{
     ChainHead, Ids, OutputHead, OutputPage, OutputPlace, RunFilter, RunSummary, Session,
@@ -336,6 +336,29 @@ impl Sessions {
     /// [`StoreError::NoSuchRun`].
     pub async fn records(&self, run: RunId) -> Result<Vec<Arc<Record>>, StoreError> {
         self.store.records(run, Seq(0)).await
+    }
+
+    /// Returns how the tool calls failed that did, by their ids: messages hold only the errors for the model. Reads the
+    /// records of the runs in which a call failed.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] if records cannot be read.
+    pub async fn failed_calls(
+        &self,
+        runs: &[RunSummary],
+    ) -> Result<HashMap<ToolCallId, ToolFailure>, StoreError> {
+        let mut failed = HashMap::new();
+        for run in runs.iter().filter(|run| run.metrics().tool_errors > 0) {
+            for record in self.records(run.run_id).await? {
+                if let RecordBody::ToolResult(result) = &record.body
+                    && let Some(failure) = result.failure
+                {
+                    failed.insert(result.tool_call_id.clone(), failure);
+                }
+            }
+        }
+        Ok(failed)
     }
 
     /// Returns the heads of the long outputs that are kept beside a run, by their calls' ids.

@@ -376,7 +376,13 @@ pub(crate) fn of_build(error: &BuildError) -> ExitCode {
         // The configuration is correct and may work on another attempt.
         BuildError::DatabaseBusy { .. }
         | BuildError::Database {
-            source: OpenError::Store(StoreError::Unavailable(_) | StoreError::Refused(_)),
+            source:
+                OpenError::Store(
+                    StoreError::Unavailable(_)
+                    | StoreError::ReadOnly(_)
+                    | StoreError::Full(_)
+                    | StoreError::Refused(_),
+                ),
             ..
         } => ExitCode::FAILURE,
         // The fault is part of the model error's message rather than its cause.

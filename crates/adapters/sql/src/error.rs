@@ -182,6 +182,11 @@ pub(crate) fn is_full(error: &Error) -> bool {
     has_code(error, "53100", 13)
 }
 
+/// Returns whether no writes are accepted: read_only_sql_transaction, SQLITE_READONLY.
+fn is_read_only(error: &Error) -> bool {
+    has_code(error, "25006", 8)
+}
+
 /// Compares with an SQLSTATE, or with one of SQLite's primary codes.
 fn has_code(error: &Error, postgres: &str, sqlite: u32) -> bool {
     let Some(error) = error.as_database_error() else {
@@ -287,6 +292,8 @@ fn store_error(error: &Error, place: &str) -> StoreError {
     };
     let message = format!("{place}: {why}");
     match kind(error) {
+        Kind::Broken | Kind::Transient if is_full(error) => StoreError::Full(message),
+        Kind::Broken | Kind::Transient if is_read_only(error) => StoreError::ReadOnly(message),
         Kind::Broken | Kind::Transient => StoreError::Unavailable(message),
         Kind::Refused => StoreError::Refused(message),
         Kind::Disk | Kind::Permanent => StoreError::Damaged(message),
@@ -340,10 +347,22 @@ mod tests {
         assert!(is_full(&error));
         assert_eq!(kind(&error), Kind::Transient);
         let expected = "s.db: the disk is full: disk I/O error (code 4874)";
-        let StoreError::Unavailable(said) = store_error(&error, "s.db") else {
-            panic!("a full disk is not for ever");
-        };
-        assert_eq!(said, expected);
+        assert_eq!(
+            store_error(&error, "s.db"),
+            StoreError::Full(expected.to_owned())
+        );
+    }
+
+    #[test]
+    fn what_may_pass_says_whether_space_or_the_right_to_write_is_missing() {
+        // SQLITE_READONLY_DBMOVED, SQLITE_FULL, SQLITE_BUSY
+        let of = |code| store_error(&told(code), "s.db");
+        assert!(matches!(of("1032"), StoreError::ReadOnly(_)));
+        assert!(matches!(of("13"), StoreError::Full(_)));
+        assert!(matches!(of("5"), StoreError::Unavailable(_)));
+        for code in ["1032", "13", "5"] {
+            assert!(of(code).is_retryable(), "{code}");
+        }
     }
 
     /// A statement that timed out on another session's lock must not immediately wait for it again.

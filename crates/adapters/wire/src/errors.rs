@@ -115,7 +115,11 @@ impl ServerErrors {
         } else {
             format!("{server} closed the connection before it answered: {cause}")
         };
-        LlmError::new(LlmErrorKind::Connection, said)
+        let error = LlmError::new(LlmErrorKind::Connection, said);
+        match cause.contains(REFUSED_CERTIFICATE) {
+            true => error.with_refused_certificate(),
+            false => error,
+        }
     }
 
     /// Returns the error of a server that sent no response head in time.
@@ -134,6 +138,9 @@ impl ServerErrors {
     }
 }
 
+/// Part of the TLS library's error for a certificate that is not accepted.
+const REFUSED_CERTIFICATE: &str = "peer certificate";
+
 /// Returns what to check when a connection failed, by the HTTP client's error.
 fn next_step(cause: &str, proxy: Option<&ProxyInUse>) -> Cow<'static, str> {
     if cause.contains("CaUsedAsEndEntity") {
@@ -144,7 +151,7 @@ fn next_step(cause: &str, proxy: Option<&ProxyInUse>) -> Cow<'static, str> {
     if cause.contains("certificate not valid for name") {
         return "base_url must use a name that the certificate is valid for, or the server needs a certificate for that name".into();
     }
-    if cause.contains("peer certificate") {
+    if cause.contains(REFUSED_CERTIFICATE) {
         return "check this machine's clock, whether the certificate must be renewed, and whether this machine trusts its \
                 issuer (ca_file can name more issuers)"
             .into();

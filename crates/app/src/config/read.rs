@@ -93,7 +93,14 @@ pub(super) fn read_all(
         found,
         untrusted,
     } = match sources.file() {
-        Some(file) => named_file(environment, file)?,
+        Some(file) => match named_file(environment, file) {
+            Err(ConfigError::Read { source, .. })
+                if sources.may_lack_file() && source.kind() == io::ErrorKind::NotFound =>
+            {
+                Files::default()
+            }
+            files => files?,
+        },
         None => usual_files(environment, sources)?,
     };
     let mut texts = Vec::new();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     file: Option<PathBuf>,
+    missing_file: MissingFile,
     flags: Vec<FlagValue>,
     found: FoundFiles,
     folder_rules: FolderRulesUse,
@@ -19,6 +20,16 @@ enum FolderRulesUse {
     Ignored,
     /// They apply to the folder of the tools: only the user of this process is asked.
     Applied,
+}
+
+/// What a named file means that does not exist.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum MissingFile {
+    /// A mistake.
+    #[default]
+    Refused,
+    /// A file that sets nothing: it is to be written.
+    Empty,
 }
 
 /// How a file in the working directory is treated.
@@ -44,6 +55,13 @@ impl Sources {
     #[must_use]
     pub fn with_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
+        self
+    }
+
+    /// Treats a [named file](Self::with_file) that does not exist as an empty one, for a command that is to write it.
+    #[must_use]
+    pub const fn with_missing_file(mut self) -> Self {
+        self.missing_file = MissingFile::Empty;
         self
     }
 
@@ -88,6 +106,10 @@ impl Sources {
 
     pub(super) fn file(&self) -> Option<&Path> {
         self.file.as_deref()
+    }
+
+    pub(super) fn may_lack_file(&self) -> bool {
+        self.missing_file == MissingFile::Empty
     }
 
     pub(super) fn flags(&self) -> &[FlagValue] {

@@ -29,6 +29,14 @@ pub enum KeyError {
         /// The variable.
         variable: String,
     },
+    /// The key has characters that no request can carry.
+    #[error(
+        "the key in {place} has characters that cannot be sent, such as a line break: store it on one line"
+    )]
+    Unsendable {
+        /// The variable or the file.
+        place: KeySource,
+    },
     /// The file cannot be read.
     #[error("cannot read the key from {}: {source}", path.display())]
     Unreadable {
@@ -67,8 +75,13 @@ impl KeyError {
     /// Returns the faulty key of the section.
     pub(super) const fn key(&self) -> &'static str {
         match self {
-            Self::TwoPlaces | Self::NoVariable { .. } => "api_key_env",
-            Self::Unreadable { .. }
+            Self::TwoPlaces
+            | Self::NoVariable { .. }
+            | Self::Unsendable {
+                place: KeySource::Variable(_),
+            } => "api_key_env",
+            Self::Unsendable { .. }
+            | Self::Unreadable { .. }
             | Self::Empty { .. }
             | Self::TooLarge { .. }
             | Self::NoFile { .. }
@@ -112,12 +125,20 @@ pub(super) fn of(
                 variable: shown_variable(variable).to_owned(),
             };
             let key = in_variable(variable, environment).ok_or_else(missing)?;
-            Ok((Some(key), KeySource::Variable(variable.clone())))
+            sendable(key, KeySource::Variable(variable.clone()))
         }
         (None, Some(file)) => {
             let key = from_file(&environment.working_dir().join(file))?;
-            Ok((Some(key), KeySource::File(file.clone())))
+            sendable(key, KeySource::File(file.clone()))
         }
+    }
+}
+
+/// Returns a key with its source, unless it has a control character: a header can carry none.
+fn sendable(key: Secret, place: KeySource) -> Result<(Option<Secret>, KeySource), KeyError> {
+    match key.expose().bytes().any(|byte| byte.is_ascii_control()) {
+        true => Err(KeyError::Unsendable { place }),
+        false => Ok((Some(key), place)),
     }
 }
 
@@ -199,6 +220,30 @@ mod tests {
         assert!(!format!("{key:?}").contains("canary"), "{key:?}");
         assert!(key.is_some());
         assert_eq!(source.to_string(), "MY_KEY");
+    }
+
+    #[test]
+    fn a_key_of_several_lines_is_refused_by_the_name_of_its_variable_or_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::new(folder.path()).with_variable("MY_KEY", "sk-ca\nnary\n");
+        write_alone(&folder.path().join("my.key"), "sk-ca\r\nnary\n");
+        for (model, place, key) in [
+            (model(Some("MY_KEY"), None), "MY_KEY", "api_key_env"),
+            (
+                model(None, Some(Path::new("my.key"))),
+                "my.key",
+                "api_key_file",
+            ),
+        ] {
+            let error = of(&model, &environment).unwrap_err();
+            assert_eq!(error.key(), key);
+            let said = error.to_string();
+            assert!(
+                said.contains(place) && said.contains("line break"),
+                "{said}"
+            );
+            assert!(!format!("{error:?}{said}").contains("nary"), "{said}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use neuraxis::core::log::describe;
 use neuraxis::core::{ToolFailure, ToolResult};
+use neuraxis::engine::INVALID_ARGUMENTS;
 
 use super::log::{OpenCall, Refusal};
 use super::{outcome, target};
@@ -42,9 +43,7 @@ impl End {
             },
             _ if is_refused => Self::NotRun(error),
             _ => {
-                // The kind of failure already says so.
-                let error = error.strip_prefix(NOT_VALID).unwrap_or(&error);
-                let error = without_code(&result.name, error).to_owned();
+                let error = own_words(&result.name, failure, &error).to_owned();
                 Self::Failed(describe::failure(failure), error)
             }
         }
@@ -85,19 +84,26 @@ fn undecided(why: &str, no_decision: &str) -> String {
     }
 }
 
-/// Describes how a call failed, as far as the error for the model shows it.
-pub(crate) fn failed(tool: &str, error: &str) -> String {
-    if let Some(error) = error.strip_prefix(NOT_VALID) {
-        let how = describe::failure(ToolFailure::InvalidArguments);
-        return format!("{how}: {error}");
+/// Describes how a call failed. If the kind of failure is not known, as for calls of the session that a fork continues
+/// from, shows only the error for the model.
+pub(crate) fn failed(tool: &str, failure: Option<ToolFailure>, error: &str) -> String {
+    match failure {
+        None => without_code(tool, error).to_owned(),
+        // The error says so itself.
+        Some(ToolFailure::Denied | ToolFailure::ApprovalExpired) => error.to_owned(),
+        Some(failure) => {
+            let words = own_words(tool, failure, error);
+            format!("{}: {words}", describe::failure(failure))
+        }
     }
-    let how = match error {
-        _ if error == DENIED || error.starts_with("denied: ") => return error.to_owned(),
-        _ if error.contains(OUTCOME_UNKNOWN) => ToolFailure::OutcomeUnknown,
-        _ if error.starts_with("unknown tool ") => ToolFailure::UnknownTool,
-        _ => ToolFailure::Error,
-    };
-    format!("{}: {}", describe::failure(how), without_code(tool, error))
+}
+
+/// Returns a call's error without what its kind of failure says already.
+fn own_words<'a>(tool: &str, failure: ToolFailure, error: &'a str) -> &'a str {
+    match failure {
+        ToolFailure::InvalidArguments => error.strip_prefix(INVALID_ARGUMENTS).unwrap_or(error),
+        _ => without_code(tool, error),
+    }
 }
 
 /// Formats the beginning of a call's line: its tool, and what it touches.
@@ -109,15 +115,6 @@ pub(crate) fn named(name: &str, arguments: &str) -> String {
         target => format!("{NAME}{name}{NAME:#} {target}"),
     }
 }
-
-/// The prefix of the error for invalid arguments.
-const NOT_VALID: &str = "the arguments are not valid: ";
-
-/// The error that a model receives if the user denied a call without a reason.
-const DENIED: &str = "denied";
-
-/// Part of the error that a model receives for a call that may have taken effect.
-const OUTCOME_UNKNOWN: &str = "its outcome is unknown";
 
 /// The built-in tools whose errors begin with a code for the model, such as `no_folder: there is no folder "x"`.
 const WITH_CODES: [&str; 9] = [
@@ -187,24 +184,36 @@ mod tests {
     }
 
     #[test]
-    fn how_a_call_failed_is_read_from_what_the_model_is_told() {
-        for (error, said) in [
+    fn how_a_call_failed_is_what_its_record_says_and_not_what_the_model_is_told() {
+        for (failure, error, said) in [
             (
-                "stopped: no time; its outcome is unknown, it may have taken effect",
-                "outcome unknown: stopped: no time; its outcome is unknown, it may have taken effect",
+                Some(ToolFailure::OutcomeUnknown),
+                "stopped: no time; it may have taken effect",
+                "outcome unknown: stopped: no time; it may have taken effect",
             ),
-            ("denied: not here", "denied: not here"),
-            ("denied", "denied"),
             (
+                Some(ToolFailure::Denied),
+                "denied: not here",
+                "denied: not here",
+            ),
+            (
+                Some(ToolFailure::Error),
+                "denied: by the disk",
+                "failed: denied: by the disk",
+            ),
+            (
+                Some(ToolFailure::InvalidArguments),
                 "the arguments are not valid: no path",
                 "invalid arguments: no path",
             ),
             (
+                Some(ToolFailure::Error),
                 "no_folder: there is no folder",
                 "failed: there is no folder",
             ),
+            (None, "no_folder: there is no folder", "there is no folder"),
         ] {
-            assert_eq!(super::failed("write_file", error), said);
+            assert_eq!(super::failed("write_file", failure, error), said);
         }
     }
 

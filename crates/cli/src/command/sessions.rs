@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 
 pub(super) use list::{MIDDLE, item};
 pub(super) use prune::age;
-pub(super) use show::{conversation, used};
+pub(super) use show::{FailedCalls, conversation, used};
 pub(super) use title::{question_of, title};
 
 use crate::error::CommandError;

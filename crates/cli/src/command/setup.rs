@@ -64,8 +64,8 @@ Examples:
 /// Find a model on this machine, or with a key that is set, and configure it
 ///
 /// Searches the usual addresses of model servers and the usual variables for keys, asks you which server and which
-/// model to use, and writes [models.reasoning] to your own neuraxis.toml, or to the file given by --config. This is
-/// free of charge, and a key itself is never written.
+/// model to use, and writes [models.reasoning] to your own neuraxis.toml, or to the file given by --config, which is
+/// created if it does not exist. This is free of charge, and a key itself is never written.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SetUp {
@@ -79,6 +79,7 @@ impl SetUp {
         if !self.yes {
             require_user("add --yes to take the first one that is found")?;
         }
+        let setup = &setup.writing_file();
         let loaded = setup.load()?;
         let environment = loaded.environment;
         let progress = Progress::new();
@@ -270,8 +271,10 @@ async fn offered(
         }
         Ok(offer) => Ok(Ok(offer.models)),
         Err(error) if is_unreachable(&error.kind) => {
-            let is_untrusted = error.message.contains("peer certificate");
-            let what_to_do = if is_untrusted { UNTRUSTED } else { UNREACHABLE };
+            let what_to_do = match error.is_certificate_refused {
+                true => UNTRUSTED,
+                false => UNREACHABLE,
+            };
             Err(not_written(&error, what_to_do))
         }
         Err(error) => Ok(Err(one_line(&error.to_string()))),

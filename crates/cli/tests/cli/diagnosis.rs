@@ -301,8 +301,9 @@ fn the_doctor_finds_a_store_that_is_damaged_and_no_hint_leads_in_a_circle() {
         let told: Vec<&str> = told.take(2).collect();
         assert!(told[0].contains("sessions.db: "), "{done:?}");
         assert!(
-            told[1]
-                .contains("→ stop all programs that use it; before anything else, copy it (a file"),
+            told[1].contains(
+                "→ in this order: stop all programs that use it; copy it to another disk"
+            ),
             "{done:?}"
         );
         assert!(!done.stdout.contains("doctor"), "{done:?}");

@@ -81,6 +81,12 @@ fn setup_takes_the_key_that_is_set_and_the_next_command_uses_what_it_wrote() {
     // The server only supports Chat Completions.
     assert!(text.contains("api = \"chat\""), "{text}");
     assert_eq!(run(&["ask", "Hello?"]).stdout_of(0), "Set up.\n");
+    let named = ["setup", "--yes", "--config", "new.toml"];
+    run(&named).stdout_of(0);
+    let new = fs::read_to_string(machine.path("new.toml")).unwrap();
+    assert!(new.contains("model = \"gpt-first\""), "{new}");
+    let complaint = run(&named).complaint(2);
+    assert!(complaint.contains("new.toml already has"), "{complaint}");
     let again = run(&["setup", "--yes"]).complaint(2);
     assert!(again.contains("already"), "{again}");
     assert!(!again.contains("Using "), "nothing is chosen: {again}");

@@ -97,6 +97,12 @@ pub enum StoreError {
     /// The store cannot be reached or is overloaded.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
+    /// The store accepts no writes at present, for example because its server is a standby. Reading goes on.
+    #[error("the store is unavailable: {0}")]
+    ReadOnly(String),
+    /// There is no space left for more data. Reading goes on.
+    #[error("the store is unavailable: {0}")]
+    Full(String),
     /// The store refuses the operation, for example because a permission is missing: it will fail until an operator
     /// changes that, and the stored data is unchanged.
     #[error("the store refuses it: {0}")]
@@ -110,6 +116,9 @@ impl StoreError {
     /// Returns whether the same request may succeed if it is repeated.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
+        matches!(
+            self,
+            Self::Unavailable(_) | Self::ReadOnly(_) | Self::Full(_)
+        )
     }
 }

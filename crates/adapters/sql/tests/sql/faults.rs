@@ -58,7 +58,7 @@ async fn a_full_disk_is_told_reading_goes_on_and_space_helps() {
             Err(error) => break error,
         }
     };
-    let StoreError::Unavailable(told) = told else {
+    let StoreError::Full(told) = told else {
         panic!("a full disk is not for ever: {told}")
     };
     assert!(

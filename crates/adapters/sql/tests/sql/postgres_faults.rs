@@ -62,7 +62,7 @@ async fn a_server_that_only_reads_is_waited_for() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    let is_passing = matches!(&refused, StoreError::Unavailable(told) if told.contains("25006"));
+    let is_passing = matches!(&refused, StoreError::ReadOnly(told) if told.contains("25006"));
     assert!(is_passing, "{refused:?}");
     assert_eq!(records(&store, busy.run()).await, busy.records);
 

@@ -157,6 +157,7 @@ async fn a_certificate_that_nobody_vouches_for_is_a_connection_error() {
     let client = client_at(&format!("https://{}", server.address), |_| {});
     let error = respond(&client).await.unwrap_err();
     assert_eq!(error.kind, LlmErrorKind::Connection);
+    assert!(error.is_certificate_refused, "{error}");
     assert_eq!(server.log.requests.load(Ordering::SeqCst), 0);
 }
 

@@ -12,7 +12,7 @@ use neuraxis::engine::Sessions;
 use neuraxis::ports::SessionFilter;
 
 use super::super::ask::root_calls;
-use super::super::sessions::{MIDDLE, conversation, item, title, used};
+use super::super::sessions::{FailedCalls, MIDDLE, conversation, item, title, used};
 use super::branch::{RESUME_HINT, UNANSWERED};
 use super::conversation::Conversation;
 use crate::call::lines_of;
@@ -36,12 +36,12 @@ const MAX_COPIED: usize = 74_000;
 impl Conversation {
     /// Shows the whole conversation.
     pub(super) async fn history(&mut self) -> Result<(), CommandError> {
-        let text = match (self.messages().await?, self.is_unanswered().await) {
-            (messages, true) => format!("{}{UNANSWERED}: {RESUME_HINT}\n", conversation(&messages)),
-            (messages, false) if messages.is_empty() => {
-                "this session has no messages yet\n".to_owned()
-            }
-            (messages, false) => conversation(&messages),
+        let messages = self.messages().await?;
+        let shown = conversation(&messages, &self.failed_calls().await);
+        let text = match self.is_unanswered().await {
+            true => format!("{shown}{UNANSWERED}: {RESUME_HINT}\n"),
+            false if messages.is_empty() => "this session has no messages yet\n".to_owned(),
+            false => shown,
         };
         Ok(self.output.lines(&text)?)
     }
@@ -57,7 +57,8 @@ impl Conversation {
             return;
         };
         let rest = messages.get(last..).unwrap_or_default();
-        let text = laid_out(&conversation(rest), self.output.width());
+        let shown = conversation(rest, &self.failed_calls().await);
+        let text = laid_out(&shown, self.output.width());
         let lines: Vec<&str> = text.trim_start().lines().collect();
         let more = lines.len().saturating_sub(MAX_LINES);
         let mut text = lines
@@ -211,6 +212,15 @@ impl Conversation {
     /// Returns whether the conversation continues from a message that is not answered yet.
     async fn is_unanswered(&self) -> bool {
         self.continues_from.is_none() && self.unfinished().await.is_some()
+    }
+
+    /// Returns how the calls of the session failed that did; nothing if that cannot be read, since the messages still
+    /// show the errors.
+    async fn failed_calls(&self) -> FailedCalls {
+        let sessions = self.app.orchestrator.sessions();
+        let runs = sessions.runs(&self.session).await;
+        let runs = runs.ok().flatten().unwrap_or_default();
+        sessions.failed_calls(&runs).await.unwrap_or_default()
     }
 
     /// Returns the messages of the session, up to where the conversation continues.

@@ -10,7 +10,7 @@ pub(super) fn fix(endpoint: &Endpoint, error: &LlmError) -> String {
         return advice;
     }
     match &error.kind {
-        LlmErrorKind::Connection if error.message.contains("peer certificate") => {
+        LlmErrorKind::Connection if error.is_certificate_refused => {
             format!(
                 "read what the error says about the certificate: fix this machine's clock or its trusted certificates \
                  if they are the cause (for a company's own authority, set models.{role}.ca_file); otherwise the \

@@ -292,7 +292,7 @@ fn has_room(config: &Config, contents: Option<Contents>) -> bool {
 
 fn fix_of_database(config: &Config, error: &OpenError) -> String {
     match error {
-        OpenError::Store(error) => fix_of_store(config, error).to_owned(),
+        OpenError::Store(error) => fix_of_store(config, error),
         OpenError::Newer { .. } => {
             "use the newer version of neuraxis that wrote it, or choose another location".to_owned()
         }
@@ -319,43 +319,43 @@ fn fix_of_database(config: &Config, error: &OpenError) -> String {
     }
 }
 
-fn fix_of_store(config: &Config, error: &StoreError) -> &'static str {
-    match error {
-        StoreError::Damaged(_) => {
-            "stop all programs that use it; before anything else, copy it (a file together with its -wal, which holds \
-             the latest data); check whether the disk is full or failing; save what can be read with `neuraxis \
-             sessions export --all`. Then move it away with its -wal and -shm: a new one is created, and `neuraxis \
-             sessions import` restores what you exported"
+fn fix_of_store(config: &Config, error: &StoreError) -> String {
+    let is_file = config.store().url().starts_with("sqlite:");
+    let fix = match error {
+        StoreError::Damaged(_) if is_file => {
+            "in this order: stop all programs that use it; copy it to another disk, with its -wal, which holds the latest \
+             data; check whether its disk is full or failing; run `neuraxis sessions export --all --output FILE`, which \
+             leaves out what cannot be read; move it away with its -wal and -shm; run `neuraxis sessions import FILE`. If \
+             nothing can be exported, restore a backup instead (see `neuraxis help storage`)"
         }
-        StoreError::Unavailable(_) if config.store().url().starts_with("sqlite:") => {
+        StoreError::Damaged(_) => {
+            "in this order: stop all programs that use it; check its server's log and disk; run `neuraxis sessions export \
+             --all --output FILE`, which leaves out what cannot be read; set store.url to a new database; run `neuraxis \
+             sessions import FILE`. If nothing can be exported, restore a backup instead (see `neuraxis help storage`)"
+        }
+        StoreError::Unavailable(_) | StoreError::ReadOnly(_) | StoreError::Full(_) if is_file => {
             "check whether the disk is full or read-only, the file belongs to another user, or another program has \
              locked it"
         }
-        StoreError::Unavailable(why) if why.contains(READ_ONLY) => {
+        StoreError::ReadOnly(_) => {
             "set store.url to the primary: this server accepts no writes, because it is a standby or has \
              default_transaction_read_only on"
         }
-        StoreError::Unavailable(why) if why.contains(DISK_FULL) => {
-            "free some disk space on the Postgres server"
-        }
+        StoreError::Full(_) => "free some disk space on the Postgres server",
         StoreError::Unavailable(_) => {
             "check that the server is running and reachable, has connections left, and has the database and user that \
              store.url names; for certificate checks, see `neuraxis help storage`"
         }
-        StoreError::Refused(_) if config.store().url().starts_with("sqlite:") => {
+        StoreError::Refused(_) if is_file => {
             "do what the error says and delete nothing: the -wal may hold all stored data"
         }
         StoreError::Refused(_) => {
             "give its user the rights that `neuraxis help storage` lists, or check that all its tables exist"
         }
         _ => "set store.url to another location",
-    }
+    };
+    invocation::again(fix).into_owned()
 }
-
-/// The code that Postgres reports in read-only transactions, and when its disk is full
-/// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
-const READ_ONLY: &str = "(code 25006)";
-const DISK_FULL: &str = "(code 53100)";
 
 /// Reports where the key is that makes approvals valid. Creates none.
 fn approvals(config: &Config, environment: &Environment) -> Check {

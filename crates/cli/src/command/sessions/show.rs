@@ -9,7 +9,7 @@ use clap_complete::ArgValueCompleter;
 use neuraxis::Message;
 use neuraxis::core::log::checklist;
 use neuraxis::core::log::describe::counted;
-use neuraxis::core::{Part, SessionMetrics, ToolCall, ToolCallId, ToolMessage};
+use neuraxis::core::{Part, SessionMetrics, ToolCall, ToolCallId, ToolFailure, ToolMessage};
 use neuraxis::engine::{SessionOverview, Sessions};
 use serde_json::{Value, json};
 
@@ -51,7 +51,11 @@ impl Show {
         let overview = sessions.overview(&id).await?;
         let mut output = Output::new();
         match self.format {
-            Format::Text => output.lines(&in_text(&overview))?,
+            Format::Text => {
+                // Without the records, the conversation still shows the errors.
+                let failures = sessions.failed_calls(&overview.runs).await;
+                output.lines(&in_text(&overview, &failures.unwrap_or_default()))?;
+            }
             Format::Json => output.line(&format!("{:#}", in_json(&overview)))?,
         }
         Ok(())
@@ -74,7 +78,7 @@ fn in_json(overview: &SessionOverview) -> Value {
     })
 }
 
-fn in_text(overview: &SessionOverview) -> String {
+fn in_text(overview: &SessionOverview, failures: &FailedCalls) -> String {
     const BOLD: Style = Style::new().bold();
     let session = &overview.session;
     let mut text = format!("{BOLD}session {}{BOLD:#}\n", session.id);
@@ -90,11 +94,17 @@ fn in_text(overview: &SessionOverview) -> String {
         let plan = harmless(&plan).replace('\n', "\n  ");
         text.push_str(&format!("\n{BOLD}plan{BOLD:#}\n  {plan}\n"));
     }
-    text + &conversation(overview.history.messages())
+    text + &conversation(overview.history.messages(), failures)
 }
 
+/// How the calls failed that did, by their ids.
+pub(in crate::command) type FailedCalls = HashMap<ToolCallId, ToolFailure>;
+
 /// Formats the part of a conversation meant for readers, with what each call touched and its result.
-pub(in crate::command) fn conversation(messages: &[Arc<Message>]) -> String {
+pub(in crate::command) fn conversation(
+    messages: &[Arc<Message>],
+    failures: &FailedCalls,
+) -> String {
     const BOLD: Style = Style::new().bold();
     let results: HashMap<_, _> = messages
         .iter()
@@ -106,7 +116,7 @@ pub(in crate::command) fn conversation(messages: &[Arc<Message>]) -> String {
     let mut text = String::new();
     let mut last = "";
     for message in messages {
-        let Some((who, said)) = speaker_and_text(message, &results) else {
+        let Some((who, said)) = speaker_and_text(message, &results, failures) else {
             continue;
         };
         // What a model says between its calls belongs together. An unanswered message is set apart from the next one.
@@ -139,6 +149,7 @@ pub(in crate::command) fn used(metrics: &SessionMetrics) -> String {
 fn speaker_and_text(
     message: &Message,
     results: &HashMap<&ToolCallId, &ToolMessage>,
+    failures: &FailedCalls,
 ) -> Option<(&'static str, String)> {
     match message {
         Message::User { .. } => {
@@ -152,7 +163,7 @@ fn speaker_and_text(
             let text = message.text();
             let text = harmless(text.trim_end());
             let calls = said.parts.iter().filter_map(|part| match part {
-                Part::ToolCall(call) => Some(called(call, results)),
+                Part::ToolCall(call) => Some(called(call, results, failures)),
                 _ => None,
             });
             let lines = text.lines().map(str::to_owned).chain(calls);
@@ -162,13 +173,17 @@ fn speaker_and_text(
     }
 }
 
-/// Describes in a line what a call touched, and its outcome as far as its result shows it.
-fn called(call: &ToolCall, results: &HashMap<&ToolCallId, &ToolMessage>) -> String {
+/// Describes in a line what a call touched, and its outcome.
+fn called(
+    call: &ToolCall,
+    results: &HashMap<&ToolCallId, &ToolMessage>,
+    failures: &FailedCalls,
+) -> String {
     const DIM: Style = Style::new().dimmed();
     let named = named(&call.name, call.arguments.as_str());
     let result = results.get(&call.id).map(|result| &result.content);
     let outcome = result.and_then(|result| match result.error_message() {
-        Some(error) => Some(failed(&call.name, &error)),
+        Some(error) => Some(failed(&call.name, failures.get(&call.id).copied(), &error)),
         None => outcome_of(result, None),
     });
     let outcome = outcome.map_or_else(String::new, |outcome| format!(" · {}", one_line(&outcome)));
