@@ -52,7 +52,7 @@ pub enum UnknownModel {
     #[error("no model is configured for {0}")]
     NotConfigured(Provider),
     /// No configured model, key or model server could provide a model with this name.
-    #[error("no configured provider could have the model {0:?}")]
+    #[error("unknown model \"{0}\": no configured provider could have it")]
     NoProvider(String),
 }
 

@@ -216,7 +216,7 @@ fn unknown(name: &ToolName, tools: &[ToolSpec]) -> String {
     let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
     let nearest = names::nearest(name.as_str(), known.iter().copied());
     format!(
-        "there is no tool {name}{}",
+        "unknown tool \"{name}\"{}",
         names::choices(nearest.as_ref(), &known)
     )
 }

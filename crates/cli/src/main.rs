@@ -32,6 +32,7 @@ mod setup;
 mod status;
 mod terminal;
 mod tree;
+mod unknown;
 mod wrap;
 
 use std::process::ExitCode;
@@ -56,12 +57,16 @@ fn main() -> ExitCode {
         return code;
     }
     completion::answer();
-    match question::parse(&std::env::args_os().collect::<Vec<_>>()) {
+    let given: Vec<_> = std::env::args_os().collect();
+    match question::parse(&given) {
         Ok(arguments) => match run(arguments) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => error.report(),
         },
         Err(refusal) => {
+            if let Some(error) = question::unknown_command(&refusal, &given) {
+                return error.report();
+            }
             // The reader of the help may be gone; nothing is lost then.
             let _ = refusal.print();
             ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(error::USAGE))

@@ -2,11 +2,14 @@
 
 use std::ffi::OsString;
 
-use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
+use neuraxis::brainstem::nearest;
+
 use crate::arguments::Arguments;
+use crate::error::CommandError;
+use crate::unknown::with_suggestion;
 
 /// The command that answers a question.
 pub(crate) const ASK: &str = "ask";
@@ -36,12 +39,8 @@ pub(crate) fn parse(given: &[OsString]) -> Result<Arguments, clap::Error> {
         .get_subcommands()
         .map(clap::Command::get_name)
         .collect();
-    if begins_with_slip(words_given, &names) {
+    if begins_with_slip(words_given, &names) || named_command(given).is_some() {
         return Err(error);
-    }
-    let mut words = words_given.iter().filter_map(|word| word.to_str());
-    if let Some(word) = words.find(|word| names.contains(word)) {
-        return Err(with_quotes(error, word));
     }
     let program = given.iter().take(1).cloned();
     let ask = program
@@ -72,19 +71,67 @@ fn with_options_behind(given: &[OsString]) -> Option<Arguments> {
 
 /// Returns whether the first word is a command or was most likely meant as one.
 fn begins_with_slip(arguments: &[OsString], names: &[&str]) -> bool {
-    let mut words = arguments.iter().filter_map(|word| word.to_str());
-    let first = words.find(|word| !word.starts_with('-'));
+    let first = first_word(arguments);
     first.is_some_and(|word| names.iter().any(|name| is_slip(word, name)))
 }
 
-/// Adds how to ask a question that begins with a command's name.
-fn with_quotes(mut error: clap::Error, command: &str) -> clap::Error {
-    if error.kind() == ErrorKind::InvalidSubcommand {
-        let tip = format!("to ask a question with '{command}' in it, put it in quotes");
-        let tips = ContextValue::StyledStrs(vec![StyledStr::from(tip)]);
-        error.insert(ContextKind::Suggested, tips);
+/// Returns the first word that is not an option of the configuration or its value.
+fn first_word(arguments: &[OsString]) -> Option<&str> {
+    let mut words = arguments.iter().filter_map(|word| word.to_str());
+    while let Some(word) = words.next() {
+        if matches!(word, "--set" | "--config") {
+            words.next();
+        } else if !word.starts_with('-') {
+            return Some(word);
+        }
     }
-    error
+    None
+}
+
+/// Returns the error to report instead of the parser's, if the latter is about an unknown command.
+pub(crate) fn unknown_command(error: &clap::Error, given: &[OsString]) -> Option<CommandError> {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let mut command = Arguments::command();
+    command.build();
+    let mut command = &command;
+    let words = given.iter().skip(1).map_while(|word| word.to_str());
+    for word in words.take_while(|word| *word != name.as_str()) {
+        command = command.find_subcommand(word).unwrap_or(command);
+    }
+    let names: Vec<&str> = command
+        .get_subcommands()
+        .map(clap::Command::get_name)
+        .collect();
+    let slip = names.iter().copied().find(|known| is_slip(name, known));
+    let meant = slip.or_else(|| nearest(name, names.iter().copied()));
+    let path = command.get_bin_name().unwrap_or("neuraxis");
+    let error = with_suggestion("command", name, meant);
+    Some(match named_command(given) {
+        Some(word) => error.hint(format!(
+            "to ask a question with '{word}' in it, put it in quotes"
+        )),
+        None => error.hint(format!("`{path} --help` lists the commands")),
+    })
+}
+
+/// Returns the command that the words of a question name, if they do not begin with a command or a misspelled one.
+fn named_command(given: &[OsString]) -> Option<&str> {
+    let command = Arguments::command();
+    let names: Vec<&str> = command
+        .get_subcommands()
+        .map(clap::Command::get_name)
+        .collect();
+    let words_given = given.get(1..).unwrap_or_default();
+    if begins_with_slip(words_given, &names) {
+        return None;
+    }
+    let mut words = words_given.iter().filter_map(|word| word.to_str());
+    words.find(|word| names.contains(word))
 }
 
 /// Returns whether a word was most likely meant as this name: nearly the same, or the same letters in another order.
@@ -144,19 +191,51 @@ mod tests {
         }
     }
 
+    fn told(line: &str) -> String {
+        let given = std::iter::once("neuraxis").chain(line.split(' '));
+        let given: Vec<_> = given.map(OsString::from).collect();
+        let error = unknown_command(&parse(&given).unwrap_err(), &given);
+        let error = error.map_or_else(String::new, |error| error.render(None));
+        anstream::adapter::strip_str(&error).to_string()
+    }
+
     #[test]
     fn a_question_that_names_a_command_is_told_to_stand_in_quotes() {
-        let said = |line: &str| {
-            let given = std::iter::once("neuraxis").chain(line.split(' '));
-            let given: Vec<_> = given.map(OsString::from).collect();
-            parse(&given).unwrap_err().to_string()
-        };
-        let tip = "tip: to ask a question with 'models' in it, put it in quotes";
-        let told = said("How do models work");
-        assert!(told.contains(tip), "{told}");
-        for line in ["doctr", "sesions list", "-m gpt models"] {
-            let told = said(line);
+        let hint = "hint: to ask a question with 'models' in it, put it in quotes";
+        let asked = told("How do models work");
+        assert!(asked.contains(hint), "{asked}");
+        for line in ["doctr", "sesions list", "-m gpt models", "runs shw"] {
+            let told = told(line);
             assert!(!told.contains("quotes"), "{told}");
         }
+    }
+
+    #[test]
+    fn a_misspelled_command_is_told_which_one_was_meant_and_where_all_are_listed() {
+        for (line, expected) in [
+            (
+                "chatt",
+                "unknown command \"chatt\" (did you mean chat?)\nhint: `neuraxis --help` lists the commands\n",
+            ),
+            (
+                "aks Hi",
+                "unknown command \"aks\" (did you mean ask?)\nhint: `neuraxis --help` lists the commands\n",
+            ),
+            (
+                "--set store.url=memory: chatt",
+                "unknown command \"chatt\" (did you mean chat?)\nhint: `neuraxis --help` lists the commands\n",
+            ),
+            (
+                "--config runs.toml runs shw last",
+                "unknown command \"shw\" (did you mean show?)\nhint: `neuraxis runs --help` lists the commands\n",
+            ),
+        ] {
+            assert_eq!(
+                told(line),
+                format!("error: wrong usage: {expected}"),
+                "{line}"
+            );
+        }
+        assert_eq!(told("ask --loud Hi"), "", "an option is no command");
     }
 }

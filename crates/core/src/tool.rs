@@ -155,7 +155,7 @@ impl ToolClass {
 impl fmt::Display for ToolClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::ReadOnly => "read-only",
+            Self::ReadOnly => "read_only",
             Self::Idempotent => "idempotent",
             Self::Irreversible => "irreversible",
         })

@@ -132,7 +132,7 @@ fn a_case_is_about_the_tool_as_it_is_and_fails_where_there_is_none() {
     );
     let unknown = run(&case("reed_file", "ask")).unwrap();
     assert!(
-        unknown.starts_with("there is no tool reed_file (did you mean read_file?); known: "),
+        unknown.starts_with("unknown tool \"reed_file\" (did you mean read_file?); known: "),
         "{unknown}"
     );
     // The tool of a server that need not be connected.

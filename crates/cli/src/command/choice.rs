@@ -139,7 +139,7 @@ fn unknown(error: UnknownModel) -> CommandError {
         UnknownModel::NotConfigured(provider) => format!(
             "add a section [models.reasoning] with provider = \"{provider}\", or run `neuraxis setup`"
         ),
-        _ => "`neuraxis setup` configures a model".to_owned(),
+        _ => "`neuraxis models` lists the models, `neuraxis setup` configures one".to_owned(),
     };
     CommandError::usage(anyhow!(error)).hint(hint)
 }

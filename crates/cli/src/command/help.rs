@@ -7,16 +7,15 @@ mod topics;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::{Args, CommandFactory};
 use clap_complete::{ArgValueCompleter, CompletionCandidate};
 use neuraxis::brainstem::PriceList;
 
-use super::chat::nearest;
 use crate::arguments::Arguments;
 use crate::error::CommandError;
-use crate::harmless::one_line;
 use crate::output::Output;
+use crate::unknown::unknown;
 pub(super) use rules::command_for;
 use topics::TOPICS;
 
@@ -75,7 +74,7 @@ impl Help {
         for word in &self.words {
             command = command
                 .find_subcommand_mut(word)
-                .ok_or_else(|| unknown(word))?;
+                .ok_or_else(|| unknown_topic(word))?;
         }
         Ok(output.painted(&command.render_long_help().ansi().to_string())?)
     }
@@ -88,7 +87,7 @@ fn listed() -> String {
         (rules::NAME, "the default policy, with line numbers"),
         (PRICES, "the bundled list of public prices"),
     ]);
-    let topics = topics.map(|(name, about)| format!("  {name:<19} {about}\n"));
+    let topics = topics.map(|(name, about)| format!("  {name:<20} {about}\n"));
     let topics: String = topics.collect();
     let command = Arguments::command();
     let commands = command.get_subcommands().map(clap::Command::get_name);
@@ -111,15 +110,14 @@ fn proposed(typed: &OsStr) -> Vec<CompletionCandidate> {
         .collect()
 }
 
-fn unknown(word: &str) -> CommandError {
-    let error = anyhow!("no document or command is named {:?}", one_line(word));
+fn unknown_topic(word: &str) -> CommandError {
     let command = Arguments::command();
     let commands = command.get_subcommands().map(clap::Command::get_name);
     let known = TOPICS.iter().map(|topic| topic.name).chain(commands);
-    match nearest(word, known) {
-        Some(near) => {
-            CommandError::usage(error).hint(format!("did you mean `neuraxis help {near}`?"))
-        }
-        None => CommandError::usage(error).hint("`neuraxis help` lists them"),
-    }
+    unknown(
+        "topic",
+        word,
+        known,
+        "`neuraxis help` lists the documents and commands",
+    )
 }

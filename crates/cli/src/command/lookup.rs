@@ -117,17 +117,27 @@ pub(crate) async fn named_session(
 
 /// Returns the run with this id, this beginning or end of its id, or `last`.
 pub(crate) async fn run(sessions: &Sessions, text: &str) -> Result<RunSummary, CommandError> {
+    let found = run_if_any(sessions, text).await?;
+    found.ok_or_else(|| FindError::NoRun(text.to_owned()).into())
+}
+
+/// Same as [`run`]; `None` if no run has this id or this part of one.
+pub(crate) async fn run_if_any(
+    sessions: &Sessions,
+    text: &str,
+) -> Result<Option<RunSummary>, CommandError> {
     if text == LAST {
         let newest = newest_run(sessions).await?;
-        return newest.ok_or_else(|| {
+        return newest.map(Some).ok_or_else(|| {
             let hint = "`neuraxis runs list` lists your runs: name one by its id";
             nothing("last run", hint)
         });
     }
-    let missing = match sessions.find_run(text).await {
-        Err(missing @ FindError::NoRun(_)) if is_end(text) => missing,
-        found => return Ok(found?),
-    };
+    match sessions.find_run(text).await {
+        Err(FindError::NoRun(_)) if is_end(text) => {}
+        Err(FindError::NoRun(_)) => return Ok(None),
+        found => return Ok(Some(found?)),
+    }
     let mut each = sessions.each_run(RunFilter::default());
     let mut ending = Vec::new();
     let mut count = 0;
@@ -141,7 +151,7 @@ pub(crate) async fn run(sessions: &Sessions, text: &str) -> Result<RunSummary, C
     }
     let ids = ending.iter().map(|run| run.run_id.to_string());
     only_one(text, ids.collect())?;
-    ending.pop().ok_or_else(|| missing.into())
+    Ok(ending.pop())
 }
 
 /// Returns the session of the newest run, and prints which it is.

@@ -3,7 +3,7 @@
 mod call;
 mod list;
 
-pub(crate) use call::hints_of_unknown;
+pub(crate) use call::unknown_tool;
 use clap::{Args, Subcommand};
 pub(crate) use list::in_text;
 

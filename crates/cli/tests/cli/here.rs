@@ -115,7 +115,7 @@ fn what_is_allowed_in_a_folder_is_asked_about_no_more_and_can_be_seen_and_taken_
         "code_task",
         "--tool",
         "write_file",
-        "--args",
+        "--arguments",
         r#"{"path":"src/b.txt","content":"x"}"#,
         "Write.",
     ];

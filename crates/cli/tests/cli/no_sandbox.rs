@@ -212,7 +212,7 @@ fn an_unconfined_command_is_asked_about_in_every_mode_unless_a_rule_gives_it_all
             mode,
             "--tool",
             "run_command",
-            "--args",
+            "--arguments",
             arguments,
             "--format",
             "json",

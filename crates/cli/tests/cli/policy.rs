@@ -36,7 +36,7 @@ fn a_call_is_judged_with_the_rule_and_its_line() {
             "code_task",
             "--tool",
             "read_file",
-            "--args",
+            "--arguments",
             &arguments,
             "--format",
             "json",
@@ -66,7 +66,7 @@ fn of_a_call_the_verdict_stands_first_with_its_rule_and_reason_and_no_other_reas
         "code_task",
         "--tool",
         "read_file",
-        "--args",
+        "--arguments",
         r#"{"path":"secrets/key"}"#,
     ];
     let text = machine.run(command).stdout_of(0);
@@ -129,7 +129,7 @@ fn what_cannot_be_explained_is_wrong_usage() {
         ),
         (
             &["policy", "explain", "--tool", "rm", "x"],
-            "unknown tool \"rm\"; known: current_time",
+            "unknown tool \"rm\"\nhint: ",
         ),
         (
             &[
@@ -137,11 +137,11 @@ fn what_cannot_be_explained_is_wrong_usage() {
                 "explain",
                 "--tool",
                 "read_file",
-                "--args",
+                "--arguments",
                 "{",
                 "x",
             ],
-            "--args is not JSON",
+            "--arguments is not JSON",
         ),
         (
             &["policy", "explain", "--untrusted", "no good", "x"],
@@ -310,7 +310,7 @@ expect = 'EXPECTED'
     let typo = machine.run(["policy", "test", "typo.toml"]).stdout_of(1);
     assert!(
         typo.starts_with(
-            "FAILED case 1: there is no tool reed_file (did you mean read_file?); known: "
+            "FAILED case 1: unknown tool \"reed_file\" (did you mean read_file?); known: "
         ),
         "{typo}"
     );
@@ -338,7 +338,7 @@ fn arguments_that_do_not_fit_are_told_instead_of_judged() {
             .run(command.into_iter().chain(more.iter().copied()))
             .stdout_of(0)
     };
-    let table = explain(&["--args", r#"{"path": 7}"#]);
+    let table = explain(&["--arguments", r#"{"path": 7}"#]);
     let told: Vec<&str> = table
         .lines()
         .filter(|line| {
@@ -354,7 +354,7 @@ fn arguments_that_do_not_fit_are_told_instead_of_judged() {
         })
         .collect();
     insta::assert_snapshot!(told.join("\n"));
-    let json = explain(&["--args", "{}", "--format", "json"]);
+    let json = explain(&["--arguments", "{}", "--format", "json"]);
     let call = serde_json::from_str::<Value>(&json).unwrap()["call"].clone();
     assert_eq!(call["verdict"], Value::Null);
     assert!(
@@ -393,7 +393,7 @@ fn judged(machine: &Machine, arguments: &Value) -> Value {
         "code_task",
         "--tool",
         "run_command",
-        "--args",
+        "--arguments",
         &arguments,
         "--format",
         "json",

@@ -65,7 +65,7 @@ fn in_a_chat_a_prompt_is_a_command_of_its_name_and_a_command_counts_before_it() 
     assert!(done.stdout.contains("/greet"), "{done:?}");
     assert!(done.stdout.contains("a greeting"), "{done:?}");
     assert!(
-        done.stderr.contains("there is no command /grete"),
+        done.stderr.contains("unknown command \"/grete\""),
         "{done:?}"
     );
 }

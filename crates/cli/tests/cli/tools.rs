@@ -6,20 +6,20 @@ use crate::machine::Machine;
 
 /// The tools, and what a call of each may change.
 const TOOLS: [(&str, &str); 14] = [
-    ("current_time", "read-only"),
-    ("calculate", "read-only"),
-    ("ask_user", "read-only"),
-    ("update_plan", "read-only"),
-    ("system_health", "read-only"),
-    ("web_fetch", "read-only"),
-    ("list_files", "read-only"),
-    ("read_file", "read-only"),
-    ("search_files", "read-only"),
+    ("current_time", "read_only"),
+    ("calculate", "read_only"),
+    ("ask_user", "read_only"),
+    ("update_plan", "read_only"),
+    ("system_health", "read_only"),
+    ("web_fetch", "read_only"),
+    ("list_files", "read_only"),
+    ("read_file", "read_only"),
+    ("search_files", "read_only"),
     ("write_file", "idempotent"),
     ("apply_patch", "irreversible"),
     ("run_command", "irreversible"),
-    ("research", "read-only"),
-    ("read_output", "read-only"),
+    ("research", "read_only"),
+    ("read_output", "read_only"),
 ];
 
 #[test]
@@ -29,9 +29,9 @@ fn tools_are_listed_with_what_they_may_change() {
     let listed = TOOLS.map(|(name, class)| {
         let may = match name {
             // It returns untrusted content.
-            "web_fetch" => "asks you",
-            _ if class == "read-only" => "runs",
-            _ => "asks you",
+            "web_fetch" => "ask",
+            _ if class == "read_only" => "allow",
+            _ => "ask",
         };
         format!("{name} ({class}) · {may}")
     });
@@ -51,7 +51,7 @@ fn as_json_tools_are_listed_with_their_schemas() {
     assert_eq!(names, TOOLS.map(|(name, _)| name));
     for (tool, (_, class)) in list.iter().zip(TOOLS) {
         assert_eq!(tool["parameters"]["type"], "object", "{tool}");
-        assert_eq!(tool["class"], class.replace('-', "_"), "{tool}");
+        assert_eq!(tool["class"], class, "{tool}");
         assert!(tool["description"].is_string(), "{tool}");
     }
 }

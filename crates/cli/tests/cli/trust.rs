@@ -210,7 +210,7 @@ fn its_tools_see_no_more_than_the_folder() {
         "code_task",
         "--tool",
         "read_file",
-        "--args",
+        "--arguments",
         &arguments,
         "x",
     ];

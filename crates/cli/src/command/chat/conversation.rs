@@ -24,6 +24,7 @@ use crate::output::Output;
 use crate::progress::{self, Progress};
 use crate::setup::{Loaded, Setup, end_runs, poll_for_messages};
 use crate::terminal::NextReader;
+use crate::unknown::with_suggestion;
 
 /// What to do about attachments that stay until a message is accepted.
 const WITHOUT_FILES: &str = "/attach none removes all attachments";
@@ -232,13 +233,11 @@ impl Conversation {
                 Ok(Flow::Continue)
             }
             ParsedLine::Unknown { name, nearest, .. } => {
-                let error = CommandError::usage(anyhow!("there is no command /{name}"));
-                Err(match nearest {
-                    Some(nearest) => error.hint(format!("did you mean /{nearest}?")),
-                    None => {
-                        error.hint("/help lists the commands, /prompts your prompts; type // to begin a message with a slash")
-                    }
-                })
+                let meant = nearest.map(|nearest| format!("/{nearest}"));
+                let error = with_suggestion("command", &format!("/{name}"), meant.as_deref());
+                Err(error.hint(
+                    "/help lists the commands, /prompts your prompts; type // to begin a message with a slash",
+                ))
             }
         }
     }

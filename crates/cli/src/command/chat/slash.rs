@@ -1,8 +1,7 @@
 //! The meaning of a line: a message, or a command that begins with a slash.
 
-use anyhow::anyhow;
-
 use crate::error::CommandError;
+use crate::unknown::unknown;
 
 /// The minimum similarity of two names for one to be suggested for the other.
 const LIKENESS: f64 = 0.7;
@@ -247,11 +246,8 @@ pub(super) fn nearest_of<'a>(
     if known.contains(&name) {
         return Ok(());
     }
-    let error = CommandError::usage(anyhow!("there is no {what} {name:?}"));
-    Err(match nearest(name, known.iter().copied()) {
-        Some(nearest) => error.hint(format!("did you mean {nearest}?")),
-        None => error.hint(format!("the {what}s are {}", known.join(", "))),
-    })
+    let listed = format!("the {what}s are {}", known.join(", "));
+    Err(unknown(what, name, known, listed))
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! `neuraxis config show`: prints the effective configuration and where it comes from.
 
-use anyhow::anyhow;
 use clap::Args;
 use neuraxis_app::Config;
 
@@ -8,6 +7,7 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::output::Output;
 use crate::setup::Setup;
+use crate::unknown::unknown;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,8 +61,7 @@ impl Show {
             .filter(|it| is_wanted(&it.key))
             .peekable();
         if settings.peek().is_none() {
-            let error = anyhow!("no key begins with {}", one_line(&self.keys.join(", ")));
-            return Err(CommandError::usage(error).hint("`neuraxis config show` lists all keys"));
+            return Err(unknown_key(&self.keys.join(", "), &config));
         }
         for setting in settings {
             let (key, value, origin) = (setting.key, setting.value, setting.origin);
@@ -71,6 +70,19 @@ impl Show {
         Output::new().text(&text)?;
         Ok(())
     }
+}
+
+/// Returns the error for a key that no setting has or begins with.
+fn unknown_key(key: &str, config: &Config) -> CommandError {
+    let settings = config.settings();
+    let whole = settings.iter().map(|setting| setting.key.as_str());
+    let sections = whole.clone().filter_map(|key| Some(key.split_once('.')?.0));
+    unknown(
+        "key",
+        key,
+        sections.chain(whole),
+        "`neuraxis config show` lists all keys",
+    )
 }
 
 /// Lists which settings in the file of the working directory are ignored.

@@ -9,6 +9,7 @@ use crate::completion;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
+use crate::unknown::unknown;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,16 +35,18 @@ impl Remove {
             .remove(&self.name)
             .map_err(CommandError::configuration)?
         {
-            let error = anyhow!("{path} has no server named {:?}", self.name);
             let config = setup.config(&environment)?;
+            let servers = &config.mcp().servers;
             // The server may be defined in a trusted folder or by a variable.
-            let hint = match config.mcp().servers.contains_key(&self.name) {
-                true => format!("it is defined elsewhere: {}", config.mcp_origin(&self.name)),
-                false => {
-                    "`neuraxis mcp list` shows all servers and where they are defined".to_owned()
-                }
-            };
-            return Err(CommandError::usage(error).hint(hint));
+            if servers.contains_key(&self.name) {
+                let error = anyhow!("{path} does not define the server {}", self.name);
+                let origin = config.mcp_origin(&self.name);
+                let hint = format!("it is defined elsewhere: {origin}");
+                return Err(CommandError::usage(error).hint(hint));
+            }
+            let listed = "`neuraxis mcp list` lists the servers and where they are defined";
+            let known = servers.keys().map(String::as_str);
+            return Err(unknown("MCP server", &self.name, known, listed));
         }
         file.save().map_err(CommandError::failed)?;
         Output::new().line(&format!("removed {} from {path}", self.name))?;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use anyhow::anyhow;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use neuraxis::mcp_server::McpServer;
@@ -16,6 +15,7 @@ use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::progress;
 use crate::setup::{Loaded, Setup, end_runs, poll_for_messages, with_app};
+use crate::unknown::{self, LIST_OF_MODES};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -93,11 +93,7 @@ impl Serve {
             .find(|mode| !known.contains(&mode.as_str()));
         match unknown {
             None => Ok(()),
-            Some(unknown) => {
-                let error = anyhow!("--modes: unknown mode {unknown:?}");
-                let known = known.join(", ");
-                Err(CommandError::usage(error).hint(format!("the modes are: {known}")))
-            }
+            Some(unknown) => Err(unknown::unknown("mode", unknown, known, LIST_OF_MODES)),
         }
     }
 }

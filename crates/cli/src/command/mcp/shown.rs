@@ -16,24 +16,16 @@ use crate::harmless::{one_line, reveal_invisible};
 use crate::progress::{self, Progress};
 use crate::rows::plain_in_margin;
 use crate::setup::Loaded;
+use crate::unknown::unknown;
 use crate::wrap::broken;
 
 /// Connects to a configured server.
 pub(super) async fn connected(loaded: &Loaded, name: &str) -> Result<Arc<McpServer>, CommandError> {
     let Some(started) = start_mcp_server(&loaded.config, &loaded.environment, name) else {
-        let known: Vec<&str> = loaded
-            .config
-            .mcp()
-            .servers
-            .keys()
-            .map(String::as_str)
-            .collect();
-        let known = match known.is_empty() {
-            true => "no server is configured".to_owned(),
-            false => format!("the servers are: {}", known.join(", ")),
-        };
-        let error = anyhow!("there is no MCP server named {name:?}; {known}");
-        return Err(CommandError::usage(error).hint("to add one, see `neuraxis mcp add --help`"));
+        let known = loaded.config.mcp().servers.keys().map(String::as_str);
+        let listed =
+            "`neuraxis mcp list` lists the servers, `neuraxis mcp add --help` says how to add one";
+        return Err(unknown("MCP server", name, known, listed));
     };
     let at = loaded.config.mcp_origin(name);
     let server =

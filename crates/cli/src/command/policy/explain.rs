@@ -13,7 +13,7 @@ use neuraxis_app::{App, Config};
 use serde_json::{Value, json};
 
 use super::table;
-use crate::command::tools::hints_of_unknown;
+use crate::command::tools::unknown_tool;
 use crate::completion;
 use crate::error::CommandError;
 use crate::output::{ObjectFormat, Output};
@@ -23,7 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   neuraxis policy explain \"What time is it?\"
   neuraxis policy explain --mode exploratory --channel code_task \"Fix the build\"
-  neuraxis policy explain --channel code_task --tool read_file --args '{\"path\": \"../x\"}'
+  neuraxis policy explain --channel code_task --tool read_file --arguments '{\"path\": \"../x\"}'
   neuraxis policy explain --format json \"What time is it?\" | jq .decision.role";
 
 /// Explain what the policy decides about a request, or a tool call in it, and why
@@ -57,7 +57,7 @@ pub(crate) struct Explain {
     tool: Option<String>,
 
     /// The arguments of that call, as a JSON object; default: judge the tool whatever the arguments
-    #[arg(long = "args", value_name = "JSON", requires = "tool")]
+    #[arg(long, alias = "args", value_name = "JSON", requires = "tool")]
     arguments: Option<String>,
 
     /// The owner of the session, for rules that name owners; default: unknown
@@ -117,10 +117,9 @@ impl Explain {
         let arguments = self.arguments.unwrap_or_else(|| "{}".to_owned());
         let arguments = JsonText::from_text(arguments);
         if !arguments.is_valid() {
-            let error = anyhow::anyhow!("--args is not JSON");
-            return Err(
-                CommandError::usage(error).hint("quote it: --args '{\"path\": \"README.md\"}'")
-            );
+            let error = anyhow::anyhow!("--arguments is not JSON");
+            return Err(CommandError::usage(error)
+                .hint("quote it: --arguments '{\"path\": \"README.md\"}'"));
         }
         let tool = self.tool.as_deref();
         let tool = tool
@@ -192,19 +191,7 @@ fn find<'a>(
     config: &Config,
 ) -> Result<&'a ToolSpec, CommandError> {
     let found = specs.iter().find(|spec| spec.name.as_str() == name);
-    found.ok_or_else(|| {
-        let known = specs
-            .iter()
-            .map(|spec| spec.name.to_string())
-            .collect::<Vec<_>>()
-            .join(", ");
-        let hints = hints_of_unknown(name, config);
-        let name = crate::harmless::one_line(name);
-        let error = anyhow::anyhow!("unknown tool \"{name}\"; known: {known}");
-        hints
-            .into_iter()
-            .fold(CommandError::usage(error), CommandError::hint)
-    })
+    found.ok_or_else(|| unknown_tool(name, specs.iter().map(|spec| spec.name.as_str()), config))
 }
 
 /// A call and its result: its judgment, or why it would be refused before being judged.

@@ -23,6 +23,7 @@ use crate::harmless::one_line;
 use crate::invocation::neuraxis;
 use crate::progress;
 use crate::setup::{Loaded, Setup, with_app};
+use crate::unknown::unknown;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +39,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Fork {
     /// The run: its id, the beginning or end of its id, or last
-    #[arg(add = ArgValueCompleter::new(completion::runs))]
+    #[arg(value_name = "RUN", add = ArgValueCompleter::new(completion::runs))]
     id: String,
 
     /// The turn to continue after; 0 is before the model's first reply. Default: the last turn
@@ -205,11 +206,7 @@ pub(in crate::command) fn role_of(config: &Config, model: &str) -> Result<Role, 
     }
     roles.sort();
     roles.dedup();
-    let roles: Vec<&str> = roles.iter().map(Role::as_str).collect();
-    let error = anyhow!(
-        "no role has the model {:?}; roles: {}",
-        one_line(model),
-        roles.join(", ")
-    );
-    Err(CommandError::usage(error).hint("`neuraxis models` lists the roles and their models"))
+    let listed = "`neuraxis models` lists the roles and their models";
+    let known = roles.iter().map(Role::as_str);
+    Err(unknown("model", model, known, listed))
 }

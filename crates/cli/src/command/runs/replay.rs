@@ -63,28 +63,21 @@ impl Replay {
     }
 
     pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
-        let run = match lookup::run(sessions, &self.log).await {
-            Ok(run) => run.run_id,
-            Err(error) => return Err(self.missing(sessions, error).await),
-        };
-        self.report(&[sessions.recorded_run(run).await?])
+        let run = lookup::run_if_any(sessions, &self.log).await?;
+        let run = run.ok_or_else(|| self.missing())?;
+        self.report(&[sessions.recorded_run(run.run_id).await?])
     }
 
     /// Returns the error for an argument that names no run. If it cannot be part of an id, it may have been meant as a
     /// file.
-    async fn missing(&self, sessions: &Sessions, error: CommandError) -> CommandError {
+    fn missing(&self) -> CommandError {
         let is_of_id = |letter: char| letter.is_ascii_hexdigit() || letter == '-';
-        if self.log == "last" || self.log.chars().all(is_of_id) {
-            return error;
+        if self.log.chars().all(is_of_id) {
+            return FindError::NoRun(self.log.clone()).into();
         }
-        match sessions.find_run(&self.log).await {
-            Err(FindError::NoRun(text)) => {
-                let text = one_line(&text);
-                CommandError::usage(anyhow!("there is no run and no file {text:?}"))
-                    .hint("`neuraxis runs list` lists your runs")
-            }
-            _ => error,
-        }
+        let text = one_line(&self.log);
+        CommandError::usage(anyhow!("there is no run and no file {text:?}"))
+            .hint("`neuraxis runs list` lists your runs")
     }
 
     fn report(&self, runs: &[RecordedRun]) -> Result<(), CommandError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
+use neuraxis::brainstem::nearest;
 use neuraxis::core::{
     AgentId, CallIndex, ContentIndex, EffectId, JsonText, Limits, RunId, ToolCallId, ToolOutcome,
     Turn,
@@ -20,6 +21,10 @@ use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::{Setup, with_app};
+use crate::unknown::with_suggestion;
+
+/// Where the tools are listed.
+const LIST: &str = "`neuraxis tools list` lists the tools";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,7 +85,7 @@ impl Call {
         let catalog = app.orchestrator.tools();
         let tool = catalog
             .check(&self.name, &arguments)
-            .map_err(|error| refused(error, config))?;
+            .map_err(|error| refused(error, &catalog, config))?;
         Ok(Arc::clone(tool))
     }
 
@@ -129,13 +134,11 @@ fn failed(name: &str, outcome: &ToolOutcome) -> CommandError {
     CommandError::failed(anyhow!(error).context(format!("{name} failed")))
 }
 
-fn refused(error: ToolCallError, config: &Config) -> CommandError {
+fn refused(error: ToolCallError, catalog: &ToolCatalog, config: &Config) -> CommandError {
     match &error {
         ToolCallError::UnknownTool { name, .. } => {
-            let hints = hints_of_unknown(name, config);
-            hints
-                .into_iter()
-                .fold(CommandError::usage(error), CommandError::hint)
+            let known = catalog.specs().map(|spec| spec.name.as_str());
+            unknown_tool(name, known, config)
         }
         ToolCallError::AbsentTool { name, .. } => {
             // Unlike a model, the user is told how to fix it.
@@ -150,12 +153,16 @@ fn refused(error: ToolCallError, config: &Config) -> CommandError {
     }
 }
 
-/// Returns what to do about an unknown tool name: for example why the tool is not offered, if this folder is the
-/// reason.
-pub(crate) fn hints_of_unknown(name: &str, config: &Config) -> Vec<String> {
+/// Returns the error for the name of no tool, with the reason why the tool is not offered here if there is one.
+pub(crate) fn unknown_tool<'a>(
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+    config: &Config,
+) -> CommandError {
     let no_commands = || why_no_commands(config).filter(|_| name == "run_command");
     let why = config.why_no_project_tools();
     let why = why.filter(|_| is_project_tool(name)).or_else(no_commands);
-    let list = "`neuraxis tools list` describes each tool".to_owned();
-    why.into_iter().chain([list]).collect()
+    let error = with_suggestion("tool", name, nearest(name, known));
+    let hints = why.into_iter().chain([LIST.to_owned()]);
+    hints.fold(error, CommandError::hint)
 }

@@ -8,13 +8,13 @@ use neuraxis::core::ToolSpec;
 use neuraxis_app::why_no_commands;
 use serde_json::{Value, json};
 
-use crate::command::chat::nearest;
 use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::output::{ListFormat, Output};
 use crate::progress;
 use crate::setup::{Setup, close};
+use crate::unknown::{LIST_OF_MODES, unknown};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,9 +22,9 @@ Examples:
   neuraxis tools list --mode exploratory
   neuraxis tools list --format json | jq '.[] | select(.name == \"read_file\") | .parameters'";
 
-/// List the tools, and which of them run, ask or are denied in a mode
+/// List the tools, and which of them a mode allows, asks about or denies
 ///
-/// The result applies to calls that no rule decides otherwise, together with the best result that rules allow for
+/// Classes and permissions have the names that rules use (`neuraxis help rules`). The permission applies to calls that no rule decides otherwise, together with the best one that rules give
 /// single calls; a channel may offer fewer tools. `neuraxis policy explain --tool NAME` judges one call.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -64,15 +64,16 @@ impl List {
     }
 }
 
-/// Describes a tool in two lines: what it may change and whether its calls run, and its purpose.
+/// Describes a tool in two lines: its class, the permission of its calls, and its purpose. Class and permission have the
+/// names that rules use.
 pub(crate) fn in_text(spec: &ToolSpec, policy: &Policy, mode: &Mode) -> String {
     let summary = spec.description.split(". ").next().unwrap_or_default();
     let summary = one_line(summary.trim_end_matches('.'));
     let in_words = |outlook| match outlook {
         Outlook::NotOffered => "not offered",
-        Outlook::Denied => "denied",
-        Outlook::NeedsApproval => "asks you",
-        Outlook::Runs => "runs",
+        Outlook::Denied => "deny",
+        Outlook::NeedsApproval => "ask",
+        Outlook::Runs => "allow",
     };
     let (best, usual) = (
         policy.outlook_in(mode, spec),
@@ -93,15 +94,7 @@ fn known_mode(policy: &Policy, name: String) -> Result<Mode, CommandError> {
     if known.contains(&name.as_str()) {
         return Ok(Mode::new(name));
     }
-    let error = anyhow::anyhow!(
-        "unknown mode {:?}; known: {}",
-        one_line(&name),
-        known.join(", ")
-    );
-    Err(match nearest(&name, known.iter().copied()) {
-        Some(near) => CommandError::usage(error).hint(format!("did you mean {near}?")),
-        None => CommandError::usage(error),
-    })
+    Err(unknown("mode", &name, known, LIST_OF_MODES))
 }
 
 fn in_json(spec: &ToolSpec, outlook: Outlook) -> Value {
