@@ -91,4 +91,16 @@ mod tests {
     fn the_command_line_is_defined_without_contradictions() {
         Arguments::command().debug_assert();
     }
+
+    #[test]
+    fn options_that_were_renamed_are_still_accepted_by_their_former_names() {
+        for line in [
+            "neuraxis policy explain --tool read_file --args {}",
+            "neuraxis sessions list --before trip",
+            "neuraxis runs list --before last",
+        ] {
+            let parsed = Arguments::try_parse_from(line.split(' '));
+            assert!(parsed.is_ok(), "{line}: {parsed:?}");
+        }
+    }
 }

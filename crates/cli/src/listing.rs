@@ -31,8 +31,8 @@ pub(crate) struct Paging {
     pub(crate) limit: usize,
 
     /// Show the page after the one that ended with this id
-    #[arg(long, value_name = "ID")]
-    pub(crate) before: Option<String>,
+    #[arg(long, alias = "before", value_name = "ID")]
+    pub(crate) after: Option<String>,
 
     /// What to print: a table, or a JSON array
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -49,10 +49,10 @@ impl Paging {
     ) {
         match last {
             Some(last) if is_more => {
-                progress::notice(&format!("there are more: add --before {last}"));
+                progress::notice(&format!("there are more: add --after {last}"));
             }
             Some(_) => {}
-            None if self.before.is_some() => {
+            None if self.after.is_some() => {
                 progress::notice(&format!("there are no more {what}"));
             }
             None if is_narrowed => progress::notice(&format!("there are no such {what}")),
@@ -73,6 +73,9 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, &'static str> {
 const ID: usize = 36;
 const END_OF_ID: usize = 12;
 
+/// What separates columns.
+const GAP: &str = "  ";
+
 /// The minimum number of columns for the text that says what an item is about.
 const LEAST_ABOUT: usize = 24;
 
@@ -83,8 +86,8 @@ const LINES_ABOUT: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) id: String,
-    /// The middle columns, each padded and separated by two blanks; they may have colors.
-    pub(crate) middle: String,
+    /// The middle columns, each padded to the width of its heading; they may have colors.
+    pub(crate) middle: Vec<String>,
     /// What the item is about: quoted text.
     pub(crate) about: String,
 }
@@ -126,20 +129,24 @@ impl Layout {
     pub(crate) fn item(self, item: &Item) -> String {
         let Item { id, middle, about } = item;
         let about = one_line(about);
+        let whole = middle.join(GAP);
         let text = match self {
-            Self::Whole => format!("{id:<ID$}  {middle}  {about}"),
+            Self::Whole => format!("{id:<ID$}{GAP}{whole}{GAP}{about}"),
             Self::Beside { id: room, columns } => {
                 let id = short(id, room);
-                let before = format!("{id:<room$}  {middle}  ");
+                let before = format!("{id:<room$}{GAP}{whole}{GAP}");
                 let margin = width(&before).min(columns / 2);
                 let about = cut(&about, columns.saturating_sub(width(&before)) * LINES_ABOUT);
                 broken(&format!("{before}{about}"), columns, &" ".repeat(margin))
             }
             Self::Below { columns } => {
-                let line = above(short(id, END_OF_ID), middle, columns);
-                let about = cut(&about, columns.saturating_sub(2) * LINES_ABOUT);
+                let (line, below) = above(short(id, END_OF_ID), middle, columns);
+                let before: String = below.iter().map(|cell| format!("{cell}{GAP}")).collect();
+                let room = (columns.saturating_sub(GAP.len()) * LINES_ABOUT)
+                    .saturating_sub(width(&before));
+                let about = cut(&about, room);
                 let line = broken(&line, columns, "    ");
-                let about = broken(&format!("  {about}"), columns, "  ");
+                let about = broken(&format!("{GAP}{before}{about}"), columns, GAP);
                 format!("{}\n{}", line.trim_end(), about.trim_end())
             }
         };
@@ -147,25 +154,38 @@ impl Layout {
     }
 
     /// Formats the column headings.
-    pub(crate) fn heading(self, id: &str, middle: &str) -> String {
+    pub(crate) fn heading(self, id: &str, middle: &[&str]) -> String {
         let id = match self {
             Self::Whole => format!("{id:<ID$}"),
             Self::Beside { id: room, .. } => format!("{id:<room$}"),
-            Self::Below { columns } => return above(id, middle, columns),
+            Self::Below { columns } => {
+                let (line, below) = above(id, middle, columns);
+                let below = match below.as_slice() {
+                    [] => String::new(),
+                    below => format!("\n{GAP}{}{GAP}ABOUT", below.join(GAP)),
+                };
+                return line + &below;
+            }
         };
-        format!("{id}  {middle}  ABOUT")
+        format!("{id}{GAP}{}{GAP}ABOUT", middle.join(GAP))
     }
 }
 
-/// Formats the line above an item's text: in columns if it fits, otherwise with as few blanks as possible.
-fn above(id: &str, middle: &str, columns: usize) -> String {
-    let line = format!("{id:<END_OF_ID$}  {middle}");
-    if width(&line) <= columns {
-        return line.trim_end().to_owned();
+/// Formats the line above an item's text: as many columns as fit, each under its heading. Returns the other columns, to
+/// be put before the text.
+fn above<'a>(id: &str, middle: &'a [impl AsRef<str>], columns: usize) -> (String, Vec<&'a str>) {
+    let mut line = format!("{id:<END_OF_ID$}");
+    let mut below = Vec::new();
+    for column in middle.iter().map(AsRef::as_ref) {
+        if below.is_empty() && width(&line) + GAP.len() + width(column) <= columns {
+            line.push_str(GAP);
+            line.push_str(column);
+        } else {
+            below.push(column.trim());
+        }
     }
-    let middle = middle.split("  ").map(str::trim);
-    let middle: Vec<&str> = middle.filter(|column| !column.is_empty()).collect();
-    format!("{id:<END_OF_ID$}  {}", middle.join("  "))
+    below.retain(|column| !column.is_empty());
+    (line.trim_end().to_owned(), below)
 }
 
 /// Returns an id, or only its end if there is no room for all of it. A user-chosen id is never shortened.
@@ -256,14 +276,18 @@ mod tests {
     fn item() -> Item {
         Item {
             id: "01a204b4-8e56-7abc-8def-0123456789ab".to_owned(),
-            middle: format!("{:<19}  {:>4}  {:<11}", "2026-11-22 19:18:09", 3, "done"),
+            middle: vec![
+                "2026-11-22 19:18:09".to_owned(),
+                format!("{:>4}", 3),
+                format!("{:<11}", "done"),
+            ],
             about: ABOUT.to_owned(),
         }
     }
 
     #[test]
     fn what_something_is_about_has_room_at_every_width() {
-        let middle = width(&item().middle);
+        let middle = width(&item().middle.join(GAP));
         let shown = |columns| Layout::of(Some(columns), middle).item(&item());
         assert_eq!(shown(60).lines().count(), 3);
         assert!(shown(80).starts_with("0123456789ab  2026-11-22 19:18:09"));
@@ -278,17 +302,14 @@ mod tests {
 
     #[test]
     fn the_names_of_the_columns_stand_above_them() {
-        let item = Item {
-            middle: format!("{}  {:>11}", item().middle, "$0.01"),
-            ..item()
-        };
-        let names = format!(
-            "{:<19}  {:>4}  {:<11}  {:>11}",
-            "BEGUN", "RUNS", "STATUS", "COST"
-        );
-        for columns in [66, 80, 100, 140] {
-            let layout = Layout::of(Some(columns), width(&item.middle));
+        let mut item = item();
+        item.middle.push(format!("{:>11}", "$0.01"));
+        let names = ["BEGUN              ", "RUNS", "STATUS     ", "       COST"];
+        for columns in [60, 66, 70, 80, 100, 120, 140] {
+            let layout = Layout::of(Some(columns), width(&item.middle.join(GAP)));
             let (heading, shown) = (layout.heading("RUN", &names), layout.item(&item));
+            let wide = heading.lines().find(|line| width(line) > columns);
+            assert_eq!(wide, None, "{columns}");
             for (name, value) in [("BEGUN", "2026-11-22 19:18:09"), ("STATUS", "done")] {
                 assert_eq!(
                     heading.find(name),
@@ -300,10 +321,30 @@ mod tests {
     }
 
     #[test]
+    fn a_column_without_room_stands_before_the_text_and_so_does_its_name() {
+        let mut item = item();
+        item.about = "Hi".to_owned();
+        item.middle.push(format!("{:>11}", "$0.01"));
+        let names = ["BEGUN              ", "RUNS", "STATUS     ", "       COST"];
+        let layout = Layout::of(Some(60), width(&item.middle.join(GAP)));
+        assert_eq!(
+            layout.heading("RUN", &names),
+            "RUN           BEGUN                RUNS  STATUS\n  COST  ABOUT"
+        );
+        assert_eq!(
+            layout.item(&item),
+            "0123456789ab  2026-11-22 19:18:09     3  done\n  $0.01  Hi"
+        );
+    }
+
+    #[test]
     fn files_get_whole_lines_and_whole_ids() {
         let item = item();
         let line = Layout::of(None, 38).item(&item);
-        assert_eq!(line, format!("{}  {}  {ABOUT}", item.id, item.middle));
+        assert_eq!(
+            line,
+            format!("{}  {}  {ABOUT}", item.id, item.middle.join(GAP))
+        );
     }
 
     #[test]

@@ -279,33 +279,66 @@ fn list(keys: &[ServerKey], as_json: bool, now: Timestamp) -> Result<(), KeyComm
         writeln!(out, "{}", shown.map_err(io::Error::from)?)?;
         return Ok(());
     }
-    let dated = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), |at| format!("{at:.0}"));
-    let states: Vec<String> = keys.iter().map(|key| state_of(key, now)).collect();
-    // The column is wider if it holds the time of a revocation.
-    let width = states.iter().map(String::len).max().unwrap_or_default();
-    let width = width.max(7);
-    writeln!(
-        out,
-        "{:<12}  {:<16}  {:<20}  {:<20}  {:<20}  {:<width$}  {:<12}  NAME",
-        "ID", "OWNER", "SCOPES", "CREATED", "EXPIRES", "STATE", "PLAN"
-    )?;
-    for (key, state) in keys.iter().zip(&states) {
+    out.write_all(table(keys, now).as_bytes())?;
+    Ok(())
+}
+
+/// The headings of the columns, and whether a column without values is left out.
+const COLUMNS: [(&str, bool); 8] = [
+    ("ID", false),
+    ("OWNER", false),
+    ("SCOPES", false),
+    ("CREATED", false),
+    ("EXPIRES", true),
+    ("STATE", false),
+    ("PLAN", true),
+    ("NAME", true),
+];
+
+/// What a column shows for a key without a value.
+const NO_VALUE: &str = "-";
+
+/// Lists keys in columns that are as wide as their values, and without those that no key has a value for, so that a line
+/// fits into most terminals.
+fn table(keys: &[ServerKey], now: Timestamp) -> String {
+    let dated = |at: Timestamp| format!("{at:.0}");
+    let rows = keys.iter().map(|key| {
         let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-        let plan = key.plan.as_ref().map_or("-", PlanName::as_str);
-        let line = format!(
-            "{:<12}  {:<16}  {:<20}  {:<20}  {:<20}  {:<width$}  {:<12}  {}",
+        let plan = key.plan.as_ref().map_or(NO_VALUE, PlanName::as_str);
+        let name = key.name.as_deref().unwrap_or(NO_VALUE);
+        [
             visible(&key.id),
             visible(&key.owner),
             scopes.join(","),
-            dated(Some(key.created_at)),
-            dated(key.expires_at),
-            state,
+            dated(key.created_at),
+            key.expires_at.map_or_else(|| NO_VALUE.to_owned(), dated),
+            state_of(key, now),
             visible(plan),
-            visible(key.name.as_deref().unwrap_or_default())
-        );
-        writeln!(out, "{}", line.trim_end())?;
+            visible(name),
+        ]
+    });
+    let rows: Vec<[String; COLUMNS.len()]> = rows.collect();
+    let mut lines = vec![String::new(); rows.len() + 1];
+    for (place, (heading, may_be_missing)) in COLUMNS.into_iter().enumerate() {
+        let cells: Vec<&str> = rows
+            .iter()
+            .filter_map(|row| row.get(place))
+            .map(String::as_str)
+            .collect();
+        if may_be_missing && cells.iter().all(|cell| *cell == NO_VALUE) {
+            continue;
+        }
+        let cells = std::iter::once(heading).chain(cells);
+        let width = cells.clone().map(|cell| cell.chars().count()).max();
+        let width = width.unwrap_or_default() + 2;
+        for (line, cell) in lines.iter_mut().zip(cells) {
+            line.push_str(&format!("{cell:<width$}"));
+        }
     }
-    Ok(())
+    lines
+        .iter()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect()
 }
 
 /// Describes whether a key is accepted, and for a revoked one since when it is not.
@@ -324,4 +357,28 @@ fn in_json(key: &ServerKey) -> Result<Value, serde_json::Error> {
         fields.remove("hash");
     }
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_values_and_those_without_any_are_left_out() {
+        let now = "2026-05-01T12:00:00Z".parse().unwrap();
+        let (mut key, _) = ServerKey::make("ada", [Scope::Turns, Scope::Read], now).unwrap();
+        let listed = table(std::slice::from_ref(&key), now);
+        assert_eq!(
+            listed.lines().next(),
+            Some("ID            OWNER  SCOPES      CREATED               STATE")
+        );
+        key.name = Some("laptop".to_owned());
+        key.owner = "a-team-with-a-long-name".to_owned();
+        let listed = table(&[key], now);
+        let ends = |line: Option<&str>| line.is_some_and(|line| line.ends_with("  laptop"));
+        assert!(ends(listed.lines().nth(1)), "{listed}");
+        let column = |line: &str, text: &str| line.find(text);
+        let (heading, row) = listed.split_once('\n').unwrap();
+        assert_eq!(column(heading, "STATE"), column(row, "valid"), "{listed}");
+    }
 }

@@ -93,7 +93,12 @@ fn item(run: &RunSummary) -> Item {
     let cost = money(run.metrics().paid()).unwrap_or_default();
     Item {
         id: run.run_id.to_string(),
-        middle: format!("{started:<19}  {status}  {turns:>5}  {cost:>11}"),
+        middle: vec![
+            format!("{started:<19}"),
+            status,
+            format!("{turns:>5}"),
+            format!("{cost:>11}"),
+        ],
         about: run.text.clone().unwrap_or_default(),
     }
 }

@@ -121,11 +121,22 @@ fn a_session_shows_what_each_call_touched() {
 fn lists_say_what_each_is_about_at_every_width() {
     let model = model();
     let machine = answered(&model);
-    for (columns, no_color) in SCREENS {
-        for list in [["sessions", "list"], ["runs", "list"]] {
+    for (columns, no_color) in SCREENS.into_iter().chain([(70, false), (120, false)]) {
+        for (list, began) in [
+            (["sessions", "list"], "CREATED"),
+            (["runs", "list"], "STARTED"),
+        ] {
             let seen = shown(&machine, &list, (columns, no_color));
             assert_fits(&seen, columns);
             assert!(words(&seen).contains("What is to be done before"), "{seen}");
+            let heading = seen.lines().find_map(|line| line.find(began));
+            let date = seen
+                .lines()
+                .find_map(|line| line.find(" 20").map(|at| at + 1));
+            assert_eq!(
+                heading, date,
+                "{columns}: {began} is not above the dates:\n{seen}"
+            );
         }
     }
 }

@@ -15,7 +15,7 @@ fn runs_are_listed_and_drawn_as_trees() {
         &[
             &["runs", "list"],
             &["runs", "list", "--session", "trip", "--limit", "1"],
-            &["runs", "list", "--before", trip],
+            &["runs", "list", "--after", trip],
             &["runs", "show", trip],
             &["runs", "show", health],
             &["runs", "replay", trip],

@@ -28,12 +28,12 @@ use crate::terminal;
 
 const APPROVE_EXAMPLES: &str = "\
 Examples:
-  neuraxis approvals approve 01990000-0000-7000-8000-000000000000 4f8a1c2b9d3e5f60
-  neuraxis approvals approve 01990000-0000-7000-8000-000000000000 4f8a1c2b9d3e5f60 --arguments '{\"path\": \"notes.txt\"}'";
+  neuraxis approvals approve last 4f8a1c2b9d3e5f60
+  neuraxis approvals approve last 4f8a1c2b9d3e5f60 --arguments '{\"path\": \"notes.txt\"}'";
 
 const DENY_EXAMPLES: &str = "\
 Examples:
-  neuraxis approvals deny 01990000-0000-7000-8000-000000000000 4f8a1c2b9d3e5f60 --reason \"read it first\"";
+  neuraxis approvals deny last 4f8a1c2b9d3e5f60 --reason \"read it first\"";
 
 /// Allow a call once, resume its run, and print the answer
 ///

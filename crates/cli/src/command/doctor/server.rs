@@ -15,6 +15,7 @@ use neuraxis_app::{Config, Environment, ServerKey, ServerKeyFile, TlsFiles};
 
 use super::check::{Check, Outcome};
 use super::surroundings::failed;
+use crate::harmless::one_line;
 
 /// Checks everything that is configured or exists.
 pub(super) fn checks(config: &Config, environment: &Environment) -> Vec<Check> {
@@ -67,11 +68,7 @@ fn without_plan(keys: &[ServerKey], config: &Config) -> Vec<String> {
     let taken = keys.iter().filter(|key| key.refused_at(now).is_none());
     let missing = taken.filter_map(|key| {
         let plan = key.missing_plan(config.policy())?;
-        Some(format!(
-            "{} of {} ({plan})",
-            key.id,
-            key.owner.escape_debug()
-        ))
+        Some(format!("{} of {} ({plan})", key.id, one_line(&key.owner)))
     });
     missing.collect()
 }

@@ -30,7 +30,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Cassette {
     /// The run: its id, the beginning or end of its id, or last
-    #[arg(add = ArgValueCompleter::new(completion::runs))]
+    #[arg(value_name = "RUN", add = ArgValueCompleter::new(completion::runs))]
     id: String,
 
     /// The file, which must not exist yet

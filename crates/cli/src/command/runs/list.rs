@@ -13,7 +13,12 @@ use crate::error::CommandError;
 use crate::listing::{Format, Listing, Paging};
 
 /// The headings of the columns between the id and a run's text.
-const HEADINGS: &str = "STARTED              STATUS            TURNS         COST";
+const HEADINGS: [&str; 4] = [
+    "STARTED            ",
+    "STATUS          ",
+    "TURNS",
+    "       COST",
+];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,11 +52,11 @@ impl List {
         if let Some(owner) = &self.owner {
             filter = filter.owned_by(owner);
         }
-        if let Some(before) = &self.paging.before {
-            filter = filter.after(lookup::run(sessions, before).await?.run_id);
+        if let Some(after) = &self.paging.after {
+            filter = filter.after(lookup::run(sessions, after).await?.run_id);
         }
         let layout = Listing::layout(MIDDLE);
-        let mut listing = Listing::new(format, layout.heading("RUN", HEADINGS));
+        let mut listing = Listing::new(format, layout.heading("RUN", &HEADINGS));
         let mut each = sessions.each_run(filter);
         let mut last = None;
         while listing.count < limit

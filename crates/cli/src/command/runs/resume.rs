@@ -42,7 +42,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Resume {
     /// The run: its id, the beginning or end of its id, or last
-    #[arg(add = ArgValueCompleter::new(completion::runs))]
+    #[arg(value_name = "RUN", add = ArgValueCompleter::new(completion::runs))]
     id: String,
 
     /// End the run instead of resuming it; its history stays valid

@@ -34,7 +34,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Show {
     /// The run: its id, the beginning or end of its id, or last
-    #[arg(add = ArgValueCompleter::new(completion::runs))]
+    #[arg(value_name = "RUN", add = ArgValueCompleter::new(completion::runs))]
     id: String,
 
     /// What to print: a tree, one JSON object, or one line of JSON per record

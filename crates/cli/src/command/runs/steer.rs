@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[command(after_help = EXAMPLES)]
 pub(super) struct Steer {
     /// The run: its id, the beginning or end of its id, or last
-    #[arg(add = ArgValueCompleter::new(completion::runs))]
+    #[arg(value_name = "RUN", add = ArgValueCompleter::new(completion::runs))]
     id: String,
 
     /// The message

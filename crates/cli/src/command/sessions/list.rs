@@ -13,10 +13,10 @@ use crate::listing::{Format, Item, Listing, Paging};
 use crate::quantities::moment;
 
 /// The headings of the columns between the id and a session's text.
-const HEADINGS: &str = "CREATED              RUNS  LAST       ";
+const HEADINGS: [&str; 3] = ["CREATED            ", "RUNS", "LAST       "];
 
 /// The width of those columns.
-pub(in crate::command) const MIDDLE: usize = HEADINGS.len();
+pub(in crate::command) const MIDDLE: usize = 19 + 2 + 4 + 2 + 11;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,12 +42,12 @@ impl List {
         if let Some(owner) = &self.owner {
             filter = filter.owned_by(owner);
         }
-        if let Some(before) = &self.paging.before {
-            let last = lookup::session(sessions, before).await?;
+        if let Some(after) = &self.paging.after {
+            let last = lookup::session(sessions, after).await?;
             filter = filter.after(&sessions.get(&last).await?);
         }
         let layout = Listing::layout(MIDDLE);
-        let mut listing = Listing::new(format, layout.heading("SESSION", HEADINGS));
+        let mut listing = Listing::new(format, layout.heading("SESSION", &HEADINGS));
         let mut each = sessions.each(filter);
         let mut last = None;
         while listing.count < limit
@@ -83,7 +83,7 @@ pub(in crate::command) fn item(
     let count = runs.len();
     Item {
         id: session.id.to_string(),
-        middle: format!("{made}  {count:>4}  {status}"),
+        middle: vec![made, format!("{count:>4}"), status],
         about: title.unwrap_or_default(),
     }
 }

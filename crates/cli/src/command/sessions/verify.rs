@@ -15,9 +15,9 @@ use crate::completion;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::listing::{Format, Listing};
+use crate::output::Output;
 use crate::progress;
-
-const HEADING: &str = "SESSION                               RECORDS  HEAD OR ERROR";
+use crate::wrap::broken;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,9 +53,14 @@ impl Verify {
             let error = anyhow!("--expect applies to a single session");
             return Err(CommandError::usage(error).hint("verify one session at a time"));
         }
+        let columns = Output::new().columns();
         let mut checked = Checked {
-            listing: Listing::new(self.format, HEADING),
+            listing: Listing::new(
+                self.format,
+                row(columns, "SESSION", "RECORDS", "HEAD OR ERROR"),
+            ),
             damaged: 0,
+            columns,
         };
         for id in &self.ids {
             let id = lookup::session(sessions, id).await?;
@@ -93,9 +98,25 @@ impl Verify {
     }
 }
 
+/// The columns of a line with a head.
+const WHOLE_LINE: usize = 36 + 2 + 7 + 2 + 64;
+
+/// Formats a line. On a narrow terminal, the head or the error is on a line of its own, so that a head can be copied.
+fn row(columns: Option<usize>, id: &str, records: &str, found: &str) -> String {
+    match columns {
+        Some(columns) if columns < WHOLE_LINE => {
+            let found = broken(&format!("  {found}"), columns, "  ");
+            format!("{id:<36}  {records:>7}\n{found}")
+        }
+        _ => format!("{id:<36}  {records:>7}  {found}"),
+    }
+}
+
 struct Checked {
     listing: Listing,
     damaged: usize,
+    /// The columns of the terminal, if there is one.
+    columns: Option<usize>,
 }
 
 impl Checked {
@@ -112,14 +133,19 @@ impl Checked {
                     progress::notice(&format!("{id} has continued since that head"));
                 }
                 (
-                    format!("{id:<36}  {records:>7}  {hash}"),
+                    row(
+                        self.columns,
+                        id.as_str(),
+                        &records.to_string(),
+                        &hash.to_string(),
+                    ),
                     json!({"id": id, "ok": true, "records": records, "head": hash}),
                 )
             }
             Err(StoreError::Damaged(why)) => {
                 self.damaged += 1;
                 (
-                    format!("{id:<36}  {:>7}  {}", "damaged", one_line(&why)),
+                    row(self.columns, id.as_str(), "damaged", &one_line(&why)),
                     json!({"id": id, "ok": false, "error": why}),
                 )
             }
@@ -128,5 +154,23 @@ impl Checked {
             Err(error) => return Err(error.into()),
         };
         Ok(self.listing.item(&line, &value)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_on_a_line_of_its_own_where_it_would_be_broken() {
+        let head = "e".repeat(64);
+        let line = |columns| row(columns, "trip", "12", &head);
+        for columns in [Some(70), Some(80)] {
+            let (first, second) = (format!("{:<36}  {:>7}", "trip", 12), format!("  {head}"));
+            assert_eq!(line(columns), format!("{first}\n{second}"));
+        }
+        for columns in [None, Some(120)] {
+            assert_eq!(line(columns), format!("{:<36}  {:>7}  {head}", "trip", 12));
+        }
     }
 }
