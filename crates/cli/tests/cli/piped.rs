@@ -72,9 +72,14 @@ fn what_cannot_be_sent_is_refused_before_anything_is_asked() {
 
 #[test]
 fn a_mistyped_command_is_no_question() {
-    for line in [&["sesions", "list"][..], &["doctr"], &["mdoels"]] {
+    for (line, meant) in [
+        (&["sesions", "list"][..], "did you mean sessions?"),
+        (&["doctr"], "did you mean doctor?"),
+        (&["mdoels"], "did you mean models?"),
+        (&["runs", "shw"], "did you mean show?"),
+    ] {
         let complaint = Machine::new().run(line).complaint(2);
-        assert!(complaint.contains("similar subcommand"), "{complaint}");
+        assert!(complaint.contains(meant), "{complaint}");
     }
 }
 
