@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::citations::Source;
 use crate::decision::BudgetMeasure;
+use crate::ids::AgentId;
 use crate::json::is_default;
 use crate::record::LimitKind;
 use crate::usage::RunUsage;
@@ -256,6 +257,16 @@ impl RunOutcome {
             _ => RunStatus::Done,
         }
     }
+}
+
+/// A sub-agent that a limit ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AgentAtLimit {
+    /// The sub-agent.
+    pub agent: AgentId,
+    /// Which limit: the turn limit, the time limit, or one of its budgets.
+    pub reason: FinishReason,
 }
 
 #[cfg(test)]

@@ -79,6 +79,7 @@ mod run;
 mod schema;
 mod secret_files;
 mod spec;
+mod texts;
 mod tool;
 mod tool_search;
 mod trace;
@@ -104,7 +105,7 @@ pub use effect::{
     Effect, ModelRequest, Purpose, ReplyFormat, RunTool, ToolChoice, Vet,
 };
 pub use error::{InputError, LlmError, LlmErrorKind, RestoreError, with_causes};
-pub use finish::{BudgetKind, FinishReason, RunOutcome, RunStatus};
+pub use finish::{AgentAtLimit, BudgetKind, FinishReason, RunOutcome, RunStatus};
 pub use ids::{
     AgentId, AgentName, Attempt, BlockIndex, CallIndex, Channel, ContentIndex, EffectId,
     IdempotencyKey, InputId, InvalidId, Mode, PlanName, Role, RunId, Seq, SessionId, ToolCallId,
@@ -146,11 +147,12 @@ pub use record::{
 };
 pub use reply::{Reply, ReplyAdvice, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
 pub use run::{
-    CallStage, FittedRequest, MAX_TURNS_PROMPT, OpenCall, RequestSize, RunTree, Step, has_answered,
-    is_last_answer, last_reply,
+    CallStage, FittedRequest, OpenCall, RequestSize, RunTree, Step, has_answered, is_last_answer,
+    last_reply,
 };
 pub use secret_files::{SECRET_FILES, is_secret_name};
 pub use spec::{AgentSpec, AnswerRule, ClientTools, ForkPoint, RunSpec};
+pub use texts::MAX_TURNS_PROMPT;
 pub use tool::{
     FINAL_ANSWER, FIND_TOOLS, READ_OUTPUT, SERVER_SEPARATOR, ToolAnnotations, ToolClass, ToolKind,
     ToolSpec,

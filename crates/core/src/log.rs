@@ -25,7 +25,7 @@ mod view;
 pub use carried::Carried;
 pub use closing::{LogEnd, closing_records};
 pub use conversation::Conversation;
-pub(crate) use conversation::{ReplySource, Unrecorded};
+pub(crate) use conversation::{Cut, ReplySource, Unrecorded};
 pub use history::{continued_history, forked_history, last_turn, run_messages};
 pub use latencies::Latencies;
 pub use plan::{checklist, standing_plan};

@@ -25,7 +25,7 @@ pub use body::{
 use crate::ids::{AgentId, ContentIndex, RunId, Seq, Turn};
 
 /// The version of the rules by which the loop produces records.
-pub const LOOP_VERSION: u32 = 3;
+pub const LOOP_VERSION: u32 = 4;
 
 /// The versions whose rules the loop implements: a log of one of them is replayed, and continued, by the rules that it
 /// was recorded under. `docs/loop-rules.md` describes the differences between versions.

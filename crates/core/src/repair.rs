@@ -13,16 +13,16 @@ use crate::message::{Message, Part, ToolMessage};
 use crate::transcript::Transcript;
 
 /// Returns the history with every call answered once, directly after its message and in call order, and the repairs
-/// that were made, one sentence each.
-pub(crate) fn repaired(history: Transcript) -> (Transcript, Vec<String>) {
+/// that were made, one sentence each. `lost` is the error of a call without a result.
+pub(crate) fn repaired(history: Transcript, lost: &str) -> (Transcript, Vec<String>) {
     if is_whole(history.messages()) {
         return (history, Vec::new());
     }
     let mut repair = Repair::default();
     for message in history.messages() {
-        repair.take(message);
+        repair.take(message, lost);
     }
-    repair.answer_calls();
+    repair.answer_calls(lost);
     (repair.kept.into_iter().collect(), repair.notes)
 }
 
@@ -67,14 +67,14 @@ struct Repair {
 }
 
 impl Repair {
-    fn take(&mut self, message: &Arc<Message>) {
+    fn take(&mut self, message: &Arc<Message>, lost: &str) {
         match message.as_ref() {
             Message::Tool(tool) => self.take_result(tool, message),
             Message::Assistant(reply) if reply.parts.is_empty() => {
                 self.note("an assistant message without content was left out".to_owned());
             }
             Message::Assistant(_) => {
-                self.answer_calls();
+                self.answer_calls(lost);
                 self.take_calls(message);
             }
             // A result may still follow it.
@@ -124,7 +124,7 @@ impl Repair {
     }
 
     /// Adds a result for every open call, in call order, followed by the messages in between.
-    fn answer_calls(&mut self) {
+    fn answer_calls(&mut self, lost: &str) {
         let in_between = !self.held.is_empty();
         for (id, name) in std::mem::take(&mut self.open) {
             if let Some(result) = self.results.get(&id) {
@@ -132,7 +132,6 @@ impl Repair {
                 continue;
             }
             self.note(format!("a call without its result was given one: {id}"));
-            let lost = "the result of this call was lost; its outcome is unknown";
             let result = Message::tool_result(id, name, JsonText::error(lost));
             self.kept.push(Arc::new(result));
         }
@@ -197,7 +196,7 @@ mod tests {
     }
 
     fn repair(messages: Vec<Message>) -> (Vec<Message>, Vec<String>) {
-        let (history, notes) = repaired(messages.into_iter().collect());
+        let (history, notes) = repaired(messages.into_iter().collect(), "lost");
         let messages = history.messages().iter();
         (messages.map(|message| (**message).clone()).collect(), notes)
     }
@@ -226,7 +225,7 @@ mod tests {
             Message::assistant("Done."),
         ];
         let (messages, notes) = repair(broken);
-        let lost = JsonText::error("the result of this call was lost; its outcome is unknown");
+        let lost = JsonText::error("lost");
         let Message::Tool(third) = &messages[3] else {
             panic!("{messages:?}")
         };

@@ -53,12 +53,13 @@ use crate::input::{Input, Recheck, Stamp};
 use crate::json::is_default;
 use crate::record::Record;
 use crate::spec::RunSpec;
+use crate::texts::Texts;
 use agent::{Agent, OfferedTools, PlannedCall};
 use agent_step::{AgentStep, Counters, StepBuilder, place};
 use last_answer::Limit;
 
 pub use context::FittedRequest;
-pub use last_answer::{MAX_TURNS_PROMPT, has_answered, is_last_answer, last_reply};
+pub use last_answer::{has_answered, is_last_answer, last_reply};
 pub use queries::{CallStage, OpenCall};
 pub use request_size::RequestSize;
 pub(crate) use self_check::checked;
@@ -244,9 +245,15 @@ impl RunTree {
                 Next::BatchOver => agent_step.batch_over()?,
                 // The end.
                 Next::AskLastAnswer(limit) => agent_step.ask_last_answer(limit),
-                Next::FinishWithoutAnswer => agent_step.agent.finish_without_answer()?,
+                Next::FinishWithoutAnswer => {
+                    let texts = agent_step.texts;
+                    agent_step.agent.finish_without_answer(texts)?
+                }
                 Next::FinishWithDraft => agent_step.finish_with_draft()?,
-                Next::FinishWithQuestion => agent_step.agent.finish_with_question(),
+                Next::FinishWithQuestion => {
+                    let question = agent_step.texts.notes.ask_user;
+                    agent_step.agent.finish_with_question(question)
+                }
                 Next::Finish(reason, content) => agent_step.finish(reason, content),
                 // Actions that concern several agents.
                 Next::Resume(recheck) => agent_step.resume(recheck)?,
@@ -316,6 +323,7 @@ impl RunTree {
         let (agent, below) = rest.split_first_mut().ok_or(missing)?;
         Ok(AgentStep {
             spec: agent.spec(&self.spec),
+            texts: Texts::of(self.state.loop_version),
             agent,
             state: &mut self.state,
             step,

@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::ContentHash;
 use crate::message::{Message, Part};
-
-/// The heading of a summary that replaces messages of a conversation.
-pub(crate) const SUMMARY_HEADING: &str = "[Summary of the earlier conversation]\n";
+use crate::texts::SUMMARY_HEADING;
 
 /// A list of messages that is cheap to clone: a model request shares the run's own list instead of copying it.
 ///

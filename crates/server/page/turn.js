@@ -458,7 +458,7 @@ const HANDLERS = {
   escalated: (turn, agent, event) => agent.note("warn", event.question ?? `After ${event.failures} failures, role ${event.role} takes over`),
   limit_reached: (turn, agent, event) => agent.note("warn", `A limit was reached: ${reasonOf(event.limit)}`),
   max_turns_reached: (turn, agent, event) => agent.note("warn", `The limit of ${event.turns} turns was reached; a last answer was requested.`),
-  context_trimmed: (turn, agent, event) => agent.note("", `${event.messages} earlier messages were ${event.summary ? "summarized" : "dropped"} to make room`),
+  context_trimmed: (turn, agent, event) => agent.note("", `${!event.messages && event.without_reasoning ? "earlier reasoning was" : `${event.messages} earlier messages were`} ${event.summary ? "summarized" : "dropped"} to make room`),
   final(turn, agent, event) {
     if (event.agent !== "a0" && typeof event.finish_reason !== "string") agent.note("warn", endingOf(event.finish_reason));
   },

@@ -45,7 +45,7 @@ fn the_model_is_told_to_digest_more_than_two_results_of_a_turn() {
         let told = model.told();
         let digest = told
             .iter()
-            .filter(|text| text.starts_with("Several results came"));
+            .filter(|text| text.starts_with("You received several results"));
         assert_eq!(digest.count(), digests, "{channel}: {told:?}");
     }
 }

@@ -78,7 +78,7 @@ fn a_changed_log_is_replayed_up_to_its_first_difference() {
         })
         .with_file(
             "version.jsonl",
-            log.replacen(r#""loop_version":3"#, r#""loop_version":0"#, 1),
+            log.replacen(r#""loop_version":4"#, r#""loop_version":0"#, 1),
         )
         .with_file("events.jsonl", events)
         .with_file("garbage.jsonl", "{}\n");

@@ -14,6 +14,7 @@ use crate::ids::{AgentId, CallIndex, InputId, RunId, Seq, Turn};
 use crate::input::Cancelled;
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::record::{Record, RecordBody, ToolResult};
+use crate::texts::{ENDED_UNDECIDED, PROCESS_GONE};
 
 /// The end of a log that is to be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,10 +45,7 @@ pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<A
     let cancelled = RecordBody::Cancelled(Box::new(Cancelled::new(id, why)));
     closing.add(None, cancelled, Some(whole_millis(view.active())));
     for open in view.open_calls() {
-        let unknown = ToolOutcome::failed(
-            ToolFailure::OutcomeUnknown,
-            "the process that ran this call is gone; its outcome is unknown, it may have taken effect",
-        );
+        let unknown = ToolOutcome::failed(ToolFailure::OutcomeUnknown, PROCESS_GONE);
         let (call, name) = (open.call, open.call.name.clone());
         let result = ToolResult {
             effect_id: Some(call.effect_id),
@@ -94,10 +92,7 @@ fn never_ran(view: &RunView, record: &Record) -> Option<ToolResult> {
     let place =
         messages.find_map(|message| message.tool_calls().position(|call| call.id == *id))?;
     let index = CallIndex(u32::try_from(place).ok()?);
-    let not_run = ToolOutcome::failed(
-        ToolFailure::Cancelled,
-        "not run: the run was ended before somebody decided about it",
-    );
+    let not_run = ToolOutcome::failed(ToolFailure::Cancelled, ENDED_UNDECIDED);
     Some(ToolResult::of(id.clone(), name, index, not_run))
 }
 

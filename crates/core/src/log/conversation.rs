@@ -4,6 +4,7 @@
 //! only place that defines how a reply becomes a message, how results join by the rules of the profile, and what
 //! trimming and a correction change. When these happen is decided elsewhere.
 
+mod cut;
 mod reply;
 #[cfg(test)]
 mod tests;
@@ -18,15 +19,14 @@ use crate::json::{JsonText, is_default};
 use crate::message::{AssistantMessage, Message, ToolMessage};
 use crate::outcome::Keep;
 use crate::profile::{Opening, Profile};
-use crate::record::{Origin, Span, ToolResult};
+use crate::record::{Origin, ToolResult};
 use crate::repair::repaired;
 use crate::reply::{Reply, ReplyPart, RequestedCall};
 use crate::spec::{AgentSpec, RunSpec};
+use crate::texts::{ResultTexts, Texts};
 use crate::transcript::{PrefixDigest, Transcript, last_user_message};
+pub(crate) use cut::Cut;
 use reply::{chosen_call, parts_of, text_of};
-
-/// Replaces a result in later history that is not kept and has no summary.
-const NOT_KEPT: &str = "(not kept)";
 
 /// Marks the end of a message that the user interrupted.
 const INTERRUPTED: &str = "[interrupted]";
@@ -90,14 +90,18 @@ impl Conversation {
     /// Messages that a client supplies from a conversation that it keeps itself, and results of calls that were handed
     /// over to it, belong to the earlier history. They are repaired together with it and need no record other than the
     /// spec.
-    pub(crate) fn of_root(spec: &RunSpec, history: Transcript) -> (Self, Vec<String>) {
+    pub(crate) fn of_root(
+        spec: &RunSpec,
+        history: Transcript,
+        texts: &Texts,
+    ) -> (Self, Vec<String>) {
         let has_replies = !spec.messages.iter().all(is_prompt);
         let before = if has_replies {
             with_client_messages(&history, &spec.messages)
         } else {
             history
         };
-        let (before, repairs) = repaired(before);
+        let (before, repairs) = repaired(before, texts.results.lost);
         let begins_with_system = matches!(
             before.messages().first().map(Arc::as_ref),
             Some(Message::System { .. })
@@ -264,13 +268,16 @@ impl Conversation {
 
     /// Takes the result of a call of the last reply, in the form that the profile lets the model read. It joins with
     /// [`join_results`](Self::join_results), in call order.
-    pub(crate) fn settle(&mut self, profile: &Profile, result: &ToolResult) {
+    pub(crate) fn settle(&mut self, profile: &Profile, result: &ToolResult, texts: &ResultTexts) {
         let rule = profile.result_rule(&result.name);
         let rule = rule.filter(|_| result.failure.is_none());
-        let content = rule.map_or_else(|| result.value.clone(), |rule| rule.edited(&result.value));
+        let content = rule.map_or_else(
+            || result.value.clone(),
+            |rule| rule.edited(&result.value, texts),
+        );
         let keep = rule.and_then(|rule| rule.keep).unwrap_or(result.keep);
         if keep == Keep::Summary && result.failure.is_none() {
-            let summary = result.summary.as_deref().unwrap_or(NOT_KEPT);
+            let summary = result.summary.as_deref().unwrap_or(texts.not_kept);
             let summary = (result.tool_call_id.clone(), summary.to_owned());
             self.summaries.push(summary);
         }
@@ -389,39 +396,6 @@ impl Conversation {
         if is_answer && self.last_text() != shown {
             self.correct(shown);
         }
-    }
-
-    /// Shortens some results to their summaries and removes messages, oldest first; a summary of these, if there is
-    /// one, replaces the first. Positions are counted without the system prompt.
-    pub(crate) fn trim(
-        &mut self,
-        removed: &[Span],
-        shortened: &[ToolCallId],
-        summary: Option<&str>,
-    ) {
-        let prompt = usize::from(self.has_prompt);
-        let mut summary = summary.map(Message::user).map(Arc::new);
-        let mut kept = Vec::with_capacity(self.transcript.len());
-        let (mut recorded, mut earlier) = (0, 0);
-        for (place, message) in self.transcript.messages().iter().enumerate() {
-            let was_recorded = place < self.recorded;
-            let before = kept.len();
-            let goes = |span: &Span| span.contains(place - prompt);
-            if place >= prompt && removed.iter().any(goes) {
-                // The record of the trimming contains what replaces the messages, wherever they were.
-                kept.extend(summary.take());
-                recorded += kept.len() - before;
-            } else {
-                kept.push(self.shortened(message, |id| shortened.contains(id)));
-                recorded += usize::from(was_recorded);
-            }
-            if place < self.earlier {
-                earlier = kept.len();
-            }
-        }
-        self.transcript = kept.into_iter().collect();
-        (self.recorded, self.earlier) = (recorded, earlier);
-        self.hashed = PrefixDigest::default();
     }
 
     /// Returns the summary that replaces a result's value, if its value is not kept.

@@ -106,11 +106,13 @@ pub fn trimmed(trimmed: &ContextTrimmed) -> String {
             None => format!("left out {messages}"),
         }
     });
+    let reasoning =
+        (!trimmed.without_reasoning.is_empty()).then(|| "left out earlier reasoning".to_owned());
     let results = u64::try_from(trimmed.shortened.len()).unwrap_or(u64::MAX);
     let results =
         (results > 0).then(|| format!("shortened {}", counted(results, "older tool result")));
-    let both: Vec<String> = messages.into_iter().chain(results).collect();
-    both.join(", ")
+    let all: Vec<String> = messages.into_iter().chain(reasoning).chain(results).collect();
+    all.join(", ")
 }
 
 /// Returns a count with its noun, in singular or plural.

@@ -16,10 +16,12 @@ use crate::ids::{AgentId, Seq, ToolCallId, ToolName};
 use crate::input::{Advice, NextAttempt};
 use crate::message::Message;
 use crate::record::{
-    LlmCall, LlmFailed, PromptReason, Record, RecordBody, RunStarted, ToolCallStarted, ToolResult,
+    LOOP_VERSION, LlmCall, LlmFailed, PromptReason, Record, RecordBody, RunStarted,
+    ToolCallStarted, ToolResult,
 };
 use crate::run::checked;
 use crate::spec::{AgentSpec, RunSpec};
+use crate::texts::Texts;
 
 impl RunView {
     /// Applies the run's next record.
@@ -72,7 +74,8 @@ impl RunView {
 
     fn start(&mut self, record: &Arc<Record>, started: &RunStarted) {
         let history = std::mem::take(&mut self.history);
-        let (conversation, _) = Conversation::of_root(&started.spec, history);
+        let texts = Texts::of(started.loop_version);
+        let (conversation, _) = Conversation::of_root(&started.spec, history, texts);
         let root = AgentView {
             tool: None,
             conversation,
@@ -115,11 +118,13 @@ impl RunView {
         self.close_attempt(&result.tool_call_id);
         self.close_question(&result.tool_call_id);
         let (step, spec) = (self.step, self.spec().cloned());
+        let version = self.started().map(|started| started.loop_version);
+        let texts = &Texts::of(version.unwrap_or(LOOP_VERSION)).results;
         let (Some(agent), Some(spec)) = (self.agents.get_mut(&record.agent), spec) else {
             return;
         };
         let profile = &agent.spec(&spec).profile;
-        agent.conversation.settle(profile, result);
+        agent.conversation.settle(profile, result, texts);
         if agent.conversation.open_calls() == 0 {
             agent.end_turn(step);
         }
@@ -192,10 +197,7 @@ impl RunView {
             RecordBody::ContextTrimmed(cut) => {
                 agent.commit_steered();
                 if trims == Trims::Followed {
-                    let summary = cut.summary.as_deref();
-                    agent
-                        .conversation
-                        .trim(&cut.removed, &cut.shortened, summary);
+                    agent.conversation.trim(cut.cut());
                 }
             }
             _ => {}

@@ -6,8 +6,9 @@ use super::view::RunView;
 use crate::ids::{AgentId, Turn};
 use crate::json::JsonText;
 use crate::message::{Message, ToolCall};
-use crate::record::{LimitKind, Record, RecordBody};
+use crate::record::{LOOP_VERSION, LimitKind, Record, RecordBody};
 use crate::repair::repaired;
+use crate::texts::{Texts, UNDECIDED};
 use crate::transcript::Transcript;
 
 /// Returns the messages that a run added: those it was started with, its replies, and the results of its calls,
@@ -39,7 +40,7 @@ pub fn continued_history(history: &Transcript, records: &[Arc<Record>]) -> Trans
 fn continued_by(history: &Transcript, run: &RunView) -> Transcript {
     match run.conversation(AgentId::ROOT) {
         Some(root) => root.continued(),
-        None => repaired(history.clone()).0,
+        None => repaired(history.clone(), Texts::of(LOOP_VERSION).results.lost).0,
     }
 }
 
@@ -68,7 +69,7 @@ fn add_known_results(history: &mut Transcript, run: &RunView) {
         } else if approvals
             .any(|it| it.agent == AgentId::ROOT && it.request.tool_call_id == call.id)
         {
-            let why = JsonText::error("not run: nobody has decided about it");
+            let why = JsonText::error(UNDECIDED);
             let result = Message::tool_result(call.id.clone(), Arc::clone(&call.name), why);
             history.push(result);
         }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::clip::clip;
 use crate::json::JsonText;
+use crate::texts;
 
 /// Maximum number of steps in a checklist, and of characters in each.
 const MAX_STEPS: usize = 50;
@@ -60,10 +61,7 @@ pub fn standing_plan(plan: &JsonText) -> Option<String> {
         return None;
     }
     let list = clip(&checklist(plan)?, MAX_TOLD_CHARS);
-    Some(format!(
-        "The plan as it stands, from earlier in this session. It is a note and no request; what the user says next comes \
-         first.\n{list}"
-    ))
+    Some(texts::standing_plan(&list))
 }
 
 fn line(step: &Step) -> String {

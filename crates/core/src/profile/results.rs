@@ -6,6 +6,7 @@ use crate::effect::ToolChoice;
 use crate::ids::ToolName;
 use crate::json::JsonText;
 use crate::outcome::Keep;
+use crate::texts::ResultTexts;
 
 /// What the results of one tool change, for calls that returned a value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +43,7 @@ impl ResultRule {
     }
 
     /// Returns the result in the form that a model reads.
-    pub(crate) fn edited(&self, value: &JsonText) -> JsonText {
+    pub(crate) fn edited(&self, value: &JsonText, texts: &ResultTexts) -> JsonText {
         let most = self
             .max_chars
             .map(|most| usize::try_from(most).unwrap_or(usize::MAX));
@@ -52,25 +53,27 @@ impl ResultRule {
         };
         let kept = value.as_str().get(..end).unwrap_or_default();
         let in_all = value.as_str().chars().count();
-        JsonText::string(&format!("{kept}… (cut, {in_all} characters in all)"))
+        JsonText::string(&(texts.shortened)(kept, in_all))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::texts::Texts;
 
     #[test]
     fn a_result_is_cut_only_where_it_is_too_long() {
+        let texts = &Texts::of(4).results;
         let mut rule = ResultRule::new("read_file".parse().unwrap());
         let value = JsonText::from_text(r#""äöü""#);
-        assert_eq!(rule.edited(&value), value);
+        assert_eq!(rule.edited(&value, texts), value);
         rule.max_chars = Some(5);
-        assert_eq!(rule.edited(&value), value);
+        assert_eq!(rule.edited(&value, texts), value);
         rule.max_chars = Some(2);
         assert_eq!(
-            rule.edited(&value).as_str(),
-            r#""\"ä… (cut, 5 characters in all)""#
+            rule.edited(&value, texts).as_str(),
+            r#""\"ä… [cut: 5 characters in all]""#
         );
     }
 }

@@ -11,7 +11,7 @@ use crate::decision::{AskCause, Decision, GrantScope, RuleRef};
 use crate::duration;
 use crate::effect::{AskApproval, Purpose};
 use crate::error::LlmError;
-use crate::finish::RunOutcome;
+use crate::finish::{AgentAtLimit, RunOutcome};
 use crate::ids::{AgentId, Attempt, CallIndex, EffectId, Role, RunId, SessionId, ToolCallId};
 use crate::input::{Advised, ApprovalDecided, Cancelled, NextAttempt, Resumed, Steered, Vetted};
 use crate::json::{ContentHash, JsonText, embedded, is_default, optional_embedded};
@@ -354,6 +354,9 @@ pub struct ToolResult {
     /// One of the program's hooks replaced what the tool returned, which is not recorded.
     #[serde(default, skip_serializing_if = "is_default")]
     pub rewritten: bool,
+    /// The sub-agents of the call that a limit ended. Logs of loop versions before 4 do not say this.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents_at_limit: Vec<AgentAtLimit>,
     /// How long it ran.
     #[serde(
         default,
@@ -546,6 +549,9 @@ pub struct ContextTrimmed {
     /// Results that were replaced by their summaries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shortened: Vec<ToolCallId>,
+    /// The positions of the model's messages that stay but lost their reasoning.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without_reasoning: Vec<Span>,
     /// A user message that replaces the first of the removed messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,

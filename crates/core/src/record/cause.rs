@@ -110,6 +110,7 @@ impl ToolResult {
             sources: output.sources,
             untrusted: false,
             rewritten: output.rewritten,
+            agents_at_limit: Vec::new(),
             duration: None,
             by: None,
         }

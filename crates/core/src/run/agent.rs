@@ -25,6 +25,7 @@ use crate::message::Message;
 use crate::profile::{Hook, Opening};
 use crate::record::PromptReason;
 use crate::spec::{AgentSpec, RunSpec};
+use crate::texts::AgentTexts;
 use crate::tool::{ToolKind, ToolSpec};
 use crate::usage::RunUsage;
 
@@ -69,6 +70,9 @@ pub(super) struct Agent {
     pub(super) forced: Option<ToolChoice>,
     /// Messages to the model after the current batch.
     pub(super) notes: Vec<(PromptReason, String)>,
+    /// Whether a warning said that the question of the run is too long for the model.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) warned_of_question: bool,
     /// Compactions that did not shrink the conversation.
     pub(super) futile_compactions: u32,
     /// Whether the compaction that its spec orders was already considered.
@@ -242,6 +246,7 @@ impl Agent {
             has_asked: false,
             forced: None,
             notes: Vec::new(),
+            warned_of_question: false,
             futile_compactions: 0,
             has_compacted: false,
             ending: None,
@@ -272,14 +277,14 @@ impl Agent {
     }
 
     /// Returns a description of the call's failure, from its result.
-    pub(super) fn error_of(&self, call: &ToolCallId) -> Option<Box<str>> {
+    pub(super) fn error_of(&self, call: &ToolCallId, texts: &AgentTexts) -> Option<Box<str>> {
         let mut latest_first = self.conversation.transcript().messages().iter().rev();
         let result = latest_first.find_map(|message| match message.as_ref() {
             Message::Tool(tool) if tool.tool_call_id == *call => Some(tool),
             _ => None,
         })?;
         let error = result.content.error_message()?;
-        Some(format!("its call of {} failed: {error}", result.name).into())
+        Some((texts.call_failed)(&result.name, &error).into())
     }
 
     /// Returns whether it is waiting for this reply, and the reply is one that the user reads.

@@ -17,12 +17,15 @@ use crate::ids::{AgentId, ContentIndex, EffectId, RunId, Seq};
 use crate::input::Stamp;
 use crate::record::{PromptInjected, PromptReason, Record, RecordBody, Warning};
 use crate::spec::{AgentSpec, RunSpec};
+use crate::texts::Texts;
 
 /// An agent with everything that its handlers may read and change.
 pub(super) struct AgentStep<'a> {
     pub(super) agent: &'a mut Agent,
     /// The agent's spec: its behavior and what it may use.
     pub(super) spec: &'a AgentSpec,
+    /// What the run says itself, by its version.
+    pub(super) texts: &'static Texts,
     pub(super) state: &'a mut RunState,
     pub(super) step: &'a mut StepBuilder,
     pub(super) run: &'a RunSpec,

@@ -18,10 +18,6 @@ use crate::spec::{AgentSpec, AnswerRule};
 
 const NO_ANSWER: InputError = InputError::Inconsistent("advice about an answer, and there is none");
 
-/// The message to a model whose answer is acceptable but does not consider a message that arrived in the meantime.
-pub(super) const CAME_MEANWHILE: &str =
-    "Before your answer was given, another message came. Answer again, and take it into account.";
-
 impl AgentStep<'_> {
     /// The agent is about to end with a text. It does, unless the text must be examined first. An answer that the
     /// provider withheld is not examined, and at a limit there is no time for another answer.
@@ -45,7 +41,7 @@ impl AgentStep<'_> {
     pub(super) fn accept_answer(&mut self) -> Result<Next, InputError> {
         if self.agent.conversation.is_steered() {
             self.agent.ending = None;
-            return Ok(self.ask_again(CAME_MEANWHILE.to_owned()));
+            return Ok(self.ask_again(self.texts.notes.message_came.to_owned()));
         }
         self.end_as_planned()
     }
@@ -76,7 +72,7 @@ impl AgentStep<'_> {
         if calls {
             self.begin_batch(message, Origin::Model);
             self.batch()?.turned_down = true;
-            let why = format!("not run: the reply was turned down: {reason}");
+            let why = (self.texts.calls.reply_turned_down)(reason);
             self.settle_all(&ToolOutcome::failed(ToolFailure::Denied, &why))?;
         } else {
             self.agent.turns_used = self.agent.turns_used.saturating_add(1);

@@ -5,7 +5,7 @@ use std::mem;
 use super::Next;
 use super::agent::Phase;
 use super::agent_step::AgentStep;
-use super::answer::{CAME_MEANWHILE, is_delivered};
+use super::answer::is_delivered;
 use super::batch::{Batch, Call};
 use crate::decision::TakesOver;
 use crate::error::InputError;
@@ -14,10 +14,6 @@ use crate::outcome::ToolFailure;
 use crate::profile::{LimitReached, ToolErrors};
 use crate::record::PromptReason;
 use crate::spec::AgentSpec;
-
-/// The message to the model after a turn with many results.
-const DIGEST: &str = "Several results came at once. Before you go on, note what each of them says about the question, \
-     and where they disagree.";
 
 impl AgentStep<'_> {
     /// Handles the end of all calls of a batch: their results join the history in call order, and the loop continues or
@@ -35,6 +31,7 @@ impl AgentStep<'_> {
         let had_unknown = batch.had_unknown();
         let counts = batch.counts_as_turn(spec);
         let results = self.join_results();
+        let texts = &self.texts.agents;
         let agent = &mut *self.agent;
         agent.unknown_turns = if had_unknown {
             agent.unknown_turns.saturating_add(1)
@@ -48,7 +45,7 @@ impl AgentStep<'_> {
             return Ok(Next::Finish(FinishReason::ClientTools, agent.text()));
         }
         if let Some(failed) = failed.filter(|_| !at_limit) {
-            agent.stopped_by = agent.error_of(&failed);
+            agent.stopped_by = agent.error_of(&failed, texts);
             return Ok(Next::Finish(FinishReason::ToolError, agent.text()));
         }
         let ending = agent.ending.take();
@@ -73,22 +70,27 @@ impl AgentStep<'_> {
     /// meantime must be answered first. A model that delivered its answer is told so. A failure remains a failure, and
     /// at a limit there is no time for another turn.
     fn answers_message_first(&mut self, ending: &(FinishReason, String)) -> bool {
+        let delivered = is_delivered(self.spec, ending);
+        let is_failure = matches!(ending.0, FinishReason::InvalidAnswer(_));
+        if is_failure || !self.answers_steered(delivered) {
+            return false;
+        }
+        if delivered {
+            let again = self.texts.notes.message_came.to_owned();
+            self.agent.notes.push((PromptReason::AnswerAgain, again));
+        }
+        true
+    }
+
+    /// Returns whether a message arrived in the meantime and can still be answered.
+    pub(super) fn answers_steered(&self, delivered: bool) -> bool {
         let budgets = self.budgets();
         let has_turn = budgets.limit_reached().is_none() && budgets.exceeded_by(1).is_none();
-        let delivered = is_delivered(self.spec, ending);
         // A last answer takes the message into account as well as another turn would. But it is no reason to discard an
         // answer that was delivered and checked, because its replacement would not be checked.
         let asks = self.spec.profile.limit_reached == LimitReached::LastAnswer && !delivered;
         let may_continue = self.agent.closing.is_none() && (has_turn || asks);
-        let is_failure = matches!(ending.0, FinishReason::InvalidAnswer(_));
-        if !may_continue || is_failure || !self.agent.conversation.is_steered() {
-            return false;
-        }
-        if delivered {
-            let again = (PromptReason::AnswerAgain, CAME_MEANWHILE.to_owned());
-            self.agent.notes.push(again);
-        }
-        true
+        may_continue && self.agent.conversation.is_steered()
     }
 
     /// Counts a turn as a success or a failure, according to its calls.
@@ -108,7 +110,8 @@ impl AgentStep<'_> {
         let digest_after = self.spec.profile.digest_after;
         // A last answer is already told to use the existing information.
         if digest_after.is_some_and(|most| results > most) && self.agent.closing.is_none() {
-            notes.push((PromptReason::DigestResults, DIGEST.to_owned()));
+            let digest = self.texts.notes.digest.to_owned();
+            notes.push((PromptReason::DigestResults, digest));
         }
         for (reason, message) in notes {
             self.inject_prompt(reason, message);

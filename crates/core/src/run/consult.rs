@@ -165,7 +165,7 @@ impl AgentStep<'_> {
     /// Ends the loop; calls that were not processed get a result that says so.
     fn stop_as_advised(&mut self, reason: &str) -> Result<Next, InputError> {
         if self.agent.batch().is_some() {
-            let why = format!("not run: the loop was ended: {reason}");
+            let why = (self.texts.stops.loop_ended)(reason);
             let outcome = ToolOutcome::failed(ToolFailure::Cancelled, &why);
             self.settle_all(&outcome)?;
             self.join_results();

@@ -4,6 +4,8 @@
 mod fitting;
 mod gauge;
 mod overflow;
+mod thoughts;
+mod unfit;
 mod units;
 
 use std::sync::Arc;
@@ -12,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 pub use fitting::FittedRequest;
 pub(super) use gauge::Gauge;
+use thoughts::Thoughts;
+use unfit::GivesWay;
 use units::{Unit, removable, too_large};
 
 use super::Next;
@@ -23,6 +27,7 @@ use crate::effect::Purpose;
 use crate::error::InputError;
 use crate::ids::ToolCallId;
 use crate::json::{JsonText, is_default};
+use crate::log::Cut;
 use crate::message::Message;
 use crate::profile::Compaction;
 use crate::record::{ContextTrimmed, RecordBody, Span};
@@ -43,8 +48,14 @@ pub(super) struct TrimPlan {
     pub(super) removed: Vec<Span>,
     /// Results to replace with their summaries.
     pub(super) shortened: Vec<ToolCallId>,
+    /// Positions, counted in the same way, of the messages that stay without their reasoning.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    without_reasoning: Vec<Span>,
     /// The estimated number of tokens that this saves.
     pub(super) tokens: u64,
+    /// How many of these tokens are reasoning of messages that stay, which no summary replaces.
+    #[serde(default, skip_serializing_if = "is_default")]
+    of_reasoning: u64,
     /// The number of tokens that must be saved.
     #[serde(default)]
     to_save: u64,
@@ -56,12 +67,17 @@ pub(super) struct TrimPlan {
 
 impl TrimPlan {
     fn is_empty(&self) -> bool {
-        self.removed.is_empty() && self.shortened.is_empty()
+        self.removed.is_empty() && self.shortened.is_empty() && self.without_reasoning.is_empty()
     }
 
     /// Returns whether everything that may be removed saves less than necessary.
     const fn falls_short(&self) -> bool {
         self.tokens < self.to_save
+    }
+
+    /// Returns the estimated tokens of the messages to remove.
+    pub(super) const fn tokens_removed(&self) -> u64 {
+        self.tokens.saturating_sub(self.of_reasoning)
     }
 
     pub(super) fn removes(&self, place: usize) -> bool {
@@ -80,6 +96,11 @@ impl AgentStep<'_> {
             };
             let summary = PlannedCall::new(Purpose::Compaction, role, OfferedTools::None);
             return self.call_model(summary, Some(Box::new((plan, planned))));
+        }
+        match self.give_way() {
+            GivesWay::Nothing => {}
+            GivesWay::LeftOut => return self.make_room(planned),
+            GivesWay::Question => return Ok(Next::CallAsIs(planned)),
         }
         let Some(plan) =
             self.agent
@@ -129,7 +150,12 @@ impl AgentStep<'_> {
         };
         let before = agent.size();
         let conversation = &mut agent.conversation;
-        conversation.trim(&plan.removed, &plan.shortened, summary.as_deref());
+        conversation.trim(Cut {
+            removed: &plan.removed,
+            shortened: &plan.shortened,
+            without_reasoning: &plan.without_reasoning,
+            summary: summary.as_deref(),
+        });
         agent.gauge.note_cut(agent.conversation.transcript());
         let after = agent.size();
         let record = ContextTrimmed {
@@ -137,6 +163,7 @@ impl AgentStep<'_> {
             tokens: before.saturating_sub(after),
             removed: plan.removed,
             shortened: plan.shortened,
+            without_reasoning: plan.without_reasoning,
             summary,
         };
         self.record(RecordBody::ContextTrimmed(Box::new(record)));
@@ -165,14 +192,17 @@ impl Agent {
         (!plan.is_empty()).then_some(plan)
     }
 
-    /// Plans what to remove to save this many tokens: first results that leave a summary, then whole messages.
+    /// Plans what to remove to save this many tokens: first the reasoning of earlier turns, then results that leave a
+    /// summary, then whole messages.
     fn plan(&self, version: u32, to_save: u64) -> TrimPlan {
         let mut plan = TrimPlan {
             to_save,
             ..TrimPlan::default()
         };
         let messages = self.conversation.without_prompt();
-        for unit in removable(messages, self.conversation.earlier(), version) {
+        let earlier = self.conversation.earlier();
+        Thoughts::of(messages, earlier, &self.gauge, version).remove_oldest(&mut plan);
+        for unit in removable(messages, earlier, version) {
             for message in messages.get(unit.places()).unwrap_or_default() {
                 let Message::Tool(tool) = message.as_ref() else {
                     continue;
@@ -201,12 +231,22 @@ impl Agent {
     fn plan_of(&self, version: u32, to_save: u64, may_go: impl Fn(&Message) -> bool) -> TrimPlan {
         let conversation = self.conversation.without_prompt();
         let units = removable(conversation, self.conversation.earlier(), version);
-        let tokens_of = |unit: &Unit| self.gauge.tokens_of_part(conversation, unit.places());
+        let thoughts = Thoughts::of(
+            conversation,
+            self.conversation.earlier(),
+            &self.gauge,
+            version,
+        );
+        let tokens_of = |unit: &Unit| {
+            let tokens = self.gauge.tokens_of_part(conversation, unit.places());
+            tokens.saturating_sub(thoughts.tokens_in(unit.places()))
+        };
         let messages_of = |unit: &Unit| conversation.get(unit.places()).unwrap_or_default();
         let goes_first: Vec<bool> = match version {
             ..3 => vec![false; units.len()],
             _ => {
-                let too_large = too_large(&units, to_save, tokens_of).into_iter();
+                let besides = to_save.saturating_sub(thoughts.tokens());
+                let too_large = too_large(&units, besides, tokens_of).into_iter();
                 let all = units.iter().zip(too_large);
                 let goes = all.map(|(unit, is_too_large)| {
                     let is_to_join =
@@ -220,7 +260,7 @@ impl Agent {
         let mut plan = TrimPlan {
             tokens: first
                 .map(|(unit, _)| tokens_of(unit))
-                .fold(0, u64::saturating_add),
+                .fold(thoughts.tokens(), u64::saturating_add),
             to_save,
             ..TrimPlan::default()
         };
@@ -235,6 +275,7 @@ impl Agent {
                 unit.add_to(&mut plan.removed);
             }
         }
+        thoughts.remove_rest(&mut plan);
         plan
     }
 

@@ -16,6 +16,7 @@ use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::profile::UsageScope;
 use crate::record::RecordBody;
 use crate::spec::AgentSpec;
+use crate::texts::StopTexts;
 use crate::tool::{ToolClass, ToolKind};
 use crate::usage::{RunUsage, Usage};
 
@@ -152,7 +153,8 @@ impl AgentStep<'_> {
                         self.step.effects.push(cancel);
                     }
                     let printed = self.batch()?.call(index)?.printed.take();
-                    let outcome = abandoned(begun.class, failure, why).with_printed(printed);
+                    let outcome = abandoned(begun.class, failure, why, &self.texts.stops);
+                    let outcome = outcome.with_printed(printed);
                     self.settle(index, Some(begun.ran(None)), &outcome)?;
                 }
                 CallState::Delegated { begun, agents, .. } => {
@@ -165,7 +167,7 @@ impl AgentStep<'_> {
                     }
                     self.abandon_delegated(index, begun, &agents, failure, why)?;
                 }
-                _ => self.refuse(index, failure, &format!("not run: {why}"))?,
+                _ => self.refuse(index, failure, &(self.texts.stops.not_run)(why))?,
             }
         }
         Ok(None)
@@ -183,7 +185,7 @@ impl AgentStep<'_> {
         let outcome = if end_of(failure) == FinishReason::Deadline {
             self.collected(index, agents)?
         } else {
-            ToolOutcome::failed(failure, &format!("stopped: {why}"))
+            ToolOutcome::failed(failure, &(self.texts.stops.stopped)(why))
         };
         self.settle(index, Some(begun.ran(None)), &outcome)?;
         self.note_result(index, &outcome)
@@ -223,11 +225,10 @@ const fn end_of(failure: ToolFailure) -> FinishReason {
 }
 
 /// Returns the result of a stopped call: unless it may be run again, it is unknown whether it took effect.
-fn abandoned(class: ToolClass, failure: ToolFailure, why: &str) -> ToolOutcome {
+fn abandoned(class: ToolClass, failure: ToolFailure, why: &str, texts: &StopTexts) -> ToolOutcome {
     if class == ToolClass::Irreversible {
-        let message = format!("stopped: {why}; its outcome is unknown, it may have taken effect");
-        ToolOutcome::failed(ToolFailure::OutcomeUnknown, &message)
+        ToolOutcome::failed(ToolFailure::OutcomeUnknown, &(texts.stopped_in_doubt)(why))
     } else {
-        ToolOutcome::failed(failure, &format!("stopped: {why}"))
+        ToolOutcome::failed(failure, &(texts.stopped)(why))
     }
 }

@@ -15,10 +15,6 @@ use crate::finish::{BudgetKind, FinishReason};
 use crate::ids::Role;
 use crate::record::{Escalated, LimitReachedRecord, RecordBody};
 
-/// The reply to the user if even the larger role made no progress.
-const ASK_A_PERSON: &str = "I have tried several times and did not get this right, so I stop here rather than guess. \
-     Please tell me how to go on, or ask somebody who knows.";
-
 /// What a run's decision asks for, and its state so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct GovernedRun {
@@ -70,7 +66,7 @@ impl GovernedRun {
     }
 
     /// Returns who takes over after the failures so far; `None` if no one does, or that takeover already happened.
-    fn take_over(&mut self) -> Option<Escalated> {
+    fn take_over(&mut self, question: &str) -> Option<Escalated> {
         let failures = self.failures;
         match self.escalation.as_ref()?.after(failures) {
             TakesOver::Role(role) if self.larger.is_none() => {
@@ -84,7 +80,7 @@ impl GovernedRun {
             TakesOver::Person => Some(Escalated {
                 failures,
                 role: None,
-                question: Some(ASK_A_PERSON.to_owned()),
+                question: Some(question.to_owned()),
             }),
             TakesOver::Role(_) | TakesOver::Nobody => None,
         }
@@ -128,7 +124,8 @@ impl AgentStep<'_> {
     /// Determines who takes over after the failures so far, if anyone, and records it.
     pub(super) fn take_over(&mut self) -> TakesOver {
         let governed = self.agent.governed.as_deref_mut();
-        let Some(escalated) = governed.and_then(GovernedRun::take_over) else {
+        let question = self.texts.notes.ask_user;
+        let Some(escalated) = governed.and_then(|governed| governed.take_over(question)) else {
             return TakesOver::Nobody;
         };
         let role = escalated.role.clone();
@@ -153,14 +150,14 @@ impl Agent {
     }
 
     /// Ends the agent with a question to the user.
-    pub(super) fn finish_with_question(&mut self) -> Next {
+    pub(super) fn finish_with_question(&mut self, question: &str) -> Next {
         let text = self.conversation.text();
         let content = if text.is_empty() {
-            ASK_A_PERSON.to_owned()
+            question.to_owned()
         } else {
-            format!("{text}\n\n{ASK_A_PERSON}")
+            format!("{text}\n\n{question}")
         };
-        self.conversation.add_answer(ASK_A_PERSON);
+        self.conversation.add_answer(question);
         Next::Finish(FinishReason::Clarify, content)
     }
 }

@@ -17,6 +17,7 @@ use crate::json::JsonText;
 use crate::message::Message;
 use crate::outcome::ToolFailure;
 use crate::record::RecordBody;
+use crate::texts::Texts;
 
 impl AgentStep<'_> {
     pub(super) fn approval_decided(
@@ -59,14 +60,11 @@ impl AgentStep<'_> {
                 self.approve(index, arguments, approved)?;
             }
             ApprovalDecision::Deny { reason } => {
-                let message = match reason {
-                    Some(reason) => format!("denied: {reason}"),
-                    None => "denied".to_owned(),
-                };
+                let message = (self.texts.calls.denied_by_user)(reason.as_deref());
                 self.refuse(index, ToolFailure::Denied, &message)?;
             }
             ApprovalDecision::Expired => {
-                let message = "not run: nobody approved it in time";
+                let message = self.texts.calls.not_approved_in_time;
                 self.refuse(index, ToolFailure::ApprovalExpired, message)?;
             }
         }
@@ -130,10 +128,11 @@ impl RunTree {
             self.note_printed(output);
         }
         let limit = limit.filter(|_| is_root);
+        let texts = &Texts::of(self.state.loop_version).stops;
         let why = match limit {
-            Some(_) => "a limit of the run is reached",
-            None if is_root => "the run was cancelled",
-            None => "the agent was cancelled",
+            Some(_) => texts.limit,
+            None if is_root => texts.run_cancelled,
+            None => texts.agent_cancelled,
         };
         self.stop_work(step, id, ToolFailure::Cancelled, why)?;
         if let Some(cut) = cut {

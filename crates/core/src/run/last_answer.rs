@@ -17,10 +17,7 @@ use crate::record::{
 };
 use crate::reply::Reply;
 use crate::spec::AgentSpec;
-
-/// The message to the model when the turn limit is reached; the wording is given by the requirements.
-pub const MAX_TURNS_PROMPT: &str = "You have reached the maximum number of turns. Please provide an answer based \
-     on the information you have gathered so far.";
+use crate::texts::{LimitTexts, MAX_TURNS_PROMPT, Texts};
 
 /// Openings of tool calls that models write as text, by model family: servers leave them unparsed when tools may not be
 /// called. This is a constant because a log must lead to the same run regardless of the provider's adapter.
@@ -53,32 +50,19 @@ impl Limit {
         }
     }
 
-    const fn name(self) -> &'static str {
+    fn name(self, texts: &LimitTexts) -> &'static str {
         match self {
-            Self::Turns => "the maximum number of turns",
-            Self::Deadline => "the time limit",
-            Self::Budget(BudgetKind::ToolCalls) => "the maximum number of tool calls",
-            Self::Budget(BudgetKind::Tokens) => "the limit on tokens",
-            Self::Budget(BudgetKind::Cost) => "the limit on cost",
-            Self::Budget(BudgetKind::Time) => "the limit on time",
-            Self::Budget(BudgetKind::ModelCalls) => "the maximum number of model calls",
-            Self::Budget(BudgetKind::UnknownTools) => {
-                "the maximum number of calls to unknown tools"
-            }
-            Self::Budget(BudgetKind::RepeatedCalls) => "the limit on repeating the same call",
-            Self::Budget(BudgetKind::Log) => "the limit on what a run may record",
+            Self::Turns => texts.turns,
+            Self::Deadline => texts.deadline,
+            Self::Budget(kind) => (texts.budget)(kind),
         }
     }
 
-    fn prompt(self) -> String {
-        if self == Self::Turns {
-            return MAX_TURNS_PROMPT.to_owned();
+    fn prompt(self, texts: &LimitTexts) -> String {
+        match self {
+            Self::Turns => MAX_TURNS_PROMPT.to_owned(),
+            _ => (texts.prompt)(self.name(texts)),
         }
-        format!(
-            "You have reached {}. Please provide an answer based on the information you have gathered so far, \
-             without calling any more tools.",
-            self.name()
-        )
     }
 }
 
@@ -89,7 +73,7 @@ impl AgentStep<'_> {
         self.agent.closing = Some(limit);
         let asks = self.spec.profile.limit_reached == LimitReached::LastAnswer
             && !self.began_without_budget();
-        let prompt = asks.then(|| limit.prompt());
+        let prompt = asks.then(|| limit.prompt(&self.texts.limits));
         if let Some(prompt) = &prompt {
             self.agent.conversation.add_system_note(prompt);
         }
@@ -171,13 +155,13 @@ impl Agent {
     }
 
     /// Ends an agent without a usable last answer: with its text so far, or a sentence that names the limit.
-    pub(super) fn finish_without_answer(&mut self) -> Result<Next, InputError> {
+    pub(super) fn finish_without_answer(&mut self, texts: &Texts) -> Result<Next, InputError> {
         let text = self.text();
         if !text.is_empty() {
             return self.finish_last_answer(text);
         }
-        let limit = self.limit()?.name();
-        self.finish_last_answer(format!("I reached {limit} before I could give an answer."))
+        let limit = self.limit()?.name(&texts.limits);
+        self.finish_last_answer((texts.limits.no_answer)(limit))
     }
 
     fn finish_last_answer(&mut self, content: String) -> Result<Next, InputError> {

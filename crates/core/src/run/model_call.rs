@@ -12,6 +12,7 @@ use crate::error::InputError;
 use crate::ids::{Attempt, Role, ToolName};
 use crate::profile::{Hook, Offer};
 use crate::spec::AgentSpec;
+use crate::texts::Texts;
 use crate::tool::ToolSpec;
 
 impl AgentStep<'_> {
@@ -73,7 +74,7 @@ impl AgentStep<'_> {
             planned,
             making_room,
         };
-        let effect = self.agent.model_effect(self.spec, &call)?;
+        let effect = self.agent.model_effect(self.spec, &call, self.texts)?;
         self.step.effects.push(effect);
         // A summary, a choice of role and a check are not answers: they do not count toward the model calls that the
         // run's turns allow.
@@ -122,6 +123,7 @@ impl Agent {
         &self,
         spec: &AgentSpec,
         call: &ModelCall,
+        texts: &Texts,
     ) -> Result<Effect, InputError> {
         let planned = &call.planned;
         Ok(Effect::CallModel(Box::new(CallModel {
@@ -138,13 +140,18 @@ impl Agent {
                 Audience::Component
             },
             is_first: planned.is_first == Some(true),
-            request: self.request_of(spec, call)?,
+            request: self.request_of(spec, call, texts)?,
         })))
     }
 
-    fn request_of(&self, spec: &AgentSpec, call: &ModelCall) -> Result<ModelRequest, InputError> {
+    fn request_of(
+        &self,
+        spec: &AgentSpec,
+        call: &ModelCall,
+        texts: &Texts,
+    ) -> Result<ModelRequest, InputError> {
         if let Some(making_room) = &call.making_room {
-            return Ok(self.summary_request(spec, &making_room.0));
+            return Ok(self.summary_request(spec, &making_room.0, &texts.summaries));
         }
         if call.planned.purpose == Purpose::Routing {
             return self.routing_request();

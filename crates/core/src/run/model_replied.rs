@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::agent::{Agent, ModelCall, OfferedTools, Phase};
 use super::agent_step::AgentStep;
 use super::batch::{Batch, Call, shown};
-use super::schedule::NOT_IN_THIS_TURN;
 use super::{Next, RunState};
 use crate::effect::Purpose;
 use crate::error::InputError;
@@ -21,11 +20,9 @@ use crate::profile::{Hook, NoCalls};
 use crate::record::{LlmCall, Origin, PromptReason, RecordBody, RoleDowngraded, Warning};
 use crate::reply::{Reply, ReplyFinish};
 use crate::spec::AgentSpec;
+use crate::texts::{CallTexts, Texts};
 use crate::transcript::PrefixDigest;
 use crate::usage::{CountLabel, Usage};
-
-/// The error for calls that arrived when time was nearly up.
-pub(super) const CAME_TOO_LATE: &str = "not run: time is up";
 
 impl AgentStep<'_> {
     pub(super) fn model_replied(&mut self, replied: ModelReplied) -> Result<Next, InputError> {
@@ -82,7 +79,7 @@ impl AgentStep<'_> {
     }
 
     fn note_call(&mut self, call: &ModelCall, replied: ModelReplied) -> Result<(), InputError> {
-        let sent = self.agent.sent(self.spec, call)?;
+        let sent = self.agent.sent(self.spec, call, self.texts)?;
         let downgraded = self
             .state
             .note_served(&replied.served_by, replied.downgraded.as_deref());
@@ -133,23 +130,34 @@ impl AgentStep<'_> {
             .tool_calls()
             .any(|call| spec.is_delivered_by(&call.name));
         let runs_none = is_late && !delivers;
-        if let Some((failure, why)) = not_run(reply.finish, runs_none, &call.planned.tools) {
+        let is_cut = reply.finish == ReplyFinish::Length;
+        let counts = is_cut && !is_late && self.state.loop_version >= 4;
+        if counts && self.stops_for_repeats(&message, true)? {
+            return Ok(Next::Schedule);
+        }
+        if let Some((failure, why)) = not_run(
+            reply.finish,
+            runs_none,
+            &call.planned.tools,
+            &self.texts.calls,
+        ) {
             self.settle_all(&ToolOutcome::failed(failure, why))?;
             return Ok(Next::Schedule);
         }
         if is_late {
             // A call that delivers the answer does no other work, and there is no time to ask for the answer again.
             let works = |call: &Call| !spec.is_delivered_by(&call.name);
-            self.refuse_each(works, ToolFailure::LimitReached, CAME_TOO_LATE)?;
+            self.refuse_each(works, ToolFailure::LimitReached, self.texts.calls.too_late)?;
         }
-        if self.stops_for_repeats(&message)? {
+        if self.stops_for_repeats(&message, false)? {
             return Ok(Next::Schedule);
         }
         if let OfferedTools::Only(names) = &call.planned.tools {
             let is_offered = |call: &Call| names.iter().any(|name| name.as_str() == &*call.name);
             let is_known = |call: &Call| spec.tool(&call.name).is_some();
             let refused = |call: &Call| is_known(call) && !is_offered(call);
-            self.refuse_each(refused, ToolFailure::NotEnabled, NOT_IN_THIS_TURN)?;
+            let message = self.texts.calls.not_in_turn;
+            self.refuse_each(refused, ToolFailure::NotEnabled, message)?;
         }
         // If every call was refused, there is nothing to consult about: the turn has ended.
         let is_finished = self.batch()?.is_finished();
@@ -246,14 +254,22 @@ impl RunState {
 
 impl Agent {
     /// Returns what the record of a call says was sent. Messages outside the conversation are in no other record.
-    fn sent(&mut self, spec: &AgentSpec, call: &ModelCall) -> Result<Unrecorded, InputError> {
+    fn sent(
+        &mut self,
+        spec: &AgentSpec,
+        call: &ModelCall,
+        texts: &Texts,
+    ) -> Result<Unrecorded, InputError> {
         let aside = |messages: &[Arc<Message>]| Unrecorded {
             prefix: PrefixDigest::default(),
             results: Vec::new(),
             messages: messages.to_vec(),
         };
         Ok(match (&call.making_room, call.planned.purpose) {
-            (Some(room), _) => aside(self.summary_request(spec, &room.0).messages.messages()),
+            (Some(room), _) => {
+                let request = self.summary_request(spec, &room.0, &texts.summaries);
+                aside(request.messages.messages())
+            }
             (None, Purpose::Routing) => aside(self.routing_request()?.messages.messages()),
             (None, Purpose::SelfCheck) => {
                 let messages = Vec::from_iter(self.check_prompt());
@@ -288,25 +304,16 @@ fn not_run(
     finish: ReplyFinish,
     is_late: bool,
     offered: &OfferedTools,
+    texts: &CallTexts,
 ) -> Option<(ToolFailure, &'static str)> {
     match finish {
-        ReplyFinish::Length => Some((
-            ToolFailure::InvalidArguments,
-            "not run: the reply was truncated at its length limit, resend it smaller",
-        )),
-        ReplyFinish::ContentFilter => Some((
-            ToolFailure::InvalidArguments,
-            "not run: the provider cut the reply off with its content filter",
-        )),
-        ReplyFinish::Refused => Some((
-            ToolFailure::InvalidArguments,
-            "not run: the reply says that the model refuses",
-        )),
-        _ if is_late => Some((ToolFailure::LimitReached, CAME_TOO_LATE)),
-        _ if matches!(offered, OfferedTools::None | OfferedTools::Shown) => Some((
-            ToolFailure::NotEnabled,
-            "TOOL_NOT_ENABLED: no tool is available in this turn",
-        )),
+        ReplyFinish::Length => Some((ToolFailure::InvalidArguments, texts.reply_cut)),
+        ReplyFinish::ContentFilter => Some((ToolFailure::InvalidArguments, texts.reply_filtered)),
+        ReplyFinish::Refused => Some((ToolFailure::InvalidArguments, texts.reply_refused)),
+        _ if is_late => Some((ToolFailure::LimitReached, texts.too_late)),
+        _ if matches!(offered, OfferedTools::None | OfferedTools::Shown) => {
+            Some((ToolFailure::NotEnabled, texts.no_tool_in_turn))
+        }
         ReplyFinish::Stop | ReplyFinish::ToolCalls => None,
     }
 }

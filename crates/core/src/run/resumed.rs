@@ -51,7 +51,7 @@ impl AgentStep<'_> {
                 let call = call.clone();
                 // The usage of the lost attempt will remain unknown (loop rule 12).
                 self.charge(&call.planned.role, Usage::UNKNOWN, Cost::UNKNOWN);
-                let effect = self.agent.model_effect(self.spec, &call)?;
+                let effect = self.agent.model_effect(self.spec, &call, self.texts)?;
                 self.step.effects.push(effect);
             }
             Phase::Tools(_) => {

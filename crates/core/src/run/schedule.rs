@@ -14,15 +14,6 @@ use crate::record::RecordBody;
 use crate::spec::ClientTools;
 use crate::tool::{ToolKind, ToolSpec};
 
-/// The error for calls of a tool that is not available in this run, or in this turn.
-pub(super) const NOT_IN_THIS_RUN: &str = "TOOL_NOT_ENABLED: this tool is not available in this run";
-pub(super) const NOT_IN_THIS_TURN: &str =
-    "TOOL_NOT_ENABLED: this tool is not available in this turn";
-
-/// The error for a call whose result a client would supply later, if the run could not continue then.
-const CANNOT_WAIT_FOR_CLIENT: &str = "TOOL_NOT_ENABLED: the client runs this tool, and its result cannot be waited for: the data policy keeps \
-                        out of the log what the run would need to continue";
-
 impl AgentStep<'_> {
     /// Determines which calls may run now; once all have results, the batch is complete.
     pub(super) fn schedule(&mut self) -> Result<Next, InputError> {
@@ -36,7 +27,7 @@ impl AgentStep<'_> {
                 let state = &call.state;
                 matches!(state, CallState::Ready { .. } | CallState::Asking { .. })
             };
-            let message = "not run: another call of the same reply failed";
+            let message = self.texts.calls.other_failed;
             self.refuse_each(unstarted, ToolFailure::Cancelled, message)?;
         }
         let batch = self.batch()?;
@@ -67,7 +58,7 @@ impl AgentStep<'_> {
     /// Starts a call if it has not started yet, unless agents are to work on it.
     fn start_call(&mut self, index: CallIndex) -> Result<Starts, InputError> {
         let hands_over = self.run.client_tools == ClientTools::HandOver;
-        let (id, spec) = (self.agent.id, self.spec);
+        let (id, spec, texts) = (self.agent.id, self.spec, &self.texts.calls);
         let call = self.agent.batch_mut().map(|batch| batch.call(index));
         // Sub-agents that ended immediately may have let it run already, or completed the batch.
         let Some(call) = call.transpose()? else {
@@ -77,7 +68,7 @@ impl AgentStep<'_> {
             return Ok(Starts::Here);
         };
         let Some(tool) = spec.tool(&call.name) else {
-            self.refuse(index, ToolFailure::NotEnabled, NOT_IN_THIS_RUN)?;
+            self.refuse(index, ToolFailure::NotEnabled, texts.not_in_run)?;
             return Ok(Starts::Here);
         };
         match tool.kind {
@@ -88,11 +79,11 @@ impl AgentStep<'_> {
             }
             // A sub-agent's call cannot be handed over, and the run does not wait for results: nothing can run it.
             ToolKind::Client if hands_over => {
-                self.refuse(index, ToolFailure::NotEnabled, NOT_IN_THIS_RUN)?;
+                self.refuse(index, ToolFailure::NotEnabled, texts.not_in_run)?;
             }
             // A result would end the run, because its log cannot be replayed.
             ToolKind::Client if self.run.withheld().is_some() => {
-                self.refuse(index, ToolFailure::NotEnabled, CANNOT_WAIT_FOR_CLIENT)?;
+                self.refuse(index, ToolFailure::NotEnabled, texts.client_cannot_wait)?;
             }
             kind @ (ToolKind::Server | ToolKind::Client) => {
                 let begun = Begun {
@@ -163,7 +154,7 @@ impl AgentStep<'_> {
         if begun.class.may_rerun() {
             return self.rerun(index, begun);
         }
-        let message = "interrupted: its outcome is unknown, it may have taken effect; check before calling it again";
+        let message = self.texts.stops.interrupted;
         let outcome = ToolOutcome::failed(ToolFailure::OutcomeUnknown, message);
         self.settle(index, Some(begun.ran(None)), &outcome)
     }

@@ -17,10 +17,6 @@ use crate::reply::{Reply, ReplyFinish};
 use crate::spec::AgentSpec;
 use crate::transcript::Transcript;
 
-/// The message to the larger role that takes over after a check rejected a draft.
-const ANSWER_AGAIN: &str = "A check turned the last draft down; the answer above is a correction that may still be wrong. \
-     Answer the request again, on your own.";
-
 impl AgentStep<'_> {
     /// Plans the check of a draft; `None` if the draft becomes the answer unchecked.
     pub(super) fn plan_check(&mut self, text: &str) -> Option<PlannedCall> {
@@ -46,12 +42,12 @@ impl AgentStep<'_> {
             None => TakesOver::Nobody,
             Some(Checked::Accepted) => {
                 self.agent.succeeded();
-                self.record_summary(call, "The draft was checked and stands.");
+                self.record_summary(call, self.texts.notes.draft_accepted);
                 TakesOver::Nobody
             }
             Some(Checked::Corrected(text)) => {
                 self.agent.conversation.correct(&text);
-                self.record_summary(call, "The draft was checked and corrected.");
+                self.record_summary(call, self.texts.notes.draft_corrected);
                 if may_continue {
                     self.agent.count_failure();
                     self.take_over()
@@ -62,7 +58,8 @@ impl AgentStep<'_> {
         };
         match takes_over {
             TakesOver::Role(_) => {
-                self.inject_prompt(PromptReason::DraftCorrected, ANSWER_AGAIN.to_owned());
+                let again = self.texts.notes.draft_rejected.to_owned();
+                self.inject_prompt(PromptReason::DraftCorrected, again);
                 self.agent.conversation.join_steered();
                 Next::Continue
             }

@@ -8,7 +8,6 @@ use super::agent::{Agent, ModelCall, OfferedTools, PlannedCall};
 use super::agent_step::{AgentStep, Counters, StepBuilder};
 use super::context::Gauge;
 use super::governed::{GovernedRun, ImmediateReply};
-use super::model_replied::CAME_TOO_LATE;
 use super::{Next, RunState, RunTree, Step};
 use crate::effect::{ModelRequest, Purpose, ReplyFormat, ToolChoice};
 use crate::error::InputError;
@@ -22,6 +21,7 @@ use crate::profile::Opening;
 use crate::record::{HistoryRepaired, LOOP_VERSION, RecordBody, RunStarted};
 use crate::reply::Reply;
 use crate::spec::{AgentSpec, RunSpec};
+use crate::texts::Texts;
 use crate::transcript::{Transcript, last_of_user};
 
 impl RunTree {
@@ -50,7 +50,7 @@ impl RunTree {
             history: history.digest(),
             spec: Arc::clone(&spec),
         };
-        let (conversation, repairs) = Conversation::of_root(&spec, history);
+        let (conversation, repairs) = Conversation::of_root(&spec, history, Texts::of(version));
         let mut root = Agent::new(AgentId::ROOT, conversation);
         root.gauge = Gauge::of(&spec.root);
         root.forced.clone_from(&spec.root.tool_choice);
@@ -186,7 +186,7 @@ impl AgentStep<'_> {
         let (message, origin) = gathered.ok_or(missing)?;
         self.begin_batch(&message, origin);
         if self.agent.closing.is_some() {
-            let outcome = ToolOutcome::failed(ToolFailure::LimitReached, CAME_TOO_LATE);
+            let outcome = ToolOutcome::failed(ToolFailure::LimitReached, self.texts.calls.too_late);
             self.settle_all(&outcome)?;
             return Ok(Next::Schedule);
         }

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use super::agent::Agent;
 use crate::finish::{FinishReason, RunOutcome, RunStatus};
 use crate::json::{JsonText, without_fence};
+use crate::texts::AgentTexts;
 
 /// Maximum size of an answer in bytes, the same as for a long result of any tool.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
@@ -20,28 +21,31 @@ pub(super) enum SubAgentAnswer {
 
 impl SubAgentAnswer {
     /// Returns an agent's answer, if it has ended.
-    pub(super) fn of(agent: &Agent, has_form: bool, version: u32) -> Option<Self> {
+    pub(super) fn of(
+        agent: &Agent,
+        has_form: bool,
+        version: u32,
+        texts: &AgentTexts,
+    ) -> Option<Self> {
         let outcome = agent.answer.as_deref()?;
         Some(match (&agent.stopped_by, has_form) {
-            (Some(call), _) if version >= 3 => {
-                Self::Failed(format!("the agent gave no answer: {call}"))
-            }
-            (_, true) => Self::of_form(outcome),
-            (_, false) => Self::of_text(outcome),
+            (Some(call), _) if version >= 3 => Self::Failed((texts.no_answer)(call)),
+            (_, true) => Self::of_form(outcome, texts),
+            (_, false) => Self::of_text(outcome, texts),
         })
     }
 
     /// Returns an agent's text. If the text is not an answer, or not a complete one, a note tells the caller's model,
     /// which could not know otherwise.
-    fn of_text(outcome: &RunOutcome) -> Self {
+    fn of_text(outcome: &RunOutcome, texts: &AgentTexts) -> Self {
         let content = &outcome.content;
         if content.trim().is_empty() {
-            return Self::none(outcome);
+            return Self::none(outcome, texts);
         }
         let note = match outcome.finish_reason {
-            FinishReason::Length => "the answer was cut off here, at the length limit",
-            FinishReason::ContentFilter => "the provider's content filter withheld the rest",
-            FinishReason::Refused => "the agent refused: this is no answer",
+            FinishReason::Length => texts.note_cut,
+            FinishReason::ContentFilter => texts.note_filtered,
+            FinishReason::Refused => texts.note_refused,
             _ => return Self::Given(JsonText::string(content)),
         };
         Self::Given(JsonText::string(&format!("{content}\n[{note}]")))
@@ -49,29 +53,25 @@ impl SubAgentAnswer {
 
     /// Returns the answer of an agent that must give JSON: as that JSON, not as a string that contains it. The driver
     /// checked its form, unless the agent ended in another way.
-    fn of_form(outcome: &RunOutcome) -> Self {
+    fn of_form(outcome: &RunOutcome, texts: &AgentTexts) -> Self {
         let value = JsonText::from_text(without_fence(&outcome.content));
         let is_json = value.decode::<&RawValue>().is_ok();
         if outcome.status() == RunStatus::Done && is_json {
             Self::Given(value)
         } else {
-            Self::none(outcome)
+            Self::none(outcome, texts)
         }
     }
 
-    fn none(outcome: &RunOutcome) -> Self {
+    fn none(outcome: &RunOutcome, texts: &AgentTexts) -> Self {
         let why = match &outcome.finish_reason {
-            FinishReason::Stop if outcome.content.trim().is_empty() => {
-                "its reply is empty".to_owned()
-            }
-            FinishReason::Length => "its reply was cut off at the length limit".to_owned(),
-            FinishReason::ContentFilter => {
-                "the provider's content filter withheld its reply".to_owned()
-            }
-            FinishReason::Refused => "it refused".to_owned(),
-            reason => reason.to_string(),
+            FinishReason::Stop if outcome.content.trim().is_empty() => texts.empty.to_owned(),
+            FinishReason::Length => texts.cut.to_owned(),
+            FinishReason::ContentFilter => texts.filtered.to_owned(),
+            FinishReason::Refused => texts.refused.to_owned(),
+            reason => (texts.ended)(reason),
         };
-        Self::Failed(format!("the agent gave no answer: {why}"))
+        Self::Failed((texts.no_answer)(&why))
     }
 
     pub(super) fn json(&self) -> String {
@@ -90,7 +90,7 @@ impl SubAgentAnswer {
     }
 
     /// Truncates an answer to the available room, with a note on how much is shown.
-    fn cut(&mut self, most: usize) {
+    fn cut(&mut self, most: usize, texts: &AgentTexts) {
         let Self::Given(value) = self else {
             return;
         };
@@ -103,16 +103,14 @@ impl SubAgentAnswer {
             .get(..text.floor_char_boundary(most))
             .unwrap_or_default();
         let (kept_bytes, all) = (kept.len(), text.len());
-        let note = format!(
-            "[cut: these are the first {kept_bytes} of {all} bytes; ask for less to read all of it]"
-        );
+        let note = (texts.note_shortened)(kept_bytes, all);
         *value = JsonText::string(&format!("{kept}\n{note}"));
     }
 }
 
 /// Makes answers fit a total number of bytes: those longer than an equal share are cut, and share what the shorter ones
 /// leave.
-pub(super) fn fit(answers: &mut [SubAgentAnswer], room: usize) {
+pub(super) fn fit(answers: &mut [SubAgentAnswer], room: usize, texts: &AgentTexts) {
     let lengths = answers.iter().map(SubAgentAnswer::bytes);
     let mut lengths: Vec<usize> = lengths.map(|it| it.min(MAX_ANSWER_BYTES)).collect();
     lengths.sort_unstable();
@@ -124,12 +122,17 @@ pub(super) fn fit(answers: &mut [SubAgentAnswer], room: usize) {
         (length > share).then_some(share)
     });
     let most = share.unwrap_or(MAX_ANSWER_BYTES).max(LEAST_OF_ANSWER);
-    answers.iter_mut().for_each(|answer| answer.cut(most));
+    answers
+        .iter_mut()
+        .for_each(|answer| answer.cut(most, texts));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::texts::Texts;
+
+    const TEXTS: &AgentTexts = &Texts::of(4).agents;
 
     fn answers(lengths: &[usize]) -> Vec<SubAgentAnswer> {
         let texts = lengths.iter().map(|length| "ä".repeat(length / 2));
@@ -140,7 +143,7 @@ mod tests {
 
     fn fitted(lengths: &[usize], room: usize) -> Vec<usize> {
         let mut all = answers(lengths);
-        fit(&mut all, room);
+        fit(&mut all, room, TEXTS);
         let kept = all.iter().map(|answer| match answer {
             SubAgentAnswer::Given(value) => value.as_text().matches('ä').count() * 2,
             SubAgentAnswer::Failed(_) => 0,
@@ -162,7 +165,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_cut_says_how_much_there_was() {
         let mut long = answers(&[1_000]);
-        fit(&mut long, 300);
+        fit(&mut long, 300, TEXTS);
         let text = long[0].json();
         assert!(
             text.contains("[cut: these are the first 300 of 1000 bytes;"),
@@ -173,7 +176,7 @@ mod tests {
             SubAgentAnswer::Given(form),
             SubAgentAnswer::Failed("no".repeat(400)),
         ];
-        fit(&mut form, 600);
+        fit(&mut form, 600, TEXTS);
         assert!(
             form[0].json().starts_with(r#""{\"a\":\"xxx"#),
             "what was JSON is a text now"
@@ -181,7 +184,7 @@ mod tests {
         assert_eq!(form[1].json().len(), 812, "why one failed is told whole");
         let lines = JsonText::string(&"a\n".repeat(140));
         let mut lines = [SubAgentAnswer::Given(lines)];
-        fit(&mut lines, 300);
+        fit(&mut lines, 300, TEXTS);
         assert!(!lines[0].json().contains("[cut"), "its text fits");
     }
 }

@@ -8,7 +8,6 @@ use super::agent::{Agent, Parent, Phase};
 use super::agent_step::{AgentStep, StepBuilder};
 use super::batch::{Begun, CallState};
 use super::context::Gauge;
-use super::schedule::NOT_IN_THIS_RUN;
 use super::sub_agent_answer::{SubAgentAnswer, fit};
 use super::{Next, RunTree};
 use crate::error::InputError;
@@ -19,6 +18,7 @@ use crate::log::Conversation;
 use crate::message::Message;
 use crate::outcome::{ToolFailure, ToolOutcome, ToolOutput};
 use crate::spec::AgentSpec;
+use crate::texts::AgentTexts;
 
 /// The tasks of a call's agents.
 struct Assignment<'a> {
@@ -75,26 +75,23 @@ impl<'a> AgentStep<'a> {
         call: CallIndex,
     ) -> Result<Result<Assignment<'a>, (ToolFailure, String)>, InputError> {
         let refused = |failure, message: &str| Ok(Err((failure, message.to_owned())));
-        let (run, depth) = (self.run, self.agent.depth());
+        let (run, depth, texts) = (self.run, self.agent.depth(), self.texts);
         let others = self.above.len() + self.below.len();
         let call = self.batch()?.call(call)?;
         let Some((tool, spec)) = agent_of(&run.agents, &call.name) else {
-            return refused(ToolFailure::NotEnabled, NOT_IN_THIS_RUN);
+            return refused(ToolFailure::NotEnabled, texts.calls.not_in_run);
         };
         if depth >= run.agent_limits.depth {
-            let message = "TOOL_NOT_ENABLED: an agent this deep cannot start others";
-            return refused(ToolFailure::NotEnabled, message);
+            return refused(ToolFailure::NotEnabled, texts.agents.too_deep);
         }
-        let tasks = match tasks_of(spec, &call.arguments) {
+        let tasks = match tasks_of(spec, &call.arguments, &texts.agents) {
             Ok(tasks) => tasks,
             Err(message) => return Ok(Err((ToolFailure::InvalidArguments, message))),
         };
         let most = usize::try_from(run.agent_limits.total).unwrap_or(usize::MAX);
         let (wanted, left) = (tasks.len(), most.saturating_sub(others));
         if wanted > left {
-            let message = format!(
-                "not run: it would start {wanted} agents, and this run may start {left} more"
-            );
+            let message = (texts.agents.too_many)(wanted, left);
             return refused(ToolFailure::LimitReached, &message);
         }
         Ok(Ok(Assignment { tool, spec, tasks }))
@@ -197,11 +194,18 @@ impl<'a> AgentStep<'a> {
         let has_form = spec.is_some_and(|spec| spec.answer.is_some());
         let version = self.state.loop_version;
         let ended = agents.iter().filter_map(|id| self.started_since(*id));
-        let answers = ended.filter_map(|agent| SubAgentAnswer::of(agent, has_form, version));
+        let texts = &self.texts.agents;
+        let answers = ended.filter_map(|agent| SubAgentAnswer::of(agent, has_form, version, texts));
         let mut answers: Vec<SubAgentAnswer> = answers.collect();
         let is_last = |name: &ToolName| spec_of_call.is_some_and(|(tool, _)| tool == name);
-        if version >= 3 && !self.spec.profile.stop_after.iter().any(is_last) {
-            fit(&mut answers, room);
+        let is_answer = self.spec.profile.stop_after.iter().any(is_last);
+        let is_read = match version {
+            ..4 => !is_answer,
+            // A report that would be the answer is not, if the agent goes on.
+            _ => !is_answer || self.agent.closing.is_some() || self.answers_steered(false),
+        };
+        if version >= 3 && is_read {
+            fit(&mut answers, room, texts);
         }
         Ok(match answers.as_slice() {
             [SubAgentAnswer::Given(value)] if !fans_out => {
@@ -269,10 +273,14 @@ fn agent_of<'a>(
 
 /// Returns the task of each agent: an item of the list that the spec names, or the whole arguments. A string is used as
 /// it is, and so is a string that is the only member of an object; anything else is given as JSON.
-fn tasks_of(spec: &AgentSpec, arguments: &JsonText) -> Result<Vec<String>, String> {
+fn tasks_of(
+    spec: &AgentSpec,
+    arguments: &JsonText,
+    texts: &AgentTexts,
+) -> Result<Vec<String>, String> {
     let object: BTreeMap<String, &RawValue> = arguments
         .decode()
-        .map_err(|error| format!("the arguments are not an object: {error}"))?;
+        .map_err(|error: serde_json::Error| (texts.not_an_object)(&error.to_string()))?;
     let Some(list) = &spec.fan_out else {
         let mut values = object.values();
         let only = match (values.next(), values.next()) {
@@ -281,11 +289,9 @@ fn tasks_of(spec: &AgentSpec, arguments: &JsonText) -> Result<Vec<String>, Strin
         };
         return Ok(vec![only.unwrap_or_else(|| arguments.as_str().to_owned())]);
     };
-    let items = object
-        .get(list)
-        .ok_or_else(|| format!("{list}: is missing"))?;
+    let items = object.get(list).ok_or_else(|| (texts.list_missing)(list))?;
     let items: Vec<&RawValue> =
-        serde_json::from_str(items.get()).map_err(|_| format!("{list}: must be a list"))?;
+        serde_json::from_str(items.get()).map_err(|_| (texts.not_a_list)(list))?;
     let tasks = items.iter().map(|item| {
         serde_json::from_str::<String>(item.get()).unwrap_or_else(|_| item.get().to_owned())
     });
@@ -297,11 +303,12 @@ mod tests {
     use super::*;
     use crate::ids::Role;
     use crate::profile::Profile;
+    use crate::texts::Texts;
 
     fn tasks(fan_out: Option<&str>, arguments: &str) -> Result<Vec<String>, String> {
         let mut spec = AgentSpec::new(Profile::researcher(), Role::REASONING);
         spec.fan_out = fan_out.map(str::to_owned);
-        tasks_of(&spec, &JsonText::from_text(arguments))
+        tasks_of(&spec, &JsonText::from_text(arguments), &Texts::of(4).agents)
     }
 
     #[test]

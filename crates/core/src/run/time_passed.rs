@@ -15,8 +15,6 @@ use crate::limits::Limits;
 use crate::outcome::ToolFailure;
 use crate::record::LimitKind;
 
-const TIME_IS_UP: &str = "the time limit of the run is reached";
-
 impl RunTree {
     /// Returns the active time at which the next time limit is reached.
     pub(super) fn wake_at(&self) -> Option<Duration> {
@@ -53,6 +51,7 @@ impl RunTree {
         let hard = self.hard_end(agent);
         let is_up = hard.is_some_and(|hard| step.stamp.active_elapsed >= hard);
         let mut agent_step = self.agent_step(id, step)?;
+        let why = agent_step.texts.stops.time;
         if is_up {
             agent_step.record_limit(LimitKind::Deadline, None);
         } else {
@@ -69,14 +68,14 @@ impl RunTree {
             return agent_step.end_as_planned();
         }
         if is_up {
-            self.stop_work(step, id, ToolFailure::Timeout, TIME_IS_UP)?;
+            self.stop_work(step, id, ToolFailure::Timeout, why)?;
             self.agent_step(id, step)?.agent.closing = Some(Limit::Deadline);
             return Ok(Next::FinishWithoutAnswer);
         }
         agent_step.agent.restore_batch();
         match agent_step.agent.phase {
             Phase::Tools(_) => {
-                self.abandon_batch(step, id, ToolFailure::Timeout, TIME_IS_UP)?;
+                self.abandon_batch(step, id, ToolFailure::Timeout, why)?;
                 Ok(Next::Schedule)
             }
             // It was waiting for a hook between two turns.

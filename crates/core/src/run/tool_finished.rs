@@ -9,7 +9,7 @@ use super::batch::{Before, Begun, Call, CallState};
 use crate::citations::MAX_SOURCES;
 use crate::decision::Taint;
 use crate::error::InputError;
-use crate::finish::FinishReason;
+use crate::finish::{AgentAtLimit, FinishReason};
 use crate::ids::{AgentId, Attempt, CallIndex, EffectId, ToolCallId, ToolName};
 use crate::input::ToolFinished;
 use crate::outcome::{ToolFailure, ToolOutcome, ToolSignal};
@@ -150,12 +150,16 @@ impl AgentStep<'_> {
         self.note_undelivered(&result, &arguments);
         result.untrusted = self.note_taint(&result, is_untrusted);
         self.note_sources(&result);
+        self.note_limits(&mut result);
         if let Some(offered) = &self.agent.offered
             && let Some(joined) = self.spec.joined(offered, &result)
         {
             self.agent.offered = Some(joined);
         }
-        self.agent.conversation.settle(&self.spec.profile, &result);
+        let texts = &self.texts.results;
+        self.agent
+            .conversation
+            .settle(&self.spec.profile, &result, texts);
         self.record_in_batch(RecordBody::ToolResult(Box::new(result)));
         Ok(())
     }
@@ -194,6 +198,24 @@ impl AgentStep<'_> {
         }
     }
 
+    /// Notes which of the call's agents a limit ended: their own records say so too, but a reader of the result should
+    /// not have to look for them.
+    fn note_limits(&self, result: &mut ToolResult) {
+        if self.state.loop_version < 4 {
+            return;
+        }
+        let (id, call) = (self.agent.id, &result.tool_call_id);
+        let of_call = self.below.iter().filter(|agent| agent.works_on(id, call));
+        let at_limit = of_call.filter_map(|agent| {
+            let reason = &agent.answer.as_deref()?.finish_reason;
+            reason.ends_at_a_limit().then(|| AgentAtLimit {
+                agent: agent.id,
+                reason: reason.clone(),
+            })
+        });
+        result.agents_at_limit = at_limit.collect();
+    }
+
     /// Gives a call that does not run an error as its result.
     pub(super) fn refuse(
         &mut self,
@@ -206,8 +228,7 @@ impl AgentStep<'_> {
             return self.settle(index, None, &outcome);
         };
         // It ran in part or completely before the run was resumed: the usual text, that it did not run, would be false.
-        let message =
-            format!("interrupted: its outcome is unknown; it is not made again: {message}");
+        let message = (self.texts.stops.interrupted_for_good)(message);
         let outcome = ToolOutcome::failed(ToolFailure::OutcomeUnknown, &message);
         self.settle(index, Some(begun.ran(None)), &outcome)
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::agent::Agent;
 use super::agent_step::{AgentStep, StepBuilder};
 use super::batch::{Batch, Before, Begun, Call, CallState};
-use super::schedule::NOT_IN_THIS_TURN;
 use super::{Next, RunTree};
 use crate::advised_call::{AdvisedCall, CallAdvice};
 use crate::effect::{CallToVet, Effect, Vet};
@@ -16,6 +15,7 @@ use crate::input::{Vetted, Vetting};
 use crate::outcome::ToolFailure;
 use crate::profile::UnknownTool;
 use crate::record::{ApprovalRequested, RecordBody};
+use crate::texts::CallTexts;
 use crate::tool::{ToolClass, ToolSpec};
 
 const ADVICE_ON_NO_CALL: InputError = InputError::Inconsistent("a hook's advice is about no call");
@@ -44,10 +44,7 @@ impl RunTree {
                 .iter()
                 .filter(|call| is_vetted(call));
             let call = vetted.nth(place).ok_or(VERDICT_OF_NO_CALL)?;
-            let why = format!(
-                "the reply called the unknown tool {:?}, which ends the run",
-                call.shown_name()
-            );
+            let why = (agent_step.texts.stops.unknown_tool)(&call.shown_name());
             let reason = FinishReason::UnknownTool(call.name.to_string());
             // Calls that were approved earlier may already be running.
             self.stop_work(step, id, ToolFailure::UnknownTool, &why)?;
@@ -55,7 +52,7 @@ impl RunTree {
             return Ok(Next::Finish(reason, text));
         }
         if let Some(reason) = agent_step.note_advice(advised)? {
-            let why = format!("not run: the loop was ended: {reason}");
+            let why = (agent_step.texts.stops.loop_ended)(&reason);
             // Calls that were approved earlier may already be running.
             self.stop_work(step, id, ToolFailure::Cancelled, &why)?;
             let text = self.agent_step(id, step)?.agent.text();
@@ -154,19 +151,23 @@ impl AgentStep<'_> {
                 self.ask(index, class, asked)
             }
             Vetting::Invalid { message } => {
-                let message = format!("the arguments are not valid: {message}");
+                let message = (self.texts.calls.invalid)(&message);
                 self.refuse(index, ToolFailure::InvalidArguments, &message)
             }
             Vetting::Unknown => {
                 let spec = self.spec;
                 let offered = Arc::clone(self.agent.tools(spec));
                 let search = spec.search.as_ref().map(|search| &search.tool);
-                let message = self.batch()?.call(index)?.unknown(&offered, search);
+                let texts = &self.texts.calls;
+                let message = self.batch()?.call(index)?.unknown(&offered, search, texts);
                 self.refuse(index, ToolFailure::UnknownTool, &message)
             }
-            Vetting::Disabled => self.refuse(index, ToolFailure::NotEnabled, NOT_IN_THIS_TURN),
+            Vetting::Disabled => {
+                let message = self.texts.calls.not_in_turn;
+                self.refuse(index, ToolFailure::NotEnabled, message)
+            }
             Vetting::Deny { reason, .. } => {
-                let message = format!("denied: {reason}");
+                let message = (self.texts.calls.denied)(&reason);
                 self.refuse(index, ToolFailure::Denied, &message)
             }
         }
@@ -190,7 +191,7 @@ impl AgentStep<'_> {
         let spec = self.spec;
         let delivers = spec.is_delivered_by(&self.batch()?.call(index)?.name);
         if before.is_none() && !delivers && !self.admit_tool_call() {
-            let message = "not run: the limit on tool calls is reached";
+            let message = self.texts.calls.limit_reached;
             return self.refuse(index, ToolFailure::LimitReached, message);
         }
         let call = self.batch()?.call(index)?;
@@ -270,24 +271,18 @@ impl Call {
     }
 
     /// Returns the error for a model that called a tool that does not exist, or no longer exists.
-    fn unknown(&self, offered: &[ToolSpec], search: Option<&ToolName>) -> String {
+    fn unknown(
+        &self,
+        offered: &[ToolSpec],
+        search: Option<&ToolName>,
+        texts: &CallTexts,
+    ) -> String {
         let tools = offered.iter();
         if tools.clone().any(|tool| tool.name.as_str() == &*self.name) {
-            return format!(
-                "the tool {} is not here now, or not as it was when it was offered",
-                self.name
-            );
+            return (texts.gone)(&self.name);
         }
         let known: Vec<_> = tools.map(|tool| tool.name.as_str()).collect();
-        let known = if known.is_empty() {
-            "none".to_owned()
-        } else {
-            known.join(", ")
-        };
-        let name = self.shown_name();
-        let more = search.map(|tool| format!("; {tool} finds others"));
-        let more = more.unwrap_or_default();
-        format!("unknown tool {name:?}; the tools are: {known}{more}")
+        (texts.unknown)(&self.shown_name(), &known, search.map(ToolName::as_str))
     }
 
     fn to_vet(&self) -> CallToVet {

@@ -2,7 +2,8 @@
 //! it.
 //!
 //! A log is JSON Lines, one record per line; the history that a run continued is stored beside it. The logs of a
-//! release never change: a change that makes one fail is a change of the loop's version.
+//! release never change: a change that makes one fail is a change of the loop's version. Logs of earlier versions stay:
+//! those of version 3 have it in their name, the others are of version 1 or of the current one.
 
 mod conversation;
 mod scripts;
@@ -46,7 +47,7 @@ macro_rules! golden {
 }
 
 /// The logs that the machine must reproduce.
-const LOGS: [Golden; 11] = [
+const LOGS: [Golden; 17] = [
     golden!("edited_approval_and_crash", with history),
     golden!("last_answer_retry"),
     golden!("gather"),
@@ -58,6 +59,12 @@ const LOGS: [Golden; 11] = [
     golden!("hook_stop"),
     golden!("nested_approval"),
     golden!("checked_and_escalated"),
+    golden!("giving_way", with history),
+    golden!("version_3_compaction", with history),
+    golden!("version_3_budget_end"),
+    golden!("version_3_hook_stop"),
+    golden!("version_3_nested_approval"),
+    golden!("version_3_checked_and_escalated"),
 ];
 
 /// The log of agents that work concurrently.

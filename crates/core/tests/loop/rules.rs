@@ -16,6 +16,7 @@ mod downgrades;
 mod escalating;
 mod failures_told;
 mod gathering;
+mod giving_way;
 mod histories;
 mod hooks;
 mod inputs;

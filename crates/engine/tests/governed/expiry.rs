@@ -81,7 +81,7 @@ async fn a_sweep_tells_a_run_that_was_put_aside_once_the_time_is_over_and_it_goe
     assert_eq!(results[0].failure, Some(ToolFailure::ApprovalExpired));
     assert_eq!(
         results[0].value.as_str(),
-        r#"{"error":"not run: nobody approved it in time"}"#
+        r#"{"error":"not run: nobody approved this call in time"}"#
     );
     let summary = world.store.run(ran.result.run_id).await.unwrap();
     assert_eq!(summary.status, RunStatus::Done, "the model went on without");

@@ -89,7 +89,7 @@ async fn what_the_decision_does_not_offer_is_neither_shown_nor_found_nor_run() {
         results[1]
             .value
             .as_str()
-            .contains("find_tools finds others")
+            .contains("call find_tools to find others")
     );
     for request in world.model.requests() {
         assert!(

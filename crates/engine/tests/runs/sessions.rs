@@ -112,7 +112,7 @@ async fn the_next_run_is_told_the_plan_that_stands_until_its_last_step_is_done()
             .iter()
             .map(|message| message.text());
         let notes: Vec<_> = messages
-            .filter(|text| text.starts_with("The plan as it stands"))
+            .filter(|text| text.starts_with("Your plan from earlier"))
             .collect();
         notes
     };

@@ -63,7 +63,7 @@ async fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
     let value = finished.results()[0].value.clone();
     assert_eq!(
         value.as_str(),
-        r#"{"error":"unknown tool \"raed\"; the tools are: read, look, read_output"}"#
+        r#"{"error":"unknown tool \"raed\"; available tools: read, look, read_output"}"#
     );
 }
 

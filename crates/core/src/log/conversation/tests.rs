@@ -7,14 +7,26 @@ use crate::ids::{Role, ToolName};
 use crate::message::{ModelRef, TextPart};
 use crate::outcome::{ToolFailure, ToolOutcome, ToolOutput};
 use crate::profile::ResultRule;
+use crate::record::Span;
 use crate::reply::ReplyFinish;
 use crate::usage::Usage;
+
+const TEXTS: &Texts = Texts::of(4);
 
 const SOURCE: ReplySource = ReplySource {
     run: RunId(Uuid::nil()),
     agent: AgentId::ROOT,
     content_index: ContentIndex(0),
 };
+
+const fn removing<'a>(removed: &'a [Span], summary: Option<&'a str>) -> Cut<'a> {
+    Cut {
+        removed,
+        shortened: &[],
+        without_reasoning: &[],
+        summary,
+    }
+}
 
 fn conversation_after(history: Transcript) -> Conversation {
     let mut agent = AgentSpec::new(Profile::named("plain"), Role::REASONING);
@@ -24,7 +36,7 @@ fn conversation_after(history: Transcript) -> Conversation {
         [Message::user("Compare a and b.")],
         agent,
     );
-    Conversation::of_root(&spec, history).0
+    Conversation::of_root(&spec, history, TEXTS).0
 }
 
 #[test]
@@ -47,7 +59,7 @@ fn results_of_calls_that_were_handed_over_answer_them_and_stand_in_no_other_reco
         [result, Message::user("Go on.")],
         agent.clone(),
     );
-    let (mut goes_on, repairs) = Conversation::of_root(&spec, history.clone());
+    let (mut goes_on, repairs) = Conversation::of_root(&spec, history.clone(), TEXTS);
     assert_eq!(repairs, Vec::<String>::new());
     let texts: Vec<_> = goes_on.messages().iter().map(|it| it.text()).collect();
     assert_eq!(texts, ["Compare a and b.", "", "\"blue\"", "Go on."]);
@@ -58,7 +70,7 @@ fn results_of_calls_that_were_handed_over_answer_them_and_stand_in_no_other_reco
     );
 
     let spec = RunSpec::new(RunId(Uuid::nil()), [Message::user("Never mind.")], agent);
-    let (without, repairs) = Conversation::of_root(&spec, history);
+    let (without, repairs) = Conversation::of_root(&spec, history, TEXTS);
     assert_eq!(repairs.len(), 1, "{repairs:?}");
     let texts: Vec<_> = without.messages().iter().map(|it| it.text()).collect();
     assert!(
@@ -129,9 +141,9 @@ fn where_the_run_began_is_known_after_a_trim_as_well() {
     let before = ["old", "older", "oldest"].map(Message::user);
     let mut goes_on = conversation_after(before.into_iter().collect());
     assert_eq!(goes_on.earlier(), 3);
-    goes_on.trim(&[Span { start: 0, end: 2 }], &[], None);
+    goes_on.trim(removing(&[Span { start: 0, end: 2 }], None));
     assert_eq!(goes_on.earlier(), 1);
-    goes_on.trim(&[Span { start: 0, end: 1 }], &[], Some("Old things."));
+    goes_on.trim(removing(&[Span { start: 0, end: 1 }], Some("Old things.")));
     assert_eq!(goes_on.earlier(), 1, "the summary");
     assert_eq!(
         said(&goes_on)[1..],
@@ -150,8 +162,8 @@ fn results_join_in_call_order_whenever_they_come() {
     conversation.push_reply(SOURCE, &reply);
     assert_eq!(conversation.open_calls(), 2);
     let profile = Profile::named("plain");
-    conversation.settle(&profile, &result(1, "b"));
-    conversation.settle(&profile, &result(0, "a"));
+    conversation.settle(&profile, &result(1, "b"), &TEXTS.results);
+    conversation.settle(&profile, &result(0, "a"), &TEXTS.results);
     assert_eq!(conversation.open_calls(), 0);
     assert_eq!(conversation.join_results(), 2);
     let expected = ["assistant: I read both.", "tool: a", "tool: b"];
@@ -167,19 +179,19 @@ fn a_result_joins_as_the_profile_lets_the_model_read_it() {
     profile.results = vec![rule];
     let mut conversation = conversation_after(Transcript::default());
     conversation.push_reply(SOURCE, &reply(vec![call("read_file"), call("read_file")]));
-    conversation.settle(&profile, &result(0, "a long text"));
+    conversation.settle(&profile, &result(0, "a long text"), &TEXTS.results);
     let failed = ToolResult {
         failure: Some(ToolFailure::Error),
         ..result(1, "a long error")
     };
-    conversation.settle(&profile, &failed);
+    conversation.settle(&profile, &failed, &TEXTS.results);
     conversation.join_results();
     let joined = &said(&conversation)[3..];
-    assert!(joined[0].starts_with("tool: \"a … (cut"), "{joined:?}");
+    assert!(joined[0].starts_with("tool: \"a … [cut"), "{joined:?}");
     assert_eq!(joined[1], "tool: a long error", "what failed is read whole");
     let later = conversation.continued();
     let kept: Vec<_> = later.messages().iter().map(|it| it.text()).collect();
-    assert!(kept[2].contains("(not kept)"), "{kept:?}");
+    assert!(kept[2].contains("no longer kept"), "{kept:?}");
     assert!(kept[3].contains("a long error"), "{kept:?}");
 }
 
@@ -221,7 +233,7 @@ fn what_is_sent_is_recorded_once() {
     assert_eq!(first.prefix.count, 1, "the prompt stands in the spec");
     assert_eq!(first.messages.len(), 1);
     conversation.push_reply(SOURCE, &reply(vec![call("read_file")]));
-    conversation.settle(&Profile::named("plain"), &result(0, "a"));
+    conversation.settle(&Profile::named("plain"), &result(0, "a"), &TEXTS.results);
     conversation.join_results();
     conversation.add_system_note("Go on.");
     let second = conversation.take_unrecorded();
@@ -236,7 +248,7 @@ fn what_goes_makes_room_for_a_summary_and_the_rest_stays_recorded() {
     let history: Transcript = ["a", "b", "c"].map(Message::user).into_iter().collect();
     let mut conversation = conversation_after(history);
     let gone = [Span { start: 0, end: 2 }];
-    conversation.trim(&gone, &[], Some("of a and b"));
+    conversation.trim(removing(&gone, Some("of a and b")));
     let expected = [
         "system: Be brief.",
         "user: of a and b",

@@ -4,6 +4,7 @@
 
 use super::percent;
 use crate::effect::{CallModel, ModelRequest, Purpose};
+use crate::log::Cut;
 use crate::run::RunTree;
 use crate::run::agent::Agent;
 use crate::run::request_size::{FULL, definition_bytes};
@@ -34,10 +35,18 @@ impl RunTree {
         let room = spec.room_in(context_tokens).saturating_sub(definitions);
         let full = percent(room, FULL);
         if size > full && call.purpose != Purpose::SelfCheck {
+            // The reasoning of earlier turns is not counted among the messages that are left out, and most replacements
+            // are not sent it anyway: it belongs to another model.
+            let version = version.min(3);
             let plan = agent.plan_of(version, size.saturating_sub(full), |_| true);
             let plan = agent.sparing_summaries(version, plan);
             let mut conversation = agent.conversation.clone();
-            conversation.trim(&plan.removed, &[], None);
+            conversation.trim(Cut {
+                removed: &plan.removed,
+                shortened: &[],
+                without_reasoning: &[],
+                summary: None,
+            });
             request.messages = conversation.transcript().clone();
             let mut gauge = agent.gauge;
             gauge.note_cut(&request.messages);

@@ -121,6 +121,14 @@ impl Gauge {
         tokens.fold(0, u64::saturating_add)
     }
 
+    /// Estimates the tokens of a message's reasoning, as far as it is sent.
+    pub(super) fn tokens_of_reasoning(&self, conversation: &[Arc<Message>], place: usize) -> u64 {
+        let is_dropped = self.drops_reasoning
+            && last_user_message(conversation).is_some_and(|user| place < user);
+        let message = conversation.get(place).filter(|_| !is_dropped);
+        self.tokens_of_bytes(message.map_or(0, |message| reasoning_bytes(message)))
+    }
+
     /// Estimates the tokens of a user message with one text part.
     pub(in crate::run) fn tokens_of_user(&self, text: &str) -> u64 {
         self.tokens_of_text(text).saturating_add(TOKENS_PER_MESSAGE)

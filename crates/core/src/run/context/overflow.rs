@@ -1,9 +1,8 @@
 //! What happens when a provider reports that a request does not fit: a shorter reply, or the one trim.
 
-use std::sync::Arc;
-
 use super::TrimPlan;
 use crate::ids::Role;
+use crate::log::Cut;
 use crate::run::agent::{Agent, PlannedCall};
 use crate::run::agent_step::AgentStep;
 use crate::spec::AgentSpec;
@@ -94,10 +93,14 @@ fn limit_reply(planned: &mut PlannedCall, left: Option<u64>) -> bool {
 impl Agent {
     /// Estimates a request's size after a trim, assuming text that needs few tokens.
     fn least_without(&self, plan: &TrimPlan, spec: &AgentSpec) -> u64 {
-        let messages = self.conversation.without_prompt().iter().enumerate();
-        let staying = messages.filter(|(place, _)| !plan.removes(*place));
-        let staying: Vec<_> = staying.map(|(_, message)| Arc::clone(message)).collect();
-        let size = spec.request_size(&staying);
+        let mut conversation = self.conversation.clone();
+        conversation.trim(Cut {
+            removed: &plan.removed,
+            shortened: &[],
+            without_reasoning: &plan.without_reasoning,
+            summary: None,
+        });
+        let size = spec.request_size(conversation.without_prompt());
         [size.tools, size.messages]
             .into_iter()
             .fold(size.instructions, u64::saturating_add)

@@ -25,13 +25,28 @@ impl Unit {
 
     /// Adds the unit to spans that end before it.
     pub(super) fn add_to(&self, spans: &mut Vec<Span>) {
-        let place = |place: usize| u64::try_from(place).unwrap_or(u64::MAX);
-        let (start, end) = (place(self.start), place(self.end));
-        match spans.last_mut() {
-            Some(last) if last.end == start => last.end = end,
-            _ => spans.push(Span { start, end }),
-        }
+        add_to(spans, self.places());
     }
+}
+
+/// Adds positions to spans that end before them.
+pub(super) fn add_to(spans: &mut Vec<Span>, places: Range<usize>) {
+    let place = |place: usize| u64::try_from(place).unwrap_or(u64::MAX);
+    let (start, end) = (place(places.start), place(places.end));
+    match spans.last_mut() {
+        Some(last) if last.end == start => last.end = end,
+        _ => spans.push(Span { start, end }),
+    }
+}
+
+/// Returns the position of the question of the run, which the first `earlier` messages precede: a message that arrived
+/// while the run was in progress is not its question.
+pub(super) fn question_of(messages: &[Arc<Message>], earlier: usize) -> Option<usize> {
+    let is_from_user =
+        |message: &Arc<Message>| matches!(**message, Message::User { .. }) && !is_summary(message);
+    let question = messages.iter().skip(earlier).position(is_from_user);
+    let question = question.map(|place| earlier + place);
+    question.or_else(|| last_user_message(messages))
 }
 
 /// Returns what may be removed, oldest first: everything except the system prompt, the question of the run, the last
@@ -39,13 +54,9 @@ impl Unit {
 pub(super) fn removable(messages: &[Arc<Message>], earlier: usize, version: u32) -> Vec<Unit> {
     let is_reply = |message: &Arc<Message>| matches!(**message, Message::Assistant(_));
     let last_user = last_user_message(messages);
-    // A message that arrived while the run was in progress is not the run's question.
-    let is_from_user =
-        |message: &Arc<Message>| matches!(**message, Message::User { .. }) && !is_summary(message);
-    let question = messages.iter().skip(earlier).position(is_from_user);
     let question = match version {
         ..3 => last_user,
-        _ => question.map(|place| earlier + place).or(last_user),
+        _ => question_of(messages, earlier),
     };
     let last_reply = messages.iter().rposition(is_reply);
     // The current turn: a reply whose results no model has read yet, or otherwise the last user message. Unread results

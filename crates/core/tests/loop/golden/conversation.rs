@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use neuraxis_core::{
     AgentId, AssistantMessage, CallIndex, ContextTrimmed, LlmCall, Message, Opening, Part, Purpose,
-    Record, RecordBody, ReplyPart, RequestedCall, RunStarted, ToolCall, ToolCallId,
+    Record, RecordBody, ReplyPart, RequestedCall, RunStarted, Span, ToolCall, ToolCallId,
     ToolCallStarted, ToolMessage, Transcript,
 };
 
@@ -86,11 +86,19 @@ impl Conversations {
         let mut summary = trimmed.summary.as_deref().map(Message::user);
         let messages = self.agents.get_mut(&agent).unwrap();
         let before = std::mem::take(messages);
-        for (message, place) in before.into_iter().zip(0..) {
-            let went = trimmed
-                .removed
-                .iter()
-                .any(|span| (span.start + prompt..span.end + prompt).contains(&place));
+        for (mut message, place) in before.into_iter().zip(0..) {
+            let is_in = |spans: &[Span]| {
+                let mut spans = spans.iter();
+                spans.any(|span| (span.start + prompt..span.end + prompt).contains(&place))
+            };
+            let went = is_in(&trimmed.removed);
+            if let Message::Assistant(reply) = &mut message
+                && is_in(&trimmed.without_reasoning)
+            {
+                reply
+                    .parts
+                    .retain(|part| !matches!(part, Part::Reasoning(_)));
+            }
             messages.extend(summary.take_if(|_| went));
             messages.extend((!went).then_some(message));
         }

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use neuraxis_core::{
-    Advice, AgentSpec, Hook, Input, Limits, Message, Profile, Role, RoleDowngraded, RunSpec,
-    ToolSpec, Transcript,
+    Advice, AgentSpec, Hook, Input, Limits, Message, Part, Profile, ReasoningPart, ReplyFinish,
+    Role, RoleDowngraded, RunSpec, ToolSpec, Transcript,
 };
 
 use crate::support::*;
@@ -17,7 +17,7 @@ use crate::support::*;
 /// A script, the name of its log, and the history that its run continued.
 type Scripted = (&'static str, Transcript, fn(Transcript) -> Script);
 
-fn scripts() -> [Scripted; 5] {
+fn scripts() -> [Scripted; 6] {
     [
         ("compaction", long_history(), compaction),
         ("budget_end", Transcript::default(), budget_end),
@@ -28,6 +28,7 @@ fn scripts() -> [Scripted; 5] {
             Transcript::default(),
             checked_and_escalated,
         ),
+        ("giving_way", thoughtful_history(), giving_way),
     ]
 }
 
@@ -167,6 +168,56 @@ fn checked_and_escalated(_: Transcript) -> Script {
     }
     run.at(2_100).send(butterscotch);
     run.at(2_600).reply(says("ACCEPT"));
+    run
+}
+
+/// The long history, and reasoning of about 60 tokens before each answer.
+fn thoughtful_history() -> Transcript {
+    let thought =
+        "The user asks about the menu. I know it from the list of the canteen. ".repeat(3);
+    let messages = long_history().messages().iter().map(|message| {
+        let mut message = Message::clone(message);
+        if let Message::Assistant(reply) = &mut message {
+            let thought = ReasoningPart {
+                text: thought.trim().to_owned(),
+                ..ReasoningPart::default()
+            };
+            reply.parts.insert(0, Part::Reasoning(thought));
+        }
+        message
+    });
+    messages.collect()
+}
+
+/// Room is made by removing the reasoning of earlier turns. The model's call is cut off twice in the same place, an
+/// agent ends at its limit, and a message that fits no context is left out.
+fn giving_way(history: Transcript) -> Script {
+    let mut spec = asked(
+        "Which day should I skip?",
+        Profile::main_thread(),
+        &[RESEARCH],
+    );
+    spec.root.context_tokens = Some(340);
+    spec.root.max_output_tokens = Some(20);
+    let mut agent = AgentSpec::new(Profile::researcher(), Role::REASONING);
+    agent.tools = some_tools(&[READ]);
+    agent.limits.max_tool_calls = Some(1);
+    spec.agents.insert(RESEARCH.parse().unwrap(), agent);
+    let mut run = Script::start_after(spec, history);
+    for time in [400, 800] {
+        let cut = calls("", &[(RESEARCH, r#"{"task":"nuts, fish and"#)]);
+        run.at(time).reply(ended(cut, ReplyFinish::Length));
+    }
+    run.at(1_200)
+        .reply(calls("", &[(RESEARCH, r#"{"task":"nuts"}"#)]));
+    run.at(1_201).allow();
+    run.at(1_500).reply_as(1, calls_to(&[READ, READ]));
+    run.at(1_501).allow_as(1);
+    run.at(1_510).finish_as(1, 0, done(r#""no nuts""#));
+    run.at(1_600)
+        .steer(&"And what about this list? ".repeat(60));
+    run.at(1_800).reply_as(1, says("No meal holds nuts."));
+    run.at(2_000).reply(says("None."));
     run
 }
 

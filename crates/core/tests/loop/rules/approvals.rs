@@ -125,7 +125,7 @@ fn an_approval_that_expired_is_not_a_denial_by_a_person() {
     assert_eq!(run.result(0).failure, Some(ToolFailure::ApprovalExpired));
     assert_eq!(
         run.tool_messages(),
-        [r#"{"error":"not run: nobody approved it in time"}"#]
+        [r#"{"error":"not run: nobody approved this call in time"}"#]
     );
 }
 

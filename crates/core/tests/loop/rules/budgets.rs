@@ -178,7 +178,7 @@ fn agents_that_begin_with_nothing_left_end_at_once_and_ask_no_model() {
         assert_eq!(answer.finish_reason, FinishReason::Budget(BudgetKind::Cost));
         assert_eq!(
             answer.content,
-            "I reached the limit on cost before I could give an answer."
+            "I reached the cost limit before I could answer. Ask me to continue, or ask for less at once."
         );
     }
     assert_eq!(run.just_asking(), [0]);

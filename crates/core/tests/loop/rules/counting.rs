@@ -60,8 +60,8 @@ fn the_limit_on_tool_calls_ends_with_a_last_answer_and_a_reason_of_its_own() {
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
     assert_eq!(run.model_call().purpose, Purpose::Turn);
     run.reply(calls_to(&[READ])).allow().finish(0, done("2"));
-    let prompt = "You have reached the maximum number of tool calls. Please provide an answer based on the \
-                  information you have gathered so far, without calling any more tools.";
+    let prompt = "You have reached the maximum number of tool calls. Do not call any more tools. Answer now with the \
+                  information you have, and say what is missing.";
     assert_eq!(limit_of(&run), (LimitKind::ToolCalls, Some(prompt)));
     let sent = run.model_call().request.messages.messages();
     assert_eq!(**sent.last().unwrap(), Message::system(prompt));

@@ -227,7 +227,7 @@ fn a_fork_knows_what_a_person_is_still_asked_about_as_not_run_and_what_other_cal
     let forked = forked_history(&Transcript::default(), &run.records, Turn(1));
     assert_eq!(forked.messages()[..2], run.tree.messages()[..2]);
     let results = forked.messages()[2..].iter().map(|it| it.text());
-    let not_run = r#"{"error":"not run: nobody has decided about it"}"#;
+    let not_run = r#"{"error":"not run: the user has not decided about this call"}"#;
     assert_eq!(results.collect::<Vec<_>>(), ["1", not_run, not_run]);
 }
 

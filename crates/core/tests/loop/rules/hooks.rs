@@ -130,7 +130,7 @@ fn calls_that_a_hook_keeps_from_being_processed_say_so() {
         ["advised", "tool_result", "tool_result", "final"]
     );
     assert_eq!(run.result(1).failure, Some(ToolFailure::Cancelled));
-    let why = r#"{"error":"not run: the loop was ended: the window was closed"}"#;
+    let why = r#"{"error":"not run: the run was ended: the window was closed"}"#;
     assert_eq!(run.tool_messages(), [why, why]);
 }
 

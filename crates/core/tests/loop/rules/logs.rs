@@ -223,7 +223,7 @@ fn a_log_that_lacks_a_record_in_the_middle_is_refused() {
 fn a_log_of_other_rules_is_not_replayed_step_by_step() {
     let run = Script::start(spec());
     let line = run.records[0].to_json();
-    let other = line.replace(r#""loop_version":3"#, r#""loop_version":99"#);
+    let other = line.replace(r#""loop_version":4"#, r#""loop_version":99"#);
     let error = RunTree::restore(Transcript::default(), &[read_line(&other)]).unwrap_err();
     assert_eq!(error, RestoreError::OtherVersion { found: 99, ours: 3 });
 }

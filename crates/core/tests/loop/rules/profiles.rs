@@ -183,7 +183,7 @@ fn a_model_reads_a_long_result_in_part_and_the_record_holds_it_whole() {
         .finish(1, done(r#""abcdefgh""#));
     assert_eq!(
         run.tool_messages(),
-        [r#""\"abc… (cut, 10 characters in all)""#, r#""abcdefgh""#]
+        [r#""\"abc… [cut: 10 characters in all]""#, r#""abcdefgh""#]
     );
     assert_eq!(run.result(0).value.as_str(), r#""abcdefgh""#);
     assert_told(&run);

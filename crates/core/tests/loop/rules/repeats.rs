@@ -2,7 +2,7 @@
 
 use neuraxis_core::{
     BudgetKind, FinishReason, LimitKind, Message, PromptReason, Purpose, RecordBody, Repeats,
-    ToolFailure,
+    Reply, ReplyFinish, ToolFailure,
 };
 
 use crate::support::*;
@@ -31,7 +31,7 @@ fn the_second_time_in_a_row_the_model_is_warned_after_the_results() {
     let Message::System { text } = &*messages[messages.len() - 1] else {
         panic!("a note of the loop comes last")
     };
-    let said = "You have called read_file with the same arguments in 2 turns in a row.";
+    let said = "You called read_file with the same arguments in 2 turns in a row.";
     assert!(text.starts_with(said), "{text}");
     assert!(matches!(&*messages[messages.len() - 2], Message::Tool(_)));
 }
@@ -140,4 +140,34 @@ fn a_profile_says_when_it_is_too_much_or_that_it_never_is() {
     again(&mut run);
     run.reply(calls("", &[(READ, r#"{"path":"a"}"#)]));
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+}
+
+/// A call whose reply was cut off in its arguments.
+fn cut(arguments: &str) -> Reply {
+    ended(calls("", &[(PUT, arguments)]), ReplyFinish::Length)
+}
+
+#[test]
+fn a_call_that_is_cut_off_each_time_is_the_same_wherever_it_was_cut() {
+    let mut run = Script::start(spec());
+    run.reply(cut(r#"{"text":"one two"#));
+    assert!(!warned(&run));
+    run.reply(cut(r#"{"text":"one two three"#));
+    assert!(warned(&run));
+    assert_eq!(run.result(0).failure, Some(ToolFailure::InvalidArguments));
+    run.reply(cut(r#"{"text":"one"#));
+    assert_eq!(run.result(0).failure, Some(ToolFailure::LimitReached));
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    run.assert_replays();
+}
+
+#[test]
+fn a_cut_call_that_differs_or_that_is_whole_the_next_time_begins_the_count_anew() {
+    let mut run = Script::start(spec());
+    run.reply(cut(r#"{"text":"one two"#));
+    run.reply(cut(r#"{"text":"three"#));
+    assert!(!warned(&run));
+    run.reply(calls("", &[(PUT, r#"{"text":"three"}"#)]));
+    run.allow().finish(0, done("1"));
+    assert!(!warned(&run));
 }

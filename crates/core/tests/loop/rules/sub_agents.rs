@@ -1,10 +1,12 @@
 //! Sub-agents: how a call starts them, how many there may be, and how their answers become its result.
 
+use std::time::Duration;
+
 use neuraxis_core::log::LogSummary;
 use neuraxis_core::{
-    AgentId, AgentLimits, ApprovalDecision, Audience, Effect, FinishReason, Input, LlmErrorKind,
-    Message, ReplyFinish, RunSpec, RunStatus, ToolClass, ToolErrors, ToolFailure, ToolStatus,
-    UsageScope,
+    AgentAtLimit, AgentId, AgentLimits, ApprovalDecision, Audience, BudgetKind, Effect,
+    FinishReason, Input, LlmErrorKind, Message, Purpose, ReplyFinish, RunSpec, RunStatus,
+    ToolClass, ToolErrors, ToolFailure, ToolStatus, UsageScope,
 };
 
 use crate::support::*;
@@ -90,7 +92,8 @@ fn what_agents_report_leaves_their_caller_room_in_its_context() {
     assert!(told.len() < 4_300, "{}", told.len());
     assert!(told.starts_with(r#"["Short.","xxx"#), "{told}");
     assert_eq!(
-        told.matches("of 9000 bytes; ask for less").count(),
+        told.matches("of 9000 bytes; ask for a shorter report")
+            .count(),
         2,
         "{told}"
     );
@@ -100,6 +103,59 @@ fn what_agents_report_leaves_their_caller_room_in_its_context() {
             .iter()
             .any(|record| record.to_json().contains(&"x".repeat(9_000)))
     );
+}
+
+/// A run whose agent's report would be the answer, and is too long for the context of the one that asked for it.
+fn asked_for_an_answer() -> Script {
+    let mut spec = researching();
+    spec.root.context_tokens = Some(4_000);
+    spec.root.limits.deadline = Some(Duration::from_secs(100));
+    spec.root.profile.stop_after = vec![RESEARCH.parse().unwrap()];
+    researched(spec, &["cells"])
+}
+
+#[test]
+fn a_report_that_is_the_answer_is_whole_and_one_that_is_not_is_cut_like_any_other() {
+    let long = || says(&"x".repeat(20_000));
+    let mut run = asked_for_an_answer();
+    run.reply_as(1, long());
+    assert!(run.outcome().content.len() >= 20_000);
+
+    // A message must be answered first, so the agent goes on.
+    let mut run = asked_for_an_answer();
+    run.steer("In German.").reply_as(1, long());
+    assert_eq!(run.just_asking(), [0]);
+    let told = run.tool_messages()[0];
+    assert!(told.contains("of 20000 bytes; ask for"), "{}", told.len());
+    run.assert_replays();
+
+    // Its time is nearly up, so a last answer is requested.
+    let mut run = asked_for_an_answer();
+    run.reply_as(1, calls(&"x".repeat(20_000), &[(SEND, "{}")]));
+    run.allow_as(1).at(64_000).send(Input::TimePassed);
+    run.at(80_000).send(Input::TimePassed);
+    assert_eq!(run.call_of(0).purpose, Purpose::LastAnswer);
+    assert!(run.tool_messages()[0].len() < 4_300);
+    run.assert_replays();
+}
+
+#[test]
+fn the_result_says_which_agents_ended_at_which_limit() {
+    let mut spec = researching();
+    researcher(&mut spec).limits.max_tool_calls = Some(1);
+    let mut run = researched(spec, &["a", "b"]);
+    run.reply_as(1, calls_to(&[READ, READ])).allow_as(1);
+    run.finish_as(1, 0, done("1")).reply_as(1, says("A."));
+    run.reply_as(2, says("B."));
+    let limited = AgentAtLimit {
+        agent: AgentId(1),
+        reason: FinishReason::Budget(BudgetKind::ToolCalls),
+    };
+    assert_eq!(run.result(0).agents_at_limit, [limited]);
+    let line = run.records.iter().map(|record| record.to_json());
+    let reason = r#""agents_at_limit":[{"agent":"a1","reason":{"budget":"tool_calls"}}]"#;
+    assert_eq!(line.filter(|line| line.contains(reason)).count(), 1);
+    run.assert_replays();
 }
 
 #[test]
@@ -242,7 +298,8 @@ fn a_run_has_no_more_agents_than_its_total_and_says_how_many_are_left() {
     run.reply_as(1, says("A.")).reply_as(2, says("B."));
     run.reply(research(&["c", "d"])).allow();
     assert_eq!(run.result(0).failure, Some(ToolFailure::LimitReached));
-    let why = r#"{"error":"not run: it would start 2 agents, and this run may start 1 more"}"#;
+    let why =
+        r#"{"error":"not run: this call would start 2 agents, and the run may start only 1 more"}"#;
     assert_eq!(run.result(0).value.as_str(), why);
     run.reply(research(&["c"])).allow();
     assert_eq!(run.just_asking(), [3]);

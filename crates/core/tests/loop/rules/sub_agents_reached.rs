@@ -140,7 +140,7 @@ fn cancelling_one_agent_ends_it_and_all_below_it_and_the_others_go_on() {
     assert_eq!(run.answer_of(1).finish_reason, FinishReason::Cancelled);
     assert_eq!(run.step.status, RunStatus::Running);
     run.reply_as(2, says("B."));
-    let why = r#"[{"error":"the agent gave no answer: cancelled"},"B."]"#;
+    let why = r#"[{"error":"the agent gave no answer: it was cancelled"},"B."]"#;
     assert_eq!(run.tool_messages(), [why]);
     restored(&run);
 }

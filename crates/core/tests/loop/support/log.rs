@@ -88,7 +88,10 @@ fn left_of_results(profile: &Profile, records: &[Arc<Record>]) -> BTreeMap<ToolC
                 .find(|rule| rule.tool.as_str() == &*result.name);
             let keep = rule.and_then(|rule| rule.keep).unwrap_or(result.keep);
             if keep == Keep::Summary && result.failure.is_none() {
-                let summary = result.summary.as_deref().unwrap_or("(not kept)");
+                let summary = result
+                    .summary
+                    .as_deref()
+                    .unwrap_or("[this result is no longer kept]");
                 left.insert(result.tool_call_id.clone(), summary.to_owned());
             }
         }

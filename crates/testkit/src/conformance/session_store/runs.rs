@@ -306,6 +306,7 @@ pub async fn a_run_knows_the_history_it_began_with(store: impl SessionStore) {
         tokens: 10,
         removed: vec![Span { start: 0, end: 2 }],
         shortened: Vec::new(),
+        without_reasoning: Vec::new(),
         summary: Some("They greeted.".to_owned()),
     }));
     let records = [
