@@ -143,7 +143,7 @@ pub use record::{
     LimitKind, LimitReachedRecord, LlmCall, LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached,
     Origin, Pending, PendingKind, PlanChanged, PromptInjected, PromptReason, Record, RecordBody,
     RoleDowngraded, RunStarted, Span, Summarized, ToolCallFailed, ToolCallStarted, ToolResult,
-    ToolStatus, Waiting, Warning,
+    ToolStatus, Waiting, Warning, is_withheld,
 };
 pub use reply::{Reply, ReplyAdvice, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
 pub use run::{

@@ -22,6 +22,8 @@ pub use body::{
     Summarized, ToolCallFailed, ToolCallStarted, ToolResult, ToolStatus, Waiting, Warning,
 };
 
+pub use withhold::is_withheld;
+
 use crate::ids::{AgentId, ContentIndex, RunId, Seq, Turn};
 
 /// The version of the rules by which the loop produces records.

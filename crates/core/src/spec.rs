@@ -113,6 +113,14 @@ impl RunSpec {
         missing.map(|(_, what)| what)
     }
 
+    /// Returns the text of the user's message, the last one if there are several; `None` if there is no such message.
+    #[must_use]
+    pub fn user_text(&self) -> Option<String> {
+        let mut messages = self.messages.iter().rev();
+        let message = messages.find(|message| matches!(***message, Message::User { .. }))?;
+        Some(message.text())
+    }
+
     /// Returns all agents that the run may have, starting with the one that answers the user.
     pub fn all_agents(&self) -> impl Iterator<Item = &AgentSpec> {
         std::iter::once(&self.root).chain(self.agents.values())

@@ -21,7 +21,8 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{
     ChainHead, Ids, OutputHead, OutputPage, OutputPlace, RunFilter, RunSummary, Session,
-    SessionFilter, SessionStore, StatsFilter, StoreError,
+    SessionFilter, SessionSearch, SessionStore, SessionSummary, SessionsFound, StatsFilter,
+    StoreError,
 };
 use serde::Serialize;
 
@@ -75,6 +76,36 @@ impl Sessions {
             filter,
             page: Vec::new().into_iter(),
         }
+    }
+
+    /// Returns a page of sessions, the newest first, with what a list shows of each: its first message and its last run.
+    ///
+    /// # Errors
+    ///
+    /// Only errors of the store itself.
+    pub async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionSummary>, StoreError> {
+        self.store.summaries(filter).await
+    }
+
+    /// Returns sessions whose title, or the user's message of one of their runs, contains a text. A page may be short or
+    /// empty although more follow: continue as long as [`SessionsFound::next`] says where.
+    ///
+    /// # Errors
+    ///
+    /// Only errors of the store itself.
+    pub async fn search(&self, search: &SessionSearch) -> Result<SessionsFound, StoreError> {
+        self.store.search(search).await
+    }
+
+    /// Sets the title of a session, or removes it if `None`, also while a run is in progress. Returns the session.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`]; [`StoreError::Invalid`] for a title that
+    /// [`check_title`](neuraxis_ports::check_title) refuses.
+    pub async fn rename(&self, id: &SessionId, title: Option<&str>) -> Result<Session, StoreError> {
+        self.store.set_title(id, title).await?;
+        self.store.session(id).await
     }
 
     /// Returns a session.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{Message, SessionId, with_causes};
-use neuraxis_ports::{Session, SessionCursor, SessionFilter, StoreError};
+use neuraxis_ports::{Session, SessionCursor, SessionFilter, SessionSummary, StoreError};
 use rmcp::model::{
     ErrorData, ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
     ResourceContents, ResourceTemplate,
@@ -46,21 +46,13 @@ pub(crate) async fn list(
         })?;
         filter.before = Some(position);
     }
-    let mut each = server.orchestrator.sessions().each(filter);
-    let mut found = Vec::with_capacity(PAGE);
-    let mut has_more = false;
-    while let Some(session) = each.next().await.map_err(|error| unreadable(&error))? {
-        has_more = found.len() == PAGE;
-        if has_more {
-            break;
-        }
-        found.push(session);
-    }
-    let next = found.last().filter(|_| has_more).map(cursor_of);
-    let mut resources = Vec::with_capacity(found.len());
-    for session in &found {
-        resources.push(resource(server, session).await);
-    }
+    let found = server.orchestrator.sessions().list(&filter).await;
+    let mut found = found.map_err(|error| unreadable(&error))?;
+    let has_more = found.len() > PAGE;
+    found.truncate(PAGE);
+    let next = found.last().filter(|_| has_more);
+    let next = next.map(|last| cursor_of(&last.session));
+    let resources = found.iter().map(resource).collect();
     let mut page = ListResourcesResult::with_all_items(resources);
     page.next_cursor = next;
     Ok(page)
@@ -117,15 +109,12 @@ pub(crate) async fn read(server: &McpServer, uri: &str) -> Result<ReadResourceRe
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
-/// Describes a session by its first message, because an id means nothing to a user.
-async fn resource(server: &McpServer, session: &Session) -> Resource {
-    let id = &session.id;
-    // A session whose title cannot be read is still listed.
-    let runs = server.orchestrator.sessions().runs(id).await;
-    let runs = runs.ok().flatten().unwrap_or_default();
-    let first = runs.iter().find_map(|run| run.log.text.as_deref());
-    let mut resource = Resource::new(address(id), id.as_str());
-    resource.title = first.map(one_line);
+/// Describes a session by its title or else its first message, because an id means nothing to a user.
+fn resource(listed: &SessionSummary) -> Resource {
+    let session = &listed.session;
+    let title = session.title.as_ref().or(listed.first_message.as_ref());
+    let mut resource = Resource::new(address(&session.id), session.id.as_str());
+    resource.title = title.map(|title| one_line(title));
     resource
         .with_description(format!(
             "A Neuraxis session that started {}",

@@ -68,11 +68,12 @@ pub use question::{QuestionReply, QuestionSender};
 pub use request_context::{ContextError, RequestContext, StoredContext, StoredValues};
 pub use secret::Secret;
 pub use store::{
-    ChainHead, Continuation, Ending, ExpectedHead, KeyedRequest, LongOutput, MAX_INBOX_ENTRIES,
-    MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES, MAX_OWNER_BYTES, OutputChunk, OutputHead, OutputPage,
-    OutputPlace, RunBounds, RunFilter, RunLease, RunLog, RunOutputs, RunSize, RunStart, RunSummary,
-    Session, SessionCursor, SessionFilter, SessionIndex, SessionStore, StatsFilter, StoreError,
-    UsageOf, check_input, output_chunks,
+    ChainHead, Continuation, Ending, ExpectedHead, KeyedRequest, LastRun, LongOutput,
+    MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES, MAX_OWNER_BYTES, MAX_TITLE_CHARS,
+    MessageMatch, OutputChunk, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter, RunLease,
+    RunLog, RunOutputs, RunSize, RunStart, RunSummary, SearchExtent, Session, SessionCursor,
+    SessionFilter, SessionIndex, SessionSearch, SessionStore, SessionSummary, SessionsFound,
+    StatsFilter, StoreError, UsageOf, check_input, check_title, output_chunks,
 };
 pub use tool::{
     Isolation, Persistence, Progress, ProgressSink, Tool, ToolContext, ToolError, TurnContext,

@@ -10,6 +10,8 @@ mod run;
 mod run_log;
 mod session;
 mod session_index;
+mod session_search;
+mod session_summary;
 mod stats;
 
 pub use bounds::{
@@ -23,9 +25,12 @@ pub use outputs::{
 pub use run::{KeyedRequest, RunFilter, RunLease, RunStart, RunSummary};
 pub use run_log::RunLog;
 pub use session::{
-    ChainHead, Continuation, ExpectedHead, Session, SessionCursor, SessionFilter, UsageOf,
+    ChainHead, Continuation, ExpectedHead, MAX_TITLE_CHARS, Session, SessionCursor, SessionFilter,
+    UsageOf, check_title,
 };
 pub use session_index::SessionIndex;
+pub use session_search::{MessageMatch, SearchExtent, SessionSearch, SessionsFound};
+pub use session_summary::{LastRun, SessionSummary};
 pub use stats::StatsFilter;
 
 /// Stores sessions, and for each session its runs' records and long outputs: all roles of a store in one object.

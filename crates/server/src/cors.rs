@@ -21,7 +21,7 @@ use crate::turns::REPLAYED;
 const MAX_AGE: Duration = Duration::from_secs(10 * 60);
 
 /// The methods that the routes accept.
-const METHODS: [Method; 3] = [Method::GET, Method::POST, Method::DELETE];
+const METHODS: [Method; 4] = [Method::GET, Method::POST, Method::PATCH, Method::DELETE];
 
 /// The response headers that a page may read.
 const EXPOSED: [HeaderName; 7] = [

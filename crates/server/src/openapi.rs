@@ -34,6 +34,7 @@ type Verb = (Method, MethodFilter);
 
 const GET: Verb = (Method::GET, MethodFilter::GET);
 const POST: Verb = (Method::POST, MethodFilter::POST);
+const PATCH: Verb = (Method::PATCH, MethodFilter::PATCH);
 const DELETE: Verb = (Method::DELETE, MethodFilter::DELETE);
 
 /// An operation with its path and method.
@@ -90,6 +91,21 @@ impl<S: Clone + Send + Sync + 'static> DescribedRouter<S> {
         T: 'static,
     {
         self.described(POST, path, admission.into(), handler, operation)
+    }
+
+    /// Adds a route for PATCH.
+    pub(crate) fn patch<H, T>(
+        self,
+        path: &'static str,
+        admission: impl Into<Admission>,
+        handler: H,
+        operation: Operation,
+    ) -> Self
+    where
+        H: Handler<T, S>,
+        T: 'static,
+    {
+        self.described(PATCH, path, admission.into(), handler, operation)
     }
 
     /// Adds a route for DELETE.

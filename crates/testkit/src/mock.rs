@@ -19,8 +19,9 @@ use neuraxis_ports::{
     ChainHead, Clock, Continuation, HookTiming, HookedCall, HookedReply, HookedRequest, Ids,
     LlmClient, LongOutput, ModelHook, ModelInfo, OutputHead, OutputPage, OutputPlace, Question,
     QuestionReply, ReplyStream, RunFilter, RunLease, RunLog, RunOutputs, RunStart, RunSummary,
-    SearchHit, Session, SessionFilter, SessionIndex, StoreError, Tool, ToolContext, ToolError,
-    ToolHook, ToolRunner, TraceSink, TurnContext, UsageOf, WebSearch, WebSearchError, async_trait,
+    SearchHit, Session, SessionFilter, SessionIndex, SessionSearch, SessionSummary, SessionsFound,
+    StoreError, Tool, ToolContext, ToolError, ToolHook, ToolRunner, TraceSink, TurnContext,
+    UsageOf, WebSearch, WebSearchError, async_trait,
 };
 
 mock! {
@@ -89,6 +90,8 @@ mock! {
         async fn create_session(&self, session: &Session) -> Result<(), StoreError>;
         async fn session(&self, id: &SessionId) -> Result<Session, StoreError>;
         async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError>;
+        async fn summaries(&self, filter: &SessionFilter) -> Result<Vec<SessionSummary>, StoreError>;
+        async fn search(&self, search: &SessionSearch) -> Result<SessionsFound, StoreError>;
         async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError>;
         async fn prune(&self, before: Timestamp) -> Result<u64, StoreError>;
         async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError>;

@@ -13,8 +13,8 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{
     ChainHead, Continuation, LongOutput, OutputHead, OutputPage, OutputPlace, RunFilter, RunLease,
-    RunLog, RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, SessionStore,
-    StoreError, UsageOf, async_trait,
+    RunLog, RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, SessionSearch,
+    SessionStore, SessionSummary, SessionsFound, StoreError, UsageOf, async_trait,
 };
 
 use crate::scripted::lock;
@@ -33,8 +33,8 @@ struct State {
     calls: Vec<StoreOperation>,
 }
 
-/// An operation of a store. A few stand for related methods of the port as well: `Sessions` for `idle` and
-/// `shared_time`, `History` for `history_before`, `DeleteSession` for `delete_session_at`, `Release` for `expire`, and
+/// An operation of a store. A few stand for related methods of the port as well: `Sessions` for `summaries`,
+/// `search`, `idle` and `shared_time`, `History` for `history_before`, `DeleteSession` for `delete_session_at`, `Release` for `expire`, and
 /// `Unfinished` for `unfinished_of`, `due` and `mailed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is named after a method of the port")]
@@ -42,6 +42,7 @@ pub enum StoreOperation {
     CreateSession,
     Session,
     Sessions,
+    SetTitle,
     DeleteSession,
     History,
     Continuation,
@@ -253,6 +254,21 @@ impl<S: SessionStore> SessionIndex for FailingStore<S> {
 
     async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
         self.pass(StoreOperation::Sessions, self.inner.sessions(filter))
+            .await
+    }
+
+    async fn summaries(&self, filter: &SessionFilter) -> Result<Vec<SessionSummary>, StoreError> {
+        self.pass(StoreOperation::Sessions, self.inner.summaries(filter))
+            .await
+    }
+
+    async fn search(&self, search: &SessionSearch) -> Result<SessionsFound, StoreError> {
+        self.pass(StoreOperation::Sessions, self.inner.search(search))
+            .await
+    }
+
+    async fn set_title(&self, id: &SessionId, title: Option<&str>) -> Result<(), StoreError> {
+        self.pass(StoreOperation::SetTitle, self.inner.set_title(id, title))
             .await
     }
 

@@ -1,5 +1,7 @@
 //! The stored data and the rules by which it changes: sessions, their runs, and the run that holds each session.
 
+mod lists;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{
     ChainHead, Continuation, Ending, ExpectedHead, RunBounds, RunFilter, RunLease, RunStart,
-    RunSummary, Session, SessionCursor, SessionFilter, StatsFilter, StoreError, UsageOf,
+    RunSummary, Session, SessionCursor, StatsFilter, StoreError, UsageOf,
 };
 
 use crate::run::Run;
@@ -77,19 +79,6 @@ impl State {
 
     pub(crate) fn session(&self, id: &SessionId) -> Result<Session, StoreError> {
         self.state(id).map(|state| state.session.clone())
-    }
-
-    pub(crate) fn sessions(&self, filter: &SessionFilter) -> Vec<Session> {
-        let sessions = self.sessions.values().map(|state| &state.session);
-        let mut shown: Vec<_> = sessions.filter(|session| filter.shows(session)).collect();
-        shown.sort_by_cached_key(|session| Reverse(SessionCursor::of(session)));
-        shown.truncate(filter.limit.min(SessionFilter::MAX_LIMIT));
-        let listed = shown.into_iter().map(|session| {
-            let mut listed = Session::new(session.id.clone(), session.created_at);
-            listed.owner.clone_from(&session.owner);
-            listed
-        });
-        listed.collect()
     }
 
     /// Removes a session and returns its runs, for the caller to free.

@@ -13,7 +13,7 @@ use neuraxis_core::{
 use neuraxis_ports::{
     ChainHead, Continuation, LongOutput, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter,
     RunLease, RunLog, RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex,
-    StatsFilter, StoreError, UsageOf, async_trait,
+    SessionSearch, SessionSummary, SessionsFound, StatsFilter, StoreError, UsageOf, async_trait,
 };
 
 use crate::run::Run;
@@ -186,6 +186,18 @@ impl SessionIndex for MemoryStore {
 
     async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
         Ok(self.state().sessions(filter))
+    }
+
+    async fn summaries(&self, filter: &SessionFilter) -> Result<Vec<SessionSummary>, StoreError> {
+        Ok(self.state().summaries(filter))
+    }
+
+    async fn search(&self, search: &SessionSearch) -> Result<SessionsFound, StoreError> {
+        Ok(self.state().search(search))
+    }
+
+    async fn set_title(&self, id: &SessionId, title: Option<&str>) -> Result<(), StoreError> {
+        self.state().set_title(id, title)
     }
 
     async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError> {

@@ -52,6 +52,7 @@ pub use error::OpenError;
 pub use live_feed::PostgresLiveFeed;
 pub use log_copy::LogCopy;
 pub use own_file::UnsafeFile;
+pub use read::verify::{Connections, Contents};
 #[cfg(feature = "postgres")]
 pub use sqlx::PgPool;
-pub use store::{Connections, Contents, SqlStore};
+pub use store::SqlStore;

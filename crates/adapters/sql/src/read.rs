@@ -6,6 +6,8 @@ pub(crate) mod outputs;
 mod plans;
 pub(crate) mod records;
 pub(crate) mod runs;
+pub(crate) mod search;
+pub(crate) mod session_lists;
 pub(crate) mod sessions;
 pub(crate) mod stats;
 pub(crate) mod usage;

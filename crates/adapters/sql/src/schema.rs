@@ -36,7 +36,7 @@ const ADVISORY_LOCK: i64 = APPLICATION_ID;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The version that this program upgrades every database to.
-const LATEST: i64 = 9;
+const LATEST: i64 = 10;
 
 /// The first version in which run summaries have their current form.
 const SUMMED_UP: i64 = 7;
@@ -45,7 +45,7 @@ const SUMMED_UP: i64 = 7;
 const CARRIED: i64 = 5;
 
 macro_rules! migration {
-    ($number:literal, $name:literal, $folder:literal) => {
+    ($number:literal, $digits:literal, $name:literal, $folder:literal) => {
         (
             $number,
             $name,
@@ -53,8 +53,8 @@ macro_rules! migration {
                 env!("CARGO_MANIFEST_DIR"),
                 "/migrations/",
                 $folder,
-                "/000",
-                $number,
+                "/",
+                $digits,
                 "_",
                 $name,
                 ".sql"
@@ -67,20 +67,21 @@ macro_rules! migration {
 macro_rules! migrations {
     ($folder:literal) => {
         [
-            migration!(1, "sessions_and_runs", $folder),
-            migration!(2, "answers_and_taint", $folder),
-            migration!(3, "metrics_anew", $folder),
-            migration!(4, "length_of_leases", $folder),
-            migration!(5, "summaries_and_keys", $folder),
-            migration!(6, "outputs", $folder),
-            migration!(7, "stats", $folder),
-            migration!(8, "due_runs", $folder),
-            migration!(9, "ends_and_last_runs", $folder),
+            migration!(1, "0001", "sessions_and_runs", $folder),
+            migration!(2, "0002", "answers_and_taint", $folder),
+            migration!(3, "0003", "metrics_anew", $folder),
+            migration!(4, "0004", "length_of_leases", $folder),
+            migration!(5, "0005", "summaries_and_keys", $folder),
+            migration!(6, "0006", "outputs", $folder),
+            migration!(7, "0007", "stats", $folder),
+            migration!(8, "0008", "due_runs", $folder),
+            migration!(9, "0009", "ends_and_last_runs", $folder),
+            migration!(10, "0010", "titles", $folder),
         ]
     };
 }
 
-fn migrations(dialect: Dialect) -> [Migration; 9] {
+fn migrations(dialect: Dialect) -> [Migration; 10] {
     let migrations = match dialect {
         Dialect::Sqlite => migrations!("sqlite"),
         Dialect::Postgres => migrations!("postgres"),

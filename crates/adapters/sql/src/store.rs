@@ -11,7 +11,8 @@ use neuraxis_core::{
 use neuraxis_ports::{
     ChainHead, Continuation, LongOutput, OutputHead, OutputPage, OutputPlace, RunBounds, RunFilter,
     RunLease, RunLog, RunOutputs, RunSize, RunStart, RunSummary, SPAN_TARGET, Session,
-    SessionFilter, SessionIndex, StatsFilter, StoreError, UsageOf, async_trait, check_input,
+    SessionFilter, SessionIndex, SessionSearch, SessionSummary, SessionsFound, StatsFilter,
+    StoreError, UsageOf, async_trait, check_input, check_title,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -23,32 +24,9 @@ use crate::database::{self, Database, Dialect};
 use crate::error::{Failure, OpenError};
 use crate::link::Link;
 use crate::log_copy::Copier;
-use crate::read::{self, history::Histories};
+use crate::read::{self, history::Histories, verify::Contents};
 use crate::step::Step;
 use crate::writer::{Beginning, Done, Operation, Settings, Writer, WriterKind};
-
-/// How much a database holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Contents {
-    /// Number of sessions.
-    pub sessions: u64,
-    /// Number of runs, over all sessions.
-    pub runs: u64,
-    /// Connections of the server; `None` for a file, which needs none.
-    pub connections: Option<Connections>,
-}
-
-/// Connections of a Postgres server, over all of its databases and programs. If the role or the database has a limit of
-/// its own that leaves fewer, only the connections under that limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Connections {
-    /// The maximum number of connections of users other than the server's own.
-    pub most: u64,
-    /// Number of open connections, including this one.
-    pub in_use: u64,
-}
 
 /// A session store in a database.
 ///
@@ -72,7 +50,8 @@ struct Inner {
 struct Writers {
     commits: Writer,
     /// On a server a separate writer, so no run waits while a long session is removed. A file has one writer at a time
-    /// anyway. Revoking a grant of that very session waits, and so do the writes queued behind it.
+    /// anyway. Revoking a grant of that very session, or setting its title, waits, and so do the writes queued behind
+    /// it.
     removals: Writer,
 }
 
@@ -365,8 +344,25 @@ impl SessionIndex for SqlStore {
     }
 
     async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
-        let found = read::sessions::list(&mut self.link("sessions").await?, filter).await;
+        let found = read::session_lists::plain(&mut self.link("sessions").await?, filter).await;
         found.map_err(|failure| self.store_error(failure))
+    }
+
+    async fn summaries(&self, filter: &SessionFilter) -> Result<Vec<SessionSummary>, StoreError> {
+        let mut link = self.link("summaries").await?;
+        let found = read::session_lists::summaries(&mut link, filter).await;
+        found.map_err(|failure| self.store_error(failure))
+    }
+
+    async fn search(&self, search: &SessionSearch) -> Result<SessionsFound, StoreError> {
+        let found = read::search::sessions(&mut self.link("search").await?, search).await;
+        found.map_err(|failure| self.store_error(failure))
+    }
+
+    async fn set_title(&self, id: &SessionId, title: Option<&str>) -> Result<(), StoreError> {
+        let title = title.map(check_title).transpose()?.map(str::to_owned);
+        let operation = Operation::SetTitle(id.clone(), title);
+        self.perform(operation).await.map(drop)
     }
 
     async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError> {

@@ -30,6 +30,7 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) use operation::{Beginning, Done, Operation};
 use run_state::RunState;
 use transaction::Transaction;
+pub(crate) use upsert::{in_chunks, keys};
 
 use crate::database::{Database, FileIdentity};
 use crate::error::{self, Failure, Kind};

@@ -16,9 +16,8 @@ use crate::finish::{FinishReason, RunOutcome, RunStatus};
 use crate::ids::{AgentId, ToolCallId};
 use crate::input::{ApprovalDecision, NextAttempt};
 use crate::json::{JsonText, is_default};
-use crate::message::Message;
 use crate::metrics::{RunMeter, SessionMetrics};
-use crate::record::{Pending, PendingKind, Record, RecordBody};
+use crate::record::{Pending, PendingKind, Record, RecordBody, is_withheld};
 use crate::tool::ToolKind;
 
 use super::tally::Tally;
@@ -113,6 +112,20 @@ impl LogSummary {
         self.meter.used()
     }
 
+    /// Returns the beginning of the user's message, if there is text in it that a data policy let into the log.
+    #[must_use]
+    pub fn readable_text(&self) -> Option<&str> {
+        let text = self.text.as_deref()?;
+        (!text.trim().is_empty() && !is_withheld(text)).then_some(text)
+    }
+
+    /// Returns whether the user's message is longer than the beginning of it that is kept here.
+    #[must_use]
+    pub fn is_text_clipped(&self) -> bool {
+        let text = self.text.as_deref().unwrap_or_default();
+        text.chars().count() > MAX_TEXT_CHARS
+    }
+
     /// Applies the run's next record.
     pub fn apply(&mut self, record: &Record) {
         self.records = record.seq.0;
@@ -131,8 +144,7 @@ impl LogSummary {
         }
         match &record.body {
             RecordBody::RunStarted(started) => {
-                let messages = started.spec.messages.iter().map(AsRef::as_ref);
-                self.text = messages.rev().find_map(user_text);
+                self.text = started.spec.user_text().as_deref().map(beginning);
             }
             RecordBody::Plan(changed) => self.plan = Some(changed.plan.clone()),
             RecordBody::Waiting(waiting) => {
@@ -262,13 +274,9 @@ impl LogSummary {
     }
 }
 
-fn user_text(message: &Message) -> Option<String> {
-    let Message::User { .. } = message else {
-        return None;
-    };
-    let shown = clip(&message.text(), MAX_TEXT_CHARS);
+fn beginning(text: &str) -> String {
     // Text columns of some databases cannot hold NUL.
-    Some(shown.replace('\0', "\u{FFFD}"))
+    clip(text, MAX_TEXT_CHARS).replace('\0', "\u{FFFD}")
 }
 
 #[cfg(test)]

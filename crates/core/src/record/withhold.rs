@@ -16,6 +16,12 @@ use crate::profile::DataPolicy;
 use crate::record::{LlmCall, PromptReason, Record, RecordBody, ToolResult};
 use crate::reply::{Reply, ReplyAdvice, ReplyPart};
 
+/// Begins what replaces removed content.
+const MARKER: &str = "[withheld: ";
+
+/// Follows it in place of media.
+const MEDIA: &str = "media]";
+
 impl Record {
     /// Returns the record as it may be stored and traced, or `None` if that is the record as it is.
     ///
@@ -376,7 +382,7 @@ fn part(part: &Part, policy: DataPolicy) -> Part {
             // Gemini puts its encrypted reasoning into its calls.
             hide_state(&mut call.state, policy.tool_calls && policy.reasoning);
         }
-        Part::Media(_) if !policy.text => return Part::text("[withheld: media]"),
+        Part::Media(_) if !policy.text => return Part::text(format!("{MARKER}{MEDIA}")),
         Part::Media(_) => {}
     }
     part
@@ -411,7 +417,23 @@ fn hide_state(state: &mut Option<ProviderState>, is_stored: bool) {
 
 fn withheld_marker(text: &str) -> String {
     let hash = ContentHash::of(text.as_bytes());
-    format!("[withheld: {} bytes, sha256 {hash}]", text.len())
+    format!("{MARKER}{} bytes, sha256 {hash}]", text.len())
+}
+
+/// Returns whether a text of a record begins with the length and hash that replace content which a data policy keeps
+/// out of the log.
+#[must_use]
+pub fn is_withheld(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix(MARKER) else {
+        return false;
+    };
+    if rest.starts_with(MEDIA) {
+        return true;
+    }
+    let digits = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    let hash = digits.strip_prefix(" bytes, sha256 ");
+    let hash = hash.and_then(|hash| hash.split_once(']'));
+    digits.len() < rest.len() && hash.is_some_and(|(hash, _)| hash.parse::<ContentHash>().is_ok())
 }
 
 #[cfg(test)]
@@ -430,6 +452,18 @@ mod tests {
             at: jiff::Timestamp::UNIX_EPOCH,
             active_ms: None,
             body,
+        }
+    }
+
+    #[test]
+    fn what_replaces_withheld_content_is_recognized() {
+        let media = format!("{MARKER}{MEDIA}");
+        for text in [withheld_marker("a"), withheld_marker("a") + &media, media] {
+            assert!(is_withheld(&text), "{text}");
+        }
+        let almost = withheld_marker("a").replace("sha256 ", "sha256 x");
+        for text in ["", "[withheld: what?", "[withheld: bytes", &almost] {
+            assert!(!is_withheld(text), "{text}");
         }
     }
 

@@ -147,7 +147,7 @@ impl Runs {
     ) -> Result<RunHandle, ForkError> {
         self.parts.engine.check_open()?;
         let store = self.parts.store.as_ref();
-        let context = self.context_of(run_id).await?;
+        let (context, title) = self.source_of(run_id).await?;
         let records = store.records(run_id, Seq(0)).await?;
         let before = store.history_before(run_id).await?;
         let seed = forked_history(&before, &records, turn);
@@ -198,7 +198,7 @@ impl Runs {
         let earlier = offered_tools(shared.map(Arc::as_ref));
         carry_over_tools(&mut spec.root, &earlier, &seed);
         let session = request.session_id.clone();
-        self.add_session(&request, seed).await?;
+        self.add_session(&request, seed, title).await?;
         match self.launch(Arc::new(spec), &request, None).await {
             Ok(handle) => Ok(handle),
             Err(error) => {
@@ -246,15 +246,24 @@ impl Runs {
         client_input
     }
 
-    /// Returns the context of a fork, whose session has the same owner.
-    async fn context_of(&self, run: RunId) -> Result<RequestContext, ForkError> {
-        let session = self.parts.store.run(run).await?.session;
-        let context = self.context_in(&session).await?;
-        context.ok_or_else(|| RequestError::OtherOwner { session }.into())
+    /// Returns the context of a fork and the title of its session, which has the same owner and title.
+    async fn source_of(&self, run: RunId) -> Result<(RequestContext, Option<String>), ForkError> {
+        let store = &self.parts.store;
+        let session = store.run(run).await?.session;
+        match self.context_in(&session).await? {
+            Some(context) => Ok((context, store.session(&session).await?.title)),
+            None => Err(RequestError::OtherOwner { session }.into()),
+        }
     }
 
-    async fn add_session(&self, request: &UserRequest, seed: Transcript) -> Result<(), ForkError> {
-        let session = self.new_session_for(request)?.seeded(seed);
+    async fn add_session(
+        &self,
+        request: &UserRequest,
+        seed: Transcript,
+        title: Option<String>,
+    ) -> Result<(), ForkError> {
+        let mut session = self.new_session_for(request)?.seeded(seed);
+        session.title = title;
         match self.parts.store.create_session(&session).await {
             Err(StoreError::SessionExists(id)) => Err(ForkError::SessionExists(id)),
             created => Ok(created?),

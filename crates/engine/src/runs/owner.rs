@@ -9,6 +9,7 @@ use neuraxis_ports::{RequestContext, RunSummary, Session, StoreError};
 
 use super::{ResumeError, Runs};
 use crate::request::{RequestError, UserRequest};
+use crate::sessions::Sessions;
 
 impl Runs {
     /// Sets the context for calls of this service. Runs that it resumes get the context, as [`UserRequest::context`]
@@ -43,6 +44,26 @@ impl Runs {
         self.parts.store.create_session(&session).await?;
         self.parts.known.note(&session.id);
         Ok(session)
+    }
+
+    /// Sets the title of a session, or removes it if `None`, and returns the session. A session of another owner than the
+    /// context's is reported as nonexistent.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`]; [`StoreError::Invalid`] for a title that
+    /// [`check_title`](neuraxis_ports::check_title) refuses.
+    pub async fn rename_session(
+        &self,
+        id: &SessionId,
+        title: Option<&str>,
+    ) -> Result<Session, StoreError> {
+        if !self.may_see(id).await? {
+            return Err(StoreError::NoSuchSession(id.clone()));
+        }
+        Sessions::new(Arc::clone(&self.parts.store))
+            .rename(id, title)
+            .await
     }
 
     /// Creates a session that is not stored yet, unless no client could reach it by its URL: in URLs, `.` and `..`

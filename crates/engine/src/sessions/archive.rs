@@ -12,7 +12,7 @@ use std::io::{self, BufRead};
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{ContentHash, RunId, SessionId, Transcript};
-use neuraxis_ports::ChainHead;
+use neuraxis_ports::{ChainHead, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -36,6 +36,8 @@ pub(super) enum Line {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<String>,
         created_at: Timestamp,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
         #[serde(default, skip_serializing_if = "Transcript::is_empty")]
         seed: Transcript,
         head: ContentHash,
@@ -117,6 +119,9 @@ pub enum ArchiveFault {
         /// What must come here, such as `a session`.
         expected: &'static str,
     },
+    /// The title of the session is none that a session can have.
+    #[error("the session's title is not valid: {0}")]
+    InvalidTitle(StoreError),
     /// A record does not directly follow the previous one.
     #[error("expected record {expected} of the run here, found record {found}")]
     Gap {

@@ -96,6 +96,7 @@ fn beginning(session: &Session, head: ContentHash) -> Line {
         id: session.id.clone(),
         owner: session.owner.clone(),
         created_at: session.created_at,
+        title: session.title.clone(),
         seed: session.seed.clone(),
         head,
     }

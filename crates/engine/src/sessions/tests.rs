@@ -98,6 +98,26 @@ async fn what_is_no_archive_is_refused_by_its_line() {
 }
 
 #[tokio::test]
+async fn a_title_goes_along_in_an_archive_and_is_not_needed_there() {
+    let untitled = archive().await;
+    assert!(!untitled.contains("title"), "{untitled}");
+    let store = store().await;
+    let renamed = Sessions::new(store.clone())
+        .rename(&id(), Some("Trip"))
+        .await;
+    assert_eq!(renamed.unwrap().title.as_deref(), Some("Trip"));
+    let titled = archived(&store).await;
+    for (archive, title) in [(&untitled, None), (&titled, Some("Trip"))] {
+        let store = MemoryStore::new();
+        imported(&store, archive).await.unwrap();
+        let session = store.session(&id()).await.unwrap();
+        assert_eq!(session.title.as_deref(), title);
+    }
+    let invalid = titled.replace("Trip", "a\\nb");
+    assert!(told(&invalid).starts_with("line 1: the session's title is not valid"));
+}
+
+#[tokio::test]
 async fn what_a_newer_version_wrote_is_told_from_what_was_changed() {
     let store = store().await;
     talk(&store, 1, "Hi.").await;

@@ -120,6 +120,22 @@ async fn a_fork_shares_the_conversation_up_to_its_turn_and_goes_on_by_itself() {
 }
 
 #[tokio::test]
+async fn a_fork_has_the_title_of_its_source() {
+    let world = two_runs().await;
+    let runs = world.orchestrator.runs();
+    let sessions = world.orchestrator.sessions();
+    let title = Some("Two doors");
+    sessions.rename(&session(), title).await.unwrap();
+    let options = ForkOptions::new(other()).message("And windows?");
+    let fork = runs.fork(world.run, Turn(9), options).await.unwrap();
+    let forked = sessions.get(fork.session_id()).await.unwrap();
+    assert_eq!(forked.title.as_deref(), title);
+    sessions.rename(&session(), None).await.unwrap();
+    let forked = sessions.get(&other()).await.unwrap();
+    assert_eq!(forked.title.as_deref(), title, "it is a title of its own");
+}
+
+#[tokio::test]
 async fn at_each_turn_a_fork_has_what_was_said_by_then() {
     let world = two_runs().await;
     for (turn, messages) in [(0, 3), (1, 5), (2, 7), (3, 8), (99, 8)] {

@@ -241,6 +241,27 @@ async fn a_session_of_somebody_else_is_refused_and_nothing_is_written() {
 }
 
 #[tokio::test]
+async fn a_session_of_somebody_else_is_not_renamed() {
+    let program = Program::new(1);
+    let runs = program.orchestrator.runs();
+    let hers = ask("hers").owner("ada");
+    program.orchestrator.handle(hers).await.unwrap();
+    let of = |owner: &str| {
+        let context = RequestContext::default().owned_by(Some(owner.to_owned()));
+        runs.with_context(context)
+    };
+    for session in ["hers", "nobody-s"] {
+        let refused = of("bob").rename_session(&id(session), Some("Mine")).await;
+        assert_eq!(refused, Err(StoreError::NoSuchSession(id(session))));
+    }
+    let renamed = of("ada").rename_session(&id("hers"), Some("Hers")).await;
+    assert_eq!(renamed.unwrap().title.as_deref(), Some("Hers"));
+    // Without an owner, every session may be entered.
+    let renamed = runs.rename_session(&id("hers"), None).await;
+    assert_eq!(renamed.unwrap().title, None);
+}
+
+#[tokio::test]
 async fn a_fork_is_its_owner_s_and_nobody_else_may_make_one() {
     let program = Program::new(2);
     let runs = program.orchestrator.runs();

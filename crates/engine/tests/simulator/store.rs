@@ -12,8 +12,8 @@ use neuraxis_core::{
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
     ChainHead, Continuation, LongOutput, OutputHead, OutputPage, OutputPlace, RunFilter, RunLease,
-    RunLog, RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, StoreError,
-    UsageOf, async_trait,
+    RunLog, RunOutputs, RunStart, RunSummary, Session, SessionFilter, SessionIndex, SessionSearch,
+    SessionSummary, SessionsFound, StoreError, UsageOf, async_trait,
 };
 use tokio::sync::Notify;
 
@@ -178,6 +178,18 @@ impl SessionIndex for MortalStore {
 
     async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
         self.inner.sessions(filter).await
+    }
+
+    async fn summaries(&self, filter: &SessionFilter) -> Result<Vec<SessionSummary>, StoreError> {
+        self.inner.summaries(filter).await
+    }
+
+    async fn search(&self, search: &SessionSearch) -> Result<SessionsFound, StoreError> {
+        self.inner.search(search).await
+    }
+
+    async fn set_title(&self, id: &SessionId, title: Option<&str>) -> Result<(), StoreError> {
+        self.inner.set_title(id, title).await
     }
 
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {

@@ -5,8 +5,8 @@ use neuraxis_core::log::Carried;
 use neuraxis_core::{ContentHash, JsonText, Record, RunId, SessionId, Transcript};
 use serde::Serialize;
 
-use super::StoreError;
 use super::bounds::{self, MAX_OWNER_BYTES};
+use super::{SessionSearch, StoreError};
 
 /// A conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -20,6 +20,10 @@ pub struct Session {
     pub owner: Option<String>,
     /// When it was created, to the microsecond.
     pub created_at: Timestamp,
+    /// What a person called it, at most 200 characters in one line; absent if it has no title. Not covered by the hash
+    /// chain, because it may be changed at any time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// The beginning of its history, if it continues another conversation. Not part of its JSON: it may be long.
     #[serde(skip)]
     pub seed: Transcript,
@@ -35,6 +39,7 @@ impl Session {
             id,
             owner: None,
             created_at: stored.unwrap_or(created_at),
+            title: None,
             seed: Transcript::default(),
         }
     }
@@ -57,11 +62,16 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Invalid`] if the owner's name is longer than [`MAX_OWNER_BYTES`] or contains a NUL.
+    /// [`StoreError::Invalid`] if the owner's name is longer than [`MAX_OWNER_BYTES`] or contains a NUL, or if the title
+    /// is not as [`check_title`] returns it.
     pub fn check(&self) -> Result<(), StoreError> {
         let rule = "at most 1024 bytes, without NUL";
         let owner = self.owner.as_deref().unwrap_or_default();
-        bounds::check_text("owner", owner, MAX_OWNER_BYTES, rule)
+        bounds::check_text("owner", owner, MAX_OWNER_BYTES, rule)?;
+        match self.title.as_deref() {
+            Some(title) if check_title(title)? != title => Err(INVALID_TITLE),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the start of the hash chain over this session's records: the hash of the session itself.
@@ -72,6 +82,31 @@ impl Session {
         let header = JsonText::encode(&(self.id.as_str(), &self.owner, created_at, seed.ok()));
         let hash = header.map_or(ContentHash::EMPTY, |header| header.hash());
         ContentHash::EMPTY.chain(hash)
+    }
+}
+
+/// The maximum number of characters of a session's title.
+pub const MAX_TITLE_CHARS: usize = 200;
+
+const INVALID_TITLE: StoreError = StoreError::Invalid {
+    what: "title",
+    rule: "1 to 200 characters, not only spaces, without line breaks and other control characters",
+};
+
+/// Checks the title of a session, and returns it without the white space around it.
+///
+/// # Errors
+///
+/// [`StoreError::Invalid`] if nothing else is left, if that is longer than [`MAX_TITLE_CHARS`], or if it contains a line
+/// break or another control character.
+pub fn check_title(title: &str) -> Result<&str, StoreError> {
+    // Unicode does not count the separators of lines and paragraphs as control characters.
+    let breaks = |letter: char| letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}');
+    let title = title.trim();
+    let is_valid = (1..=MAX_TITLE_CHARS).contains(&title.chars().count());
+    match is_valid && !title.contains(breaks) {
+        true => Ok(title),
+        false => Err(INVALID_TITLE),
     }
 }
 
@@ -245,6 +280,12 @@ impl SessionFilter {
     pub fn after(mut self, last: &Session) -> Self {
         self.before = Some(SessionCursor::of(last));
         self
+    }
+
+    /// Searches the sessions of the list for a text.
+    #[must_use]
+    pub fn containing(self, text: &str) -> SessionSearch {
+        SessionSearch::new(self, text)
     }
 
     /// Returns whether a session is shown, regardless of the limit.

@@ -8,8 +8,8 @@ use neuraxis_core::log::{Carried, Stats};
 use neuraxis_core::{ContentHash, RunId, SessionId, SessionMetrics, Transcript};
 
 use super::{
-    ChainHead, Continuation, RunFilter, RunSummary, Session, SessionFilter, StatsFilter,
-    StoreError, UsageOf,
+    ChainHead, Continuation, RunFilter, RunSummary, Session, SessionFilter, SessionSearch,
+    SessionSummary, SessionsFound, StatsFilter, StoreError, UsageOf,
 };
 
 /// Maintains the index of sessions and runs: creates, lists and removes sessions, lists runs, and reports what a
@@ -39,6 +39,37 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     ///
     /// Only failures of the store itself.
     async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError>;
+
+    /// Returns the same page as [`sessions`](Self::sessions), with what a list shows of each: its first message and its
+    /// last run. One read, however many sessions and runs there are.
+    ///
+    /// # Errors
+    ///
+    /// Only failures of the store itself.
+    async fn summaries(&self, filter: &SessionFilter) -> Result<Vec<SessionSummary>, StoreError>;
+
+    /// Returns sessions of a list that contain a text, in the order of the list.
+    ///
+    /// Unlike [`summaries`](Self::summaries), a page may be short or empty although more follow, because a call examines
+    /// only as much as [`SearchExtent`] allows: it has reached the end only if [`SessionsFound::next`] is `None`.
+    ///
+    /// # Errors
+    ///
+    /// Only failures of the store itself.
+    async fn search(&self, search: &SessionSearch) -> Result<SessionsFound, StoreError>;
+
+    /// Sets the title of a session, or removes it if `None`, whether a run is in progress or not. The last caller wins.
+    ///
+    /// The default implementation refuses it: a store that keeps titles must implement it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`]; [`StoreError::Invalid`] for a title that [`check_title`](super::check_title)
+    /// refuses.
+    async fn set_title(&self, id: &SessionId, title: Option<&str>) -> Result<(), StoreError> {
+        let _ = (id, title);
+        Err(StoreError::Refused("it keeps no titles".to_owned()))
+    }
 
     /// Removes a session with everything that belongs to it: its runs, their records, inboxes and outputs, and what it
     /// carries.

@@ -72,6 +72,11 @@ fn of_sessions() -> DescribedRouter<ServerState> {
         Tag::Sessions,
         "Lists sessions, newest first, in pages.",
     )
+    .description(
+        "With `q`, only sessions whose title, or the user's message of one of their runs, contains this text. A request \
+         searches a limited number of sessions and runs: its page may be short or empty and still have a `next`, from \
+         which the search continues. Without `q`, pages are full, except the last one.",
+    )
     .query::<sessions::SessionsQuery>()
     .answers::<sessions::Page>("A page of sessions.")
     .problems(&[&NO_SUCH_SESSION])
@@ -84,6 +89,7 @@ fn of_sessions() -> DescribedRouter<ServerState> {
         .example(include_str!("../openapi/examples/session.json"))
         .sends::<String>("Location", "The address of the session.")
         .leads_to("show_session", &[("id", "/id")])
+        .leads_to("rename_session", &[("id", "/id")])
         .leads_to("take_turn", &[("id", "/id")])
         .leads_to("delete_session", &[("id", "/id")])
         .problems(&[&SESSION_EXISTS, &SHUTTING_DOWN])
@@ -94,12 +100,27 @@ fn of_sessions() -> DescribedRouter<ServerState> {
     )
     .answers::<SessionOverview>("The session.")
     .problems(&[&NO_SUCH_SESSION]);
+    let rename = of_session(
+        "rename_session",
+        "Sets the title of a session, or removes it.",
+    )
+    .description("Works while a run is in progress, too. The last request wins.")
+    .body::<sessions::Renaming>(r#"{ "title": "Trip to Kyoto" }"#)
+    .answers::<Session>("The session.")
+    .example(include_str!("../openapi/examples/renamed.json"))
+    .problems(&[&NO_SUCH_SESSION]);
     let delete = of_session("delete_session", "Deletes a session with its runs.")
         .problems(&[&NO_SUCH_SESSION, &SESSION_BUSY]);
     DescribedRouter::new()
         .get("/api/v1/sessions", Scope::Read, sessions::list, list)
         .post("/api/v1/sessions", Scope::Turns, sessions::create, create)
         .get("/api/v1/sessions/{id}", Scope::Read, sessions::show, show)
+        .patch(
+            "/api/v1/sessions/{id}",
+            Scope::Turns,
+            sessions::rename,
+            rename,
+        )
         .delete(
             "/api/v1/sessions/{id}",
             Scope::Turns,

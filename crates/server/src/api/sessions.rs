@@ -1,4 +1,4 @@
-//! `/api/v1/sessions`: lists sessions, shows one with its messages, creates and deletes them.
+//! `/api/v1/sessions`: lists and searches sessions, shows one with its messages, creates, renames and deletes them.
 
 use axum::Json;
 use axum::body::Body;
@@ -8,7 +8,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::engine::SessionOverview;
-use neuraxis::ports::{Session, SessionFilter, StoreError};
+use neuraxis::ports::{
+    MAX_TITLE_CHARS, Session, SessionCursor, SessionFilter, SessionSummary, StoreError,
+};
 use neuraxis::{Orchestrator, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +25,9 @@ use crate::request_body::{self, RequestBody};
 /// The default number of sessions or runs per page.
 pub(super) const PAGE: usize = 50;
 
+/// The maximum number of characters of a text to search for.
+const MAX_SEARCHED: usize = 200;
+
 /// The page of a list to return.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -36,6 +41,9 @@ pub(crate) struct SessionsQuery {
     /// Only sessions whose ids begin with this.
     #[schemars(regex(pattern = request_body::WITHOUT_NUL))]
     prefix: Option<String>,
+    /// Only sessions whose title, or the user's message of one of their runs, contains this text, in upper or lower case.
+    #[schemars(length(min = 1, max = MAX_SEARCHED), regex(pattern = request_body::WITHOUT_NUL))]
+    q: Option<String>,
     /// Only sessions after this position, the `next` of the previous page, or after the session with this id.
     after: Option<After>,
 }
@@ -56,9 +64,9 @@ impl After {
     const SEPARATOR: char = '~';
 
     /// Encodes the position of a session.
-    fn position_of(session: &Session) -> String {
-        let created_at = session.created_at.as_microsecond();
-        format!("{created_at}{}{}", Self::SEPARATOR, session.id)
+    fn position_of(place: &SessionCursor) -> String {
+        let created_at = place.created_at.as_microsecond();
+        format!("{created_at}{}{}", Self::SEPARATOR, place.id)
     }
 }
 
@@ -85,8 +93,9 @@ impl TryFrom<String> for After {
 #[schemars(rename = "SessionPage")]
 pub(crate) struct Page {
     /// The sessions.
-    sessions: Vec<Session>,
-    /// The value of `after` for the next page. Absent on the last page.
+    sessions: Vec<SessionSummary>,
+    /// The value of `after` for the next page. Absent on the last page. A search may have one although its page is short
+    /// or empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
@@ -98,8 +107,7 @@ pub(crate) async fn list(
     Parameters(query): Parameters<SessionsQuery>,
 ) -> Result<Json<Page>, Problem> {
     let most = page_size(query.limit, SessionFilter::MAX_LIMIT)?;
-    let sessions = orchestrator.sessions();
-    let mut filter = SessionFilter::default().limited_to(most + 1);
+    let mut filter = SessionFilter::default();
     filter.owner = caller.list_owner_for(query.owner)?;
     if let Some(prefix) = query.prefix {
         // Not every store supports a search for this character.
@@ -114,20 +122,37 @@ pub(crate) async fn list(
         Some(After::Position(session)) => filter.after(session),
         None => filter,
     };
-    let mut each = sessions.each(filter);
-    let mut page = Vec::new();
-    while page.len() <= most
-        && let Some(session) = each.next().await?
-    {
-        page.push(session);
+    let sessions = orchestrator.sessions();
+    if let Some(text) = query.q {
+        check_searched(&text)?;
+        let search = filter.limited_to(most).containing(&text);
+        let found = sessions.search(&search).await?;
+        return Ok(Json(Page {
+            next: found.next.as_ref().map(After::position_of),
+            sessions: found.sessions,
+        }));
     }
+    // One more, to find out whether there is another page.
+    let mut page = sessions.list(&filter.limited_to(most + 1)).await?;
     let is_more = page.len() > most;
     page.truncate(most);
     let last = page.last().filter(|_| is_more);
+    let last = last.map(|last| SessionCursor::of(&last.session));
     Ok(Json(Page {
-        next: last.map(After::position_of),
+        next: last.as_ref().map(After::position_of),
         sessions: page,
     }))
+}
+
+/// Refuses a text that cannot be searched for.
+fn check_searched(text: &str) -> Result<(), Problem> {
+    let is_valid = (1..=MAX_SEARCHED).contains(&text.chars().count()) && !text.contains('\0');
+    if is_valid {
+        return Ok(());
+    }
+    let detail =
+        format!("q must have 1 to {MAX_SEARCHED} characters, without the character U+0000");
+    Err(Problem::new(&INVALID_QUERY, detail))
 }
 
 /// Validates the requested page size.
@@ -190,6 +215,44 @@ pub(crate) async fn show(
     let id = session_id(id)?;
     caller.session(&orchestrator, &id).await?;
     Ok(Json(orchestrator.sessions().overview(&id).await?))
+}
+
+/// The body of a request to rename a session.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "an object with the field title")]
+#[schemars(extend("required" = ["title"]))]
+pub(crate) struct Renaming {
+    /// The new title, which is stored without the white space around it; `null` removes the title.
+    // Without this, a missing field would remove the title as well.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schemars(length(max = MAX_TITLE_CHARS), regex(pattern = TITLE))]
+    title: Option<String>,
+}
+
+/// The schema pattern of a title: not blank, and without line breaks and other control characters.
+const TITLE: &str = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*[^\s\x00-\x1f\x7f-\x9f\u2028\u2029][^\x00-\x1f\x7f-\x9f\u2028\u2029]*$";
+
+impl RequestBody for Renaming {
+    const FIELDS: &'static [&'static str] = &["title"];
+}
+
+/// `PATCH /api/v1/sessions/{id}`
+pub(crate) async fn rename(
+    State(orchestrator): State<Orchestrator>,
+    caller: Caller,
+    id: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Session>, Problem> {
+    let id = session_id(id)?;
+    let body: Renaming = request_body::parse(&body::json(&headers, body).await?)?;
+    caller.session(&orchestrator, &id).await?;
+    let renamed = orchestrator.sessions().rename(&id, body.title.as_deref());
+    let renamed = renamed.await.map_err(|error| match error {
+        StoreError::Invalid { rule, .. } => Problem::invalid("title", format!("must be {rule}")),
+        error => error.into(),
+    })?;
+    Ok(Json(renamed))
 }
 
 /// `DELETE /api/v1/sessions/{id}`

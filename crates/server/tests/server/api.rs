@@ -536,7 +536,7 @@ async fn what_cannot_be_read_is_refused_by_name() {
     let (_, problem) = get(&client, "/api/v1/sessions?limt=5").await;
     assert_eq!(
         problem["detail"],
-        "unknown parameter \"limt\"; known: limit, owner, prefix, after"
+        "unknown parameter \"limt\"; known: limit, owner, prefix, q, after"
     );
     let nobody = "01955f00-7a00-7000-8000-000000000001";
     for (path, body) in [

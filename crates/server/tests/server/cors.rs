@@ -53,7 +53,7 @@ async fn a_page_of_an_origin_that_is_named_is_let_ask_by_its_browser_and_reads_t
             "{path}"
         );
         let methods = allowed(headers, "allow-methods").unwrap();
-        assert_eq!(methods, "get,post,delete");
+        assert_eq!(methods, "get,post,patch,delete");
         let asked = allowed(headers, "allow-headers").unwrap();
         assert_eq!(asked, "authorization,content-type");
         assert_eq!(allowed(headers, "allow-credentials"), None);

@@ -54,6 +54,7 @@ mod start;
 mod stop;
 mod streams;
 mod support;
+mod titles;
 #[cfg(unix)]
 mod tls;
 mod traced;

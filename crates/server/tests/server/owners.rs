@@ -79,6 +79,7 @@ fn routes(client: &Client, session: &str, run: &str, call: &str) -> Vec<(String,
     let mut add = |method: &str, path: String, body: Option<Value>| {
         let request = match method {
             "GET" => client.get(&path),
+            "PATCH" => client.patch(&path),
             "DELETE" => client.delete(&path),
             _ => client.post(&path),
         };
@@ -91,6 +92,8 @@ fn routes(client: &Client, session: &str, run: &str, call: &str) -> Vec<(String,
     let of_session = format!("/api/v1/sessions/{session}");
     let of_run = format!("/api/v1/runs/{run}");
     add("GET", of_session.clone(), None);
+    let title = json!({"title": "Mine"});
+    add("PATCH", of_session.clone(), Some(title));
     add("DELETE", of_session, None);
     add("GET", format!("/api/v1/sessions?after={session}"), None);
     add("GET", of_run.clone(), None);
@@ -131,6 +134,8 @@ async fn foreign_ids_are_answered_like_those_of_nothing_on_every_route() {
     // None of these requests had an effect.
     let (_, shown) = answer(world.ada.get(&format!("/api/v1/runs/{}", world.run))).await;
     assert_eq!(shown["status"], "waiting");
+    let (_, shown) = answer(world.ada.get("/api/v1/sessions/s-ada")).await;
+    assert!(shown["session"]["title"].is_null(), "{shown}");
 }
 
 #[tokio::test]
@@ -183,6 +188,8 @@ async fn lists_show_an_owner_s_own_and_an_admin_everything() {
     for (path, ada, bob, admin) in [
         ("sessions", 1, 1, 2),
         ("sessions?prefix=s-", 1, 1, 2),
+        ("sessions?q=what%20time", 1, 0, 1),
+        ("sessions?q=hello", 0, 1, 1),
         ("runs", 1, 1, 2),
         ("runs?session=s-ada", 1, 0, 1),
         ("approvals", 1, 0, 1),

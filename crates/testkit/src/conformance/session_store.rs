@@ -9,9 +9,11 @@ pub mod leases;
 pub mod outputs;
 pub mod records;
 pub mod runs;
+pub mod search;
 pub mod sessions;
 pub mod stats;
 pub mod summaries;
+pub mod titles;
 
 use std::sync::Arc;
 
@@ -53,6 +55,24 @@ macro_rules! session_store_suite {
             sessions_are_found_by_the_beginning_of_their_ids
             an_owner_that_cannot_be_kept_is_refused
             old_sessions_are_pruned_and_busy_ones_stay
+        ] }
+        $crate::mount_rules! { $mark session_store::titles, $store, [
+            a_title_is_set_replaced_and_removed
+            a_session_is_created_with_its_title
+            an_invalid_title_is_refused
+            a_title_belongs_to_its_session
+            a_title_is_set_while_a_run_is_in_progress
+            a_list_shows_how_sessions_began_and_how_they_stand
+            pages_of_both_lists_show_the_same_sessions
+            a_first_message_is_short_and_readable
+        ] }
+        $crate::mount_rules! { $mark session_store::search, $store, [
+            sessions_are_found_by_title_and_by_any_message
+            a_search_ignores_case_and_takes_every_character_literally
+            a_message_is_searched_whole_unless_it_is_withheld
+            a_search_stays_within_its_list
+            a_search_is_read_page_by_page
+            one_call_of_a_search_examines_a_limited_number_of_sessions
         ] }
         $crate::mount_rules! { $mark session_store::runs, $store, [
             a_busy_session_takes_no_second_run

@@ -4,7 +4,7 @@ use neuraxis_testkit::Postgres;
 use sqlx::AssertSqlSafe;
 use tempfile::TempDir;
 
-use super::{history, records, runs, stats, usage};
+use super::{history, records, runs, session_lists, stats, usage};
 use crate::config::SqlConfig;
 use crate::database::{Database, Dialect};
 use crate::link::{Link, Value, values};
@@ -141,4 +141,25 @@ async fn the_last_run_of_a_session_is_found_by_itself_on_a_server() {
     for plan in [by_key, standing] {
         assert!(plan.contains("Backward using runs_by_session"), "{plan}");
     }
+}
+
+/// Otherwise the runs of all sessions would be read for a page of them.
+async fn finds_the_runs_of_a_page_of_sessions(dialect: Dialect, link: &mut Link) {
+    let sql = session_lists::select_newest();
+    let plan = plan(dialect, link, &sql, &[]).await;
+    assert!(plan.contains("sessions_by_age"), "{plan}");
+    assert_eq!(plan.matches("runs_by_session").count(), 3, "{plan}");
+}
+
+#[tokio::test]
+async fn the_first_and_last_runs_of_listed_sessions_are_found_by_themselves() {
+    let (_folder, mut link) = in_file().await;
+    finds_the_runs_of_a_page_of_sessions(Dialect::Sqlite, &mut link).await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn the_first_and_last_runs_of_listed_sessions_are_found_by_themselves_on_a_server() {
+    let (_server, mut link) = on_server().await;
+    finds_the_runs_of_a_page_of_sessions(Dialect::Postgres, &mut link).await;
 }

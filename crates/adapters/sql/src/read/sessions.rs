@@ -10,13 +10,13 @@ use sqlx::{AssertSqlSafe, Error, SqlSafeStr};
 
 use crate::database::Dialect;
 use crate::error::Failure;
-use crate::link::{Link, Row, Value, values};
+use crate::link::{Link, Row, values};
 
 /// The condition that nothing has happened in a session since `$1`, a time in microseconds.
 pub(crate) const IDLE: &str = "created_at < $1 AND NOT EXISTS (SELECT 1 FROM runs \
      WHERE runs.session = sessions.key AND (runs.ended_at IS NULL OR runs.ended_at >= $1))";
 
-/// Reads a session from its id, owner, time and seed, in columns starting at `column`.
+/// Reads a session from its id, owner, time and seed, in columns starting at `column`; without its title.
 pub(crate) fn session_of(row: &Row, column: usize) -> Result<Session, Failure> {
     let id = row.session_id(column)?;
     let damaged = |_| StoreError::Damaged("the time of a session is unreadable".to_owned());
@@ -24,6 +24,13 @@ pub(crate) fn session_of(row: &Row, column: usize) -> Result<Session, Failure> {
     let mut session = Session::new(id, created_at);
     session.owner = row.maybe_text(column + 1)?;
     session.seed = seed_of(row, column + 3)?.0;
+    Ok(session)
+}
+
+/// Reads a session with its title, in the column after the seed.
+pub(super) fn titled_session_of(row: &Row, column: usize) -> Result<Session, Failure> {
+    let mut session = session_of(row, column)?;
+    session.title = row.maybe_text(column + 4)?;
     Ok(session)
 }
 
@@ -57,9 +64,9 @@ pub(crate) async fn seed(link: &mut Link, id: &SessionId) -> Result<(Transcript,
 
 /// Returns the key of a session and the session itself.
 pub(crate) async fn find(link: &mut Link, id: &SessionId) -> Result<(i64, Session), Failure> {
-    let sql = "SELECT key, id, owner, created_at, seed FROM sessions WHERE id = $1";
+    let sql = "SELECT key, id, owner, created_at, seed, title FROM sessions WHERE id = $1";
     let row = row(link, sql, id).await?;
-    Ok((row.int(0)?, session_of(&row, 1)?))
+    Ok((row.int(0)?, titled_session_of(&row, 1)?))
 }
 
 /// Returns sessions in which nothing has happened since a time in microseconds, the oldest first.
@@ -116,41 +123,6 @@ pub(crate) async fn without_revoked(
         remembered.retain(|grant| !revoked.contains(&i64::from(grant.id)));
     }
     Ok(carried)
-}
-
-pub(crate) async fn list(link: &mut Link, filter: &SessionFilter) -> Result<Vec<Session>, Failure> {
-    let limit = filter.limit.min(SessionFilter::MAX_LIMIT);
-    let mut conditions = Vec::new();
-    let mut values = Vec::new();
-    if let Some(owner) = &filter.owner {
-        values.push(Value::from(owner.as_str()));
-        conditions.push("owner = $1".to_owned());
-    }
-    // No character of an id sorts after this one.
-    let after_prefix = format!("{}~", filter.prefix);
-    if !filter.prefix.is_empty() {
-        let (from, to) = (values.len() + 1, values.len() + 2);
-        values.push(Value::from(filter.prefix.as_str()));
-        values.push(Value::from(after_prefix.as_str()));
-        conditions.push(format!("id >= ${from} AND id < ${to}"));
-    }
-    if let Some(before) = &filter.before {
-        let (time, id) = (values.len() + 1, values.len() + 2);
-        values.push(Value::from(before.created_at.as_microsecond()));
-        values.push(Value::from(before.id.as_str()));
-        conditions.push(format!("(created_at, id) < (${time}, ${id})"));
-    }
-    let conditions = match conditions.is_empty() {
-        true => String::new(),
-        false => format!("WHERE {}", conditions.join(" AND ")),
-    };
-    // Without the messages that their histories begin with.
-    let sql = format!(
-        "SELECT id, owner, created_at, NULL FROM sessions {conditions} \
-         ORDER BY created_at DESC, id DESC LIMIT {limit}"
-    );
-    let rows = link.rows(AssertSqlSafe(sql), &values).await?;
-    rows.iter().map(|row| session_of(row, 0)).collect()
 }
 
 /// Returns the time by a server's clock; `None` for a file, which uses the machine's.

@@ -10,7 +10,29 @@ use crate::database::Dialect;
 use crate::error::Failure;
 use crate::link::{Link, Row, values};
 use crate::step::{Line, lines};
-use crate::store::{Connections, Contents};
+
+/// How much a database holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Contents {
+    /// Number of sessions.
+    pub sessions: u64,
+    /// Number of runs, over all sessions.
+    pub runs: u64,
+    /// Connections of the server; `None` for a file, which needs none.
+    pub connections: Option<Connections>,
+}
+
+/// Connections of a Postgres server, over all of its databases and programs. If the role or the database has a limit of
+/// its own that leaves fewer, only the connections under that limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Connections {
+    /// The maximum number of connections of users other than the server's own.
+    pub most: u64,
+    /// Number of open connections, including this one.
+    pub in_use: u64,
+}
 
 /// Checks a file, and reports at most three faults.
 const MOST_FAULTS: &str = "PRAGMA quick_check(3)";

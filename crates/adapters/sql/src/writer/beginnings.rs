@@ -191,18 +191,19 @@ pub(super) async fn make(
     let seeds = sessions.iter().map(|session| seed_of(session));
     let seeds = seeds.collect::<Result<Vec<_>, _>>();
     let seeds = seeds.map_err(|error| Error::Encode(error.into()))?;
-    let mut values = Vec::with_capacity(sessions.len() * 4);
+    let mut values = Vec::with_capacity(sessions.len() * 5);
     for (session, seed) in sessions.iter().zip(&seeds) {
         values.extend([
             Value::from(session.id.as_str()),
             Value::Text(session.owner.as_deref()),
             Value::from(session.created_at.as_microsecond()),
             Value::Bytes(seed.as_ref().map(|seed| seed.as_str().as_bytes())),
+            Value::Text(session.title.as_deref()),
         ]);
     }
     let sql = format!(
-        "INSERT INTO sessions (id, owner, created_at, seed) VALUES {} ON CONFLICT (id) DO NOTHING RETURNING id, key",
-        rows(sessions.len(), 4)
+        "INSERT INTO sessions (id, owner, created_at, seed, title) VALUES {} ON CONFLICT (id) DO NOTHING RETURNING id, key",
+        rows(sessions.len(), 5)
     );
     let made = link.rows(AssertSqlSafe(sql), &values).await?;
     made.iter()

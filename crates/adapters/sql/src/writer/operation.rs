@@ -42,6 +42,8 @@ pub(crate) enum Operation {
     Settle(RunLease, Vec<InputId>),
     KeepOutput(RunLease, LongOutput),
     Revoke(SessionId, u32),
+    /// Sets a valid title, or removes it.
+    SetTitle(SessionId, Option<String>),
     /// Reserves the number of a lease that is never granted, and uses the tables that a step does. The first time, and
     /// after the disk was full, it writes as much as a turn does.
     Probe,
@@ -80,6 +82,7 @@ impl Operation {
             Self::Settle(..) => "settle",
             Self::KeepOutput(..) => "keep_output",
             Self::Revoke(..) => "revoke",
+            Self::SetTitle(..) => "set_title",
             Self::Probe => "probe",
         }
     }
@@ -98,6 +101,7 @@ impl Operation {
             | Self::Delete(..)
             | Self::Prune(_)
             | Self::Revoke(..)
+            | Self::SetTitle(..)
             | Self::Probe => None,
         }
     }
@@ -128,6 +132,9 @@ impl Task {
             Operation::Revoke(session, id) => {
                 let revoked = self.revoke(link, session, *id).await?;
                 return Ok(Done::Counted(u64::from(revoked)));
+            }
+            Operation::SetTitle(session, title) => {
+                self.set_title(link, session, title.as_deref()).await?;
             }
             Operation::Probe => {
                 self.next_tokens(link, 1).await?;

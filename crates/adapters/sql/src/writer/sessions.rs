@@ -131,6 +131,20 @@ impl Task {
         Ok(revoked > 0 || self.repeats)
     }
 
+    pub(super) async fn set_title(
+        &self,
+        link: &mut Link,
+        session: &SessionId,
+        title: Option<&str>,
+    ) -> Result<(), Failure> {
+        let sql = "UPDATE sessions SET title = $1 WHERE id = $2";
+        let values = [Value::Text(title), Value::from(session.as_str())];
+        match link.run(sql, &values).await? {
+            0 => Err(StoreError::NoSuchSession(session.clone()).into()),
+            _ => Ok(()),
+        }
+    }
+
     /// Updates what a session carries with records of a run, given by its key.
     pub(super) async fn carry(
         &self,

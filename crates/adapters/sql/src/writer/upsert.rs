@@ -21,7 +21,7 @@ pub(super) fn chunks(rows: usize) -> usize {
 }
 
 /// Splits rows into one slice per statement.
-pub(super) fn in_chunks<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
+pub(crate) fn in_chunks<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
     let mut rest = rows;
     iter::from_fn(move || {
         let (chunk, others) = rest.split_at_checked(chunks(rest.len()))?;
@@ -52,7 +52,7 @@ pub(super) fn placeholders(count: usize) -> String {
 }
 
 /// Returns placeholders for keys, numbered from 1, and their values.
-pub(super) fn keys(keys: impl IntoIterator<Item = i64>) -> (String, Vec<Value<'static>>) {
+pub(crate) fn keys(keys: impl IntoIterator<Item = i64>) -> (String, Vec<Value<'static>>) {
     let values: Vec<_> = keys.into_iter().map(Value::from).collect();
     (placeholders(values.len()), values)
 }

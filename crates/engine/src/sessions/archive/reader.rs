@@ -4,7 +4,7 @@ use std::io::{BufRead, Read};
 use std::sync::Arc;
 
 use neuraxis_core::{Record, RecordBody, RunId};
-use neuraxis_ports::{ChainHead, Session};
+use neuraxis_ports::{ChainHead, Session, check_title};
 
 use serde::Deserialize;
 
@@ -120,6 +120,7 @@ impl<R: BufRead> ArchiveReader<R> {
                 id,
                 owner,
                 created_at,
+                title,
                 seed,
                 head,
             } => {
@@ -131,6 +132,9 @@ impl<R: BufRead> ArchiveReader<R> {
                 }
                 let mut session = Session::new(id, created_at).seeded(seed);
                 session.owner = owner;
+                let title = title.as_deref().map(check_title).transpose();
+                let title = title.map_err(ArchiveFault::InvalidTitle)?;
+                session.title = title.map(str::to_owned);
                 self.begin(session, ChainHead::new(0, head))
             }
             Line::SessionEnd {

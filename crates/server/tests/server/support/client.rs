@@ -47,6 +47,10 @@ impl Client {
         self.http.post(format!("{}{path}", self.url))
     }
 
+    pub(crate) fn patch(&self, path: &str) -> RequestBuilder {
+        self.http.patch(format!("{}{path}", self.url))
+    }
+
     pub(crate) fn delete(&self, path: &str) -> RequestBuilder {
         self.http.delete(format!("{}{path}", self.url))
     }
