@@ -153,6 +153,7 @@ mod tests {
             removed: vec![Span { start: 0, end: 2 }],
             shortened: Vec::new(),
             summary: None,
+            without_reasoning: Vec::new(),
         };
         assert_eq!(trimmed(&cut), "left out 2 older messages");
         cut.shortened = vec![ToolCallId::from_text("call_1")];
@@ -163,6 +164,9 @@ mod tests {
         );
         cut.messages = 0;
         assert_eq!(trimmed(&cut), "shortened 1 older tool result");
+        cut.without_reasoning = vec![Span { start: 0, end: 2 }];
+        cut.shortened.clear();
+        assert_eq!(trimmed(&cut), "left out earlier reasoning");
     }
 
     #[test]
