@@ -175,7 +175,8 @@ fn checked_and_escalated(_: Transcript) -> Script {
 fn thoughtful_history() -> Transcript {
     let thought =
         "The user asks about the menu. I know it from the list of the canteen. ".repeat(3);
-    let messages = long_history().messages().iter().map(|message| {
+    let history = long_history();
+    let messages = history.messages().iter().map(|message| {
         let mut message = Message::clone(message);
         if let Message::Assistant(reply) = &mut message {
             let thought = ReasoningPart {
@@ -197,7 +198,7 @@ fn giving_way(history: Transcript) -> Script {
         Profile::main_thread(),
         &[RESEARCH],
     );
-    spec.root.context_tokens = Some(340);
+    spec.root.context_tokens = Some(300);
     spec.root.max_output_tokens = Some(20);
     let mut agent = AgentSpec::new(Profile::researcher(), Role::REASONING);
     agent.tools = some_tools(&[READ]);
@@ -215,7 +216,7 @@ fn giving_way(history: Transcript) -> Script {
     run.at(1_501).allow_as(1);
     run.at(1_510).finish_as(1, 0, done(r#""no nuts""#));
     run.at(1_600)
-        .steer(&"And what about this list? ".repeat(60));
+        .steer(&"And what about this list? ".repeat(120));
     run.at(1_800).reply_as(1, says("No meal holds nuts."));
     run.at(2_000).reply(says("None."));
     run

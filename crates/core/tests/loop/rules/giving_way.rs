@@ -120,18 +120,13 @@ fn reasoning_of_earlier_turns_goes_before_any_message() {
 #[test]
 fn no_more_reasoning_goes_than_is_needed_and_the_oldest_first() {
     let mut spec = small();
-    // Trimmed from 1,147 on, to 810.
-    spec.root.context_tokens = Some(1_400 + DEFINITIONS);
+    // Trimmed from 1,190 on, to 840; there are 1,231.
+    spec.root.context_tokens = Some(1_450 + DEFINITIONS);
     let run = Script::start_after(spec, thought_through(3));
-    let trims = trims(&run);
-    let gone: Vec<_> = [1, 3]
-        .map(|start| Span {
-            start,
-            end: start + 1,
-        })
-        .into();
-    assert_eq!(trims[0].without_reasoning[..2], gone);
-    assert_eq!(trims[0].messages, 0);
+    let gone = [Span { start: 1, end: 2 }, Span { start: 3, end: 4 }];
+    assert_eq!(trims(&run)[0].without_reasoning, gone);
+    assert_eq!(trims(&run)[0].messages, 0);
+    assert_eq!(thoughts_sent(&run), 1);
 }
 
 #[test]
