@@ -1,20 +1,27 @@
 //! Removes from records what the data policy does not allow to be stored, replacing it with a length and a hash.
+//!
+//! Every pattern names every field, also those that stay: with a new field this does not compile until somebody decides
+//! whether the field may be stored.
+
+mod call;
+mod content;
 
 use std::sync::Arc;
 
-use crate::advised_call::{AdvisedCall, CallAdvice};
-use crate::decision::GrantScope;
-use crate::effect::Purpose;
 use crate::error::LlmError;
-use crate::finish::FinishReason;
+use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::AgentId;
-use crate::input::{Advice, ApprovalDecision, Cancelled, Vetting};
+use crate::input::{Advice, Advised, Cancelled, CutOutput, CutReply, Steered};
 use crate::json::{ContentHash, JsonText};
-use crate::message::{AssistantMessage, Message, Part, ProviderState, ReasoningPart, ToolMessage};
-use crate::outcome::{ToolFailure, ToolSignal};
+use crate::message::{Message, ProviderState};
 use crate::profile::DataPolicy;
-use crate::record::{LlmCall, PromptReason, Record, RecordBody, ToolResult};
-use crate::reply::{Reply, ReplyAdvice, ReplyPart};
+use crate::record::{
+    ContextTrimmed, LimitReachedRecord, LlmFailed, MaxTurnsReached, PlanChanged, PromptInjected,
+    PromptReason, Record, RecordBody, RunStarted, Summarized,
+};
+use crate::spec::RunSpec;
+use call::{approval_decided, approval_requested, tool_call, tool_failed, tool_result, verdict};
+use content::{message, model_call};
 
 /// Begins what replaces removed content.
 const MARKER: &str = "[withheld: ";
@@ -29,9 +36,25 @@ impl Record {
     /// contain the same. A log with removed content can be read, but neither replayed nor resumed.
     #[must_use]
     pub fn withheld(&self, policy: DataPolicy) -> Option<Self> {
+        let Self {
+            seq,
+            content_index,
+            run_id,
+            agent,
+            turn,
+            at,
+            active_ms,
+            body: _,
+        } = *self;
         (policy != DataPolicy::ALL).then(|| Self {
-            body: body(&self.body, self.agent, policy),
-            ..self.clone()
+            seq,
+            content_index,
+            run_id,
+            agent,
+            turn,
+            at,
+            active_ms,
+            body: body(&self.body, agent, policy),
         })
     }
 }
@@ -51,7 +74,12 @@ impl LlmError {
     #[must_use]
     pub fn withheld(&self, policy: DataPolicy) -> Self {
         let mut error = self.clone();
-        hide(&mut error.message, policy == DataPolicy::ALL);
+        let Self {
+            kind: _,
+            message,
+            usage: _,
+        } = &mut error;
+        hide(message, policy == DataPolicy::ALL);
         error
     }
 }
@@ -59,67 +87,66 @@ impl LlmError {
 fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
     let mut body = body.clone();
     match &mut body {
-        RecordBody::RunStarted(started) => {
-            let spec = Arc::make_mut(&mut started.spec);
-            spec.messages = spec.messages.iter().map(|it| message(it, policy)).collect();
+        RecordBody::RunStarted(it) => run_started(it, policy),
+        RecordBody::LlmCall(it) => model_call(it, agent, policy),
+        RecordBody::LlmFailed(it) => llm_failed(it, policy),
+        RecordBody::ToolCall(it) => tool_call(it, policy),
+        RecordBody::ToolFailed(it) => tool_failed(it, policy),
+        RecordBody::ToolResult(it) => tool_result(it, policy),
+        RecordBody::Plan(it) => {
+            let PlanChanged {
+                tool_call_id: _,
+                plan,
+            } = it.as_mut();
+            // It consists of the call's arguments.
+            hide_json(plan, policy.tool_results && policy.tool_calls);
         }
-        RecordBody::LlmCall(call) => model_call(call, agent, policy),
-        RecordBody::ToolCall(call) => hide_json(&mut call.arguments, policy.tool_calls),
-        RecordBody::LlmFailed(failed) => failed.error = failed.error.withheld(policy),
-        // A failing tool usually names what it was asked for.
-        RecordBody::ToolFailed(failed) => {
-            hide_json(&mut failed.value, policy.tool_results && policy.tool_calls);
+        RecordBody::Summary(it) => {
+            let Summarized { text } = it.as_mut();
+            hide(text, summed_up(policy).text);
         }
-        RecordBody::ToolResult(result) => tool_result(result, policy),
-        // The plan consists of the call's arguments.
-        RecordBody::Plan(plan) => {
-            hide_json(&mut plan.plan, policy.tool_results && policy.tool_calls);
+        RecordBody::Verdict(it) => verdict(it, policy),
+        RecordBody::ApprovalRequested(it) => approval_requested(it, policy),
+        RecordBody::ApprovalDecided(it) => approval_decided(it, policy),
+        RecordBody::Steered(it) => {
+            let Steered {
+                id: _,
+                message: steered,
+                agent: _,
+            } = it.as_mut();
+            *steered = message(steered, policy);
         }
-        RecordBody::Summary(summary) => hide(&mut summary.text, summed_up(policy).text),
-        RecordBody::Verdict(vetted) => {
-            for found in &mut vetted.calls {
-                vetting(found, policy);
-            }
-            for advised in &mut vetted.advised {
-                advised_call(advised, policy);
-            }
-            // An incomplete pattern would cover nothing: the calls it was meant to cover require approval again.
-            let granted = &mut vetted.granted;
-            granted.retain(|grant| policy.tool_calls || !grant.scope.quotes_arguments());
+        RecordBody::MaxTurnsReached(it) => {
+            let MaxTurnsReached { turns: _, content } = it.as_mut();
+            hide(content, policy.text);
         }
-        RecordBody::ApprovalRequested(asked) => {
-            hide_json(&mut asked.arguments, policy.tool_calls);
-            hide(&mut asked.reason, policy.tool_calls);
-            for choice in &mut asked.choices {
-                grant(choice, policy);
-            }
+        RecordBody::LimitReached(it) => {
+            let LimitReachedRecord {
+                limit: _,
+                content,
+                prompt: _,
+            } = it.as_mut();
+            hide(content, policy.text);
         }
-        RecordBody::ApprovalDecided(decided) => decision(&mut decided.decision, policy),
-        RecordBody::Steered(steered) => steered.message = message(&steered.message, policy),
-        RecordBody::MaxTurnsReached(reached) => hide(&mut reached.content, policy.text),
-        RecordBody::LimitReached(reached) => hide(&mut reached.content, policy.text),
-        RecordBody::ContextTrimmed(trimmed) => {
-            if let Some(summary) = &mut trimmed.summary {
-                hide(summary, summed_up(policy).text);
-            }
+        RecordBody::ContextTrimmed(it) => context_trimmed(it, policy),
+        RecordBody::Final(it) | RecordBody::RunFailed(it) => outcome(it, policy),
+        RecordBody::Advised(it) => {
+            let Advised {
+                effect_id: _,
+                advice: given,
+            } = it.as_mut();
+            // Criticism of an answer may quote it, and the replacement of a request may quote the request.
+            advice(given, sent_to(agent, policy));
         }
-        RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
-            hide(&mut outcome.content, policy.text);
-            if !policy.text || !policy.tool_results {
-                outcome.sources.clear();
-            }
-            finish_reason(&mut outcome.finish_reason, policy);
+        RecordBody::PromptInjected(it) => {
+            let PromptInjected { reason, message } = it.as_mut();
+            hide(message, policy.text || *reason != PromptReason::AnswerAgain);
         }
-        // Criticism of an answer may quote it, and the replacement of a request may quote the request.
-        RecordBody::Advised(advised) => advice(&mut advised.advice, sent_to(agent, policy)),
-        RecordBody::PromptInjected(injected) if injected.reason == PromptReason::AnswerAgain => {
-            hide(&mut injected.message, policy.text);
-        }
-        RecordBody::Cancelled(given_up) => cancelled(given_up, policy),
+        RecordBody::Cancelled(it) => cancelled(it, policy),
+        // What the deployment and the loop say, with names, numbers and ids.
         RecordBody::Decision(_)
         | RecordBody::Warning(_)
         | RecordBody::MaxTurnsPromptInjected(_)
-        | RecordBody::PromptInjected(_)
         | RecordBody::HistoryRepaired(_)
         | RecordBody::RoleDowngraded(_)
         | RecordBody::Escalated(_)
@@ -129,15 +156,109 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
     body
 }
 
-fn cancelled(cancelled: &mut Cancelled, policy: DataPolicy) {
-    // For a limit, the reason is the loop's own text.
-    let is_said_by_the_loop = cancelled.limit.is_some();
-    hide(&mut cancelled.reason, policy.text || is_said_by_the_loop);
-    if let Some(cut) = &mut cancelled.cut {
-        hide(&mut cut.text, policy.text);
+fn run_started(started: &mut RunStarted, policy: DataPolicy) {
+    let RunStarted {
+        loop_version: _,
+        session_id: _,
+        policy_hash: _,
+        history: _,
+        spec,
+    } = started;
+    let RunSpec {
+        run_id: _,
+        session_id: _,
+        messages,
+        root: _,
+        agents: _,
+        agent_limits: _,
+        client_tools: _,
+        forked_from: _,
+        folder: _,
+        sources,
+        context: _,
+        plan: _,
+        trace: _,
+        decision: _,
+        policy_hash: _,
+    } = Arc::make_mut(spec);
+    for it in messages {
+        *it = message(it, policy);
     }
-    for output in &mut cancelled.printed {
-        hide(&mut output.text, policy.tool_results);
+    // Those of earlier runs of the session, which may have had another policy.
+    if !may_keep_sources(policy) {
+        sources.clear();
+    }
+}
+
+/// Sources come from results of tools, and are listed with an answer.
+const fn may_keep_sources(policy: DataPolicy) -> bool {
+    policy.text && policy.tool_results
+}
+
+fn llm_failed(failed: &mut LlmFailed, policy: DataPolicy) {
+    let LlmFailed {
+        effect_id: _,
+        attempt: _,
+        purpose: _,
+        role: _,
+        served_by: _,
+        downgraded: _,
+        degraded: _,
+        error,
+        next: _,
+        cost: _,
+        cost_label: _,
+        model: _,
+        duration: _,
+    } = failed;
+    *error = error.withheld(policy);
+}
+
+fn context_trimmed(trimmed: &mut ContextTrimmed, policy: DataPolicy) {
+    let ContextTrimmed {
+        messages: _,
+        tokens: _,
+        removed: _,
+        shortened: _,
+        summary,
+    } = trimmed;
+    if let Some(summary) = summary {
+        hide(summary, summed_up(policy).text);
+    }
+}
+
+fn outcome(outcome: &mut RunOutcome, policy: DataPolicy) {
+    let RunOutcome {
+        content,
+        finish_reason: reason,
+        turns: _,
+        usage: _,
+        sources,
+        unheard: _,
+    } = outcome;
+    hide(content, policy.text);
+    if !may_keep_sources(policy) {
+        sources.clear();
+    }
+    finish_reason(reason, policy);
+}
+
+fn cancelled(cancelled: &mut Cancelled, policy: DataPolicy) {
+    let Cancelled {
+        id: _,
+        reason,
+        agent: _,
+        limit,
+        cut,
+        printed,
+    } = cancelled;
+    // For a limit, the reason is the loop's own text.
+    hide(reason, policy.text || limit.is_some());
+    if let Some(CutReply { effect_id: _, text }) = cut {
+        hide(text, policy.text);
+    }
+    for CutOutput { effect_id: _, text } in printed {
+        hide(text, policy.tool_results);
     }
 }
 
@@ -154,7 +275,19 @@ fn finish_reason(reason: &mut FinishReason, policy: DataPolicy) {
                 kind => format!("{kind}: {words}"),
             };
         }
-        _ => {}
+        // The tool's name, or a text of the engine.
+        FinishReason::UnknownTool(_) | FinishReason::Interrupted(_) => {}
+        FinishReason::Stop
+        | FinishReason::MaxTurns
+        | FinishReason::Length
+        | FinishReason::ContentFilter
+        | FinishReason::Refused
+        | FinishReason::ToolError
+        | FinishReason::Budget(_)
+        | FinishReason::Deadline
+        | FinishReason::Cancelled
+        | FinishReason::Clarify
+        | FinishReason::ClientTools => {}
     }
 }
 
@@ -175,7 +308,7 @@ fn advice(advice: &mut Advice, policy: DataPolicy) {
         }
         // The hook may have seen an answer or calls.
         Advice::Stop { reason } => hide(reason, policy.text && policy.tool_calls),
-        Advice::Continue | Advice::Offer { .. } => {}
+        Advice::Continue | Advice::Offer { tools: _ } => {}
     }
 }
 
@@ -197,203 +330,6 @@ fn sent_to(agent: AgentId, policy: DataPolicy) -> DataPolicy {
     DataPolicy {
         text: policy.text && policy.tool_calls,
         ..policy
-    }
-}
-
-fn model_call(call: &mut LlmCall, agent: AgentId, policy: DataPolicy) {
-    let (sent, said) = match call.purpose {
-        Purpose::Compaction => (summed_up(policy), summed_up(policy)),
-        _ => (sent_to(agent, policy), policy),
-    };
-    let is_of_conversation = matches!(
-        call.purpose,
-        Purpose::Turn | Purpose::LastAnswer | Purpose::Gather
-    );
-    let messages = call.messages.iter().map(|it| match it.as_ref() {
-        // It may come from the program's code, or say why an answer was rejected: both may quote content. The system
-        // prompt is never among the new messages.
-        Message::System { text } if is_of_conversation => {
-            let mut text = text.clone();
-            hide(&mut text, sent.text);
-            Arc::new(Message::System { text })
-        }
-        _ => message(it, sent),
-    });
-    call.messages = messages.collect();
-    let mut reply = Reply::clone(&call.reply);
-    for part in &mut reply.parts {
-        match part {
-            ReplyPart::Text(text) => {
-                hide(&mut text.text, said.text);
-                hide_state(&mut text.state, said.text);
-            }
-            ReplyPart::Reasoning(thought) => reasoning(thought, policy),
-            ReplyPart::ToolCall(call) => {
-                hide_json(&mut call.arguments, policy.tool_calls);
-                hide_state(&mut call.state, policy.tool_calls && policy.reasoning);
-            }
-        }
-    }
-    if let Some(ReplyAdvice::AskAgain { reason } | ReplyAdvice::Refused { reason }) =
-        reply.advice.as_deref_mut()
-    {
-        hide(reason, said.text);
-    }
-    call.reply = Arc::new(reply);
-}
-
-/// The reason why a call may or may not run may quote its arguments.
-fn vetting(found: &mut Vetting, policy: DataPolicy) {
-    match found {
-        Vetting::Run { reason, .. } => {
-            if let Some(reason) = reason {
-                hide(reason, policy.tool_calls);
-            }
-        }
-        Vetting::Invalid { message } => hide(message, policy.tool_calls),
-        Vetting::Ask {
-            reason, choices, ..
-        } => {
-            hide(reason, policy.tool_calls);
-            for choice in choices {
-                grant(choice, policy);
-            }
-        }
-        Vetting::Deny { reason, .. } => hide(reason, policy.tool_calls),
-        Vetting::Unknown | Vetting::Disabled => {}
-    }
-}
-
-/// A hook that saw the arguments may quote them.
-fn advised_call(advised: &mut AdvisedCall, policy: DataPolicy) {
-    if let Some(arguments) = &mut advised.arguments {
-        hide_json(arguments, policy.tool_calls);
-    }
-    match &mut advised.advice {
-        CallAdvice::Ask { reason }
-        | CallAdvice::Refuse { reason }
-        | CallAdvice::Stop { reason } => hide(reason, policy.tool_calls),
-        CallAdvice::Continue => {}
-    }
-}
-
-/// The patterns offered for remembering are derived from the arguments.
-fn grant(scope: &mut GrantScope, policy: DataPolicy) {
-    match scope {
-        GrantScope::Command { pattern, .. }
-        | GrantScope::Host { pattern }
-        | GrantScope::Path { pattern } => hide(pattern, policy.tool_calls),
-        GrantScope::Arguments { .. } | GrantScope::Tool => {}
-    }
-}
-
-fn decision(decision: &mut ApprovalDecision, policy: DataPolicy) {
-    match decision {
-        ApprovalDecision::Approve {
-            arguments,
-            remember,
-        } => {
-            if let Some(arguments) = arguments {
-                hide_json(arguments, policy.tool_calls);
-            }
-            if let Some(scope) = remember {
-                grant(scope, policy);
-            }
-        }
-        ApprovalDecision::Deny { reason } => {
-            if let Some(reason) = reason {
-                hide(reason, policy.text);
-            }
-        }
-        ApprovalDecision::Expired => {}
-    }
-}
-
-fn tool_result(result: &mut ToolResult, policy: DataPolicy) {
-    let may_quote = match result.failure {
-        // Such an error describes what is wrong with the arguments, or what a user or a hook said about them.
-        Some(ToolFailure::InvalidArguments | ToolFailure::Denied) => {
-            policy.tool_calls && policy.text
-        }
-        // The loop's own text for a call that did not run, or not to completion, gives the reason.
-        Some(ToolFailure::Cancelled | ToolFailure::OutcomeUnknown) if result.duration.is_none() => {
-            policy.tool_calls && policy.text
-        }
-        // A failing tool usually names what it was asked for.
-        Some(failure) if failure.is_of_the_tool() => policy.tool_calls,
-        _ => true,
-    };
-    hide_json(&mut result.value, policy.tool_results && may_quote);
-    if let Some(summary) = &mut result.summary {
-        hide(summary, policy.tool_results);
-    }
-    if !policy.tool_results {
-        result.media.clear();
-        result.metadata = None;
-        result.signal = None;
-        result.sources.clear();
-    }
-    if !policy.tool_calls {
-        // File changes, a plan and a question consist of the call's arguments.
-        result.metadata = None;
-        let is_of_call = |signal: &ToolSignal| {
-            matches!(signal, ToolSignal::Plan { .. } | ToolSignal::Clarify { .. })
-        };
-        result.signal = result.signal.take().filter(|signal| !is_of_call(signal));
-    }
-}
-
-fn message(message: &Arc<Message>, policy: DataPolicy) -> Arc<Message> {
-    Arc::new(match message.as_ref() {
-        // What the deployment and the loop tell the model is not user content.
-        Message::System { .. } => return Arc::clone(message),
-        Message::User { parts } => Message::User {
-            parts: parts.iter().map(|it| part(it, policy)).collect(),
-        },
-        Message::Assistant(said) => Message::Assistant(AssistantMessage {
-            parts: said.parts.iter().map(|it| part(it, policy)).collect(),
-            model: said.model.clone(),
-        }),
-        Message::Tool(tool) => {
-            let mut content = tool.content.clone();
-            hide_json(&mut content, policy.tool_results);
-            let mut media = tool.media.clone();
-            media.retain(|_| policy.tool_results);
-            Message::Tool(ToolMessage {
-                tool_call_id: tool.tool_call_id.clone(),
-                name: Arc::clone(&tool.name),
-                content,
-                media,
-            })
-        }
-    })
-}
-
-fn part(part: &Part, policy: DataPolicy) -> Part {
-    let mut part = part.clone();
-    match &mut part {
-        Part::Text(text) => {
-            hide(&mut text.text, policy.text);
-            hide_state(&mut text.state, policy.text);
-        }
-        Part::Reasoning(thought) => reasoning(thought, policy),
-        Part::ToolCall(call) => {
-            hide_json(&mut call.arguments, policy.tool_calls);
-            // Gemini puts its encrypted reasoning into its calls.
-            hide_state(&mut call.state, policy.tool_calls && policy.reasoning);
-        }
-        Part::Media(_) if !policy.text => return Part::text(format!("{MARKER}{MEDIA}")),
-        Part::Media(_) => {}
-    }
-    part
-}
-
-fn reasoning(thought: &mut ReasoningPart, policy: DataPolicy) {
-    hide(&mut thought.text, policy.reasoning);
-    // Signatures and encrypted items are the reasoning in another form.
-    hide_state(&mut thought.state, policy.reasoning);
-    if !policy.reasoning {
-        thought.signature = None;
     }
 }
 
@@ -438,9 +374,16 @@ pub fn is_withheld(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::ids::{RunId, Seq, Turn};
-    use crate::record::Summarized;
+    use crate::citations::Source;
+    use crate::ids::{Role, RunId, Seq, Turn};
+    use crate::input::Stamp;
+    use crate::profile::Profile;
+    use crate::run::RunTree;
+    use crate::spec::AgentSpec;
+    use crate::transcript::Transcript;
 
     fn record(body: RecordBody) -> Record {
         Record {
@@ -485,5 +428,22 @@ mod tests {
         assert!(!stored.contains("canary"), "{stored}");
         assert!(stored.contains("[withheld: 16 bytes, sha256 "), "{stored}");
         assert_eq!(Record::from_json(&stored).unwrap().to_json(), stored);
+    }
+
+    #[test]
+    fn sources_of_earlier_runs_are_not_stored_where_results_are_not() {
+        let root = AgentSpec::new(Profile::main_thread(), Role::REASONING);
+        let mut spec = RunSpec::new(RunId(uuid::Uuid::nil()), [Message::user("Go.")], root);
+        spec.sources = vec![Source::new("https://example.org/canary")];
+        let stamp = Stamp::new(jiff::Timestamp::UNIX_EPOCH, Duration::ZERO);
+        let (_, first) = RunTree::start(Arc::new(spec), Transcript::default(), stamp);
+        let started = &first.records[0];
+        assert!(started.to_json().contains("canary"));
+        let policy = DataPolicy {
+            tool_results: false,
+            ..DataPolicy::ALL
+        };
+        let stored = started.withheld(policy).unwrap().to_json();
+        assert!(!stored.contains("canary"), "{stored}");
     }
 }
