@@ -10,6 +10,7 @@ mod inbox;
 mod later_runs;
 mod leases;
 mod operation;
+mod outcomes;
 mod outputs;
 mod run_state;
 mod sessions;
@@ -28,6 +29,7 @@ use sqlx::error::DatabaseError;
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use operation::{Beginning, Done, Operation};
+use outcomes::{Outcomes, lost, no_outcomes, outcome, set_outcomes};
 use run_state::RunState;
 use transaction::Transaction;
 pub(crate) use upsert::{in_chunks, keys};
@@ -88,7 +90,11 @@ impl Writer {
 
     /// Stores a step.
     pub(crate) async fn commit(&self, step: Step) -> Result<(), StoreError> {
-        self.send(Work::Commit(Box::new(step))).await.map(drop)
+        match self.send(Work::Commit(Box::new(step))).await? {
+            Done::Nothing => Ok(()),
+            // Never acknowledge what may not be stored.
+            Done::Leased(_) | Done::Held | Done::Counted(_) => Err(lost()),
+        }
     }
 
     /// Begins a run. If another transaction has its session locked, retries for a while.
@@ -176,8 +182,6 @@ struct Task {
     copier: Option<Copier>,
 }
 
-type Outcomes = Vec<Result<Done, StoreError>>;
-
 impl Task {
     fn new(
         database: Arc<Database>,
@@ -262,7 +266,7 @@ impl Task {
                         .write_in_one_transaction(std::slice::from_ref(work))
                         .await;
                     outcomes.push(match single {
-                        Ok(mut outcome) => outcome.pop().unwrap_or(Ok(Done::Nothing)),
+                        Ok(mut outcome) => outcome.pop().unwrap_or_else(|| Err(lost())),
                         Err(error) => Err(self.database.store_error(error.into())),
                     });
                 }
@@ -366,7 +370,7 @@ impl Task {
         transaction: &mut Transaction<'a>,
         works: &'a [Work],
     ) -> Result<Outcomes, Error> {
-        let mut outcomes: Outcomes = works.iter().map(|_| Ok(Done::Nothing)).collect();
+        let mut outcomes = no_outcomes(works.len());
         // Work on existing runs continues where it began. Anything else is refused if it would not be found there
         // later.
         let placed = match works.iter().any(Work::requires_file_in_place) {
@@ -416,24 +420,6 @@ impl Task {
             set_outcomes(&mut outcomes, vec![place], vec![done]);
         }
         Ok(outcomes)
-    }
-}
-
-/// Puts the outcomes of jobs at the jobs' places.
-fn set_outcomes(all: &mut Outcomes, places: Vec<usize>, outcomes: Outcomes) {
-    for (place, outcome) in places.into_iter().zip(outcomes) {
-        if let Some(it) = all.get_mut(place) {
-            *it = outcome;
-        }
-    }
-}
-
-/// Turns a refusal by the store's rules into an outcome; an error of the database ends the transaction.
-fn outcome(result: Result<Done, Failure>) -> Result<Result<Done, StoreError>, Error> {
-    match result {
-        Ok(done) => Ok(Ok(done)),
-        Err(Failure::Refused(error)) => Ok(Err(error)),
-        Err(Failure::Database(error)) => Err(error),
     }
 }
 
