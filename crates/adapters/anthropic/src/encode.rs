@@ -35,7 +35,7 @@ const MARKS: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Encoder {
     /// The body up to the conversation.
-    head: String,
+    head: Vec<u8>,
     rules: Rules,
     prefixes: PrefixCache<Rules>,
     tools: ToolsCache,
@@ -56,7 +56,7 @@ impl Encoder {
             takes_unsigned: config.takes_unsigned_thinking(),
         };
         Self {
-            head: String::from_utf8(head).unwrap_or_default(),
+            head,
             tools: ToolsCache::new(StrictTools::Unspecified, PropertyNames::Plain, write_tool),
             rules,
             prefixes: PrefixCache::default(),
@@ -92,7 +92,7 @@ impl Encoder {
         let room = self.head.len() + prefix.bytes().len() + tools.len() + 128;
         let mut body = Vec::with_capacity(room);
         let mut json = JsonWriter::new(&mut body);
-        json.raw(&self.head);
+        json.bytes(&self.head);
         write_marked(&prefix, messages, rules.mark(), &mut json);
         self.prefixes.store(prefix);
         write_end(messages, &rules, &settings, &mut json);

@@ -28,7 +28,7 @@ const REFUSALS: [&str; 2] = ["invalid_encrypted_content", "encrypted content"];
 pub(super) struct Encoder {
     dialect: ResponsesDialect,
     /// The body up to the conversation.
-    head: String,
+    head: Vec<u8>,
     rules: Rules,
     prefixes: PrefixCache<Rules>,
     tools: ToolsCache,
@@ -44,7 +44,7 @@ impl Encoder {
         json.raw(",");
         Self {
             dialect,
-            head: String::from_utf8(head).unwrap_or_default(),
+            head,
             rules: Rules::new(Arc::clone(model), Arc::clone(server), dialect),
             prefixes: PrefixCache::default(),
             tools: ToolsCache::new(dialect.strict_tools, PropertyNames::Any, write_tool),
@@ -80,7 +80,7 @@ impl Encoder {
         let room = self.head.len() + encoded.len() + tools.len() + 128;
         let mut body = Vec::with_capacity(room);
         let mut json = JsonWriter::new(&mut body);
-        json.raw(&self.head);
+        json.bytes(&self.head);
         if encoded.is_empty() {
             json.raw(r#""input":["#);
         }

@@ -33,7 +33,7 @@ pub(super) struct Encoder {
     dialect: Dialect,
     origin: Origin,
     /// The body up to the first message.
-    head: String,
+    head: Vec<u8>,
     prefixes: PrefixCache<Rules>,
     tools: ToolsCache,
     refused: Mutex<Refused>,
@@ -86,7 +86,7 @@ impl Encoder {
         Self {
             dialect,
             origin: Origin::default(),
-            head: String::from_utf8(head).unwrap_or_default(),
+            head,
             prefixes: PrefixCache::default(),
             tools: ToolsCache::new(dialect.strict_tools, PropertyNames::Any, write_tool),
             refused: Mutex::default(),
@@ -130,7 +130,7 @@ impl Encoder {
         let room = self.head.len() + encoded.len() + tools.len() + 128;
         let mut body = Vec::with_capacity(room);
         let mut json = JsonWriter::new(&mut body);
-        json.raw(&self.head);
+        json.bytes(&self.head);
         json.bytes(encoded);
         rules.write_shown(messages, &mut json);
         if self.dialect.trailing_assistant == TrailingAssistant::Prompted
