@@ -138,11 +138,19 @@ pub enum ConfigFault {
     /// This build has no TLS support.
     #[error("url begins with https:, and this program was built without the feature tls")]
     NoTls,
-    /// A header cannot be sent.
+    /// A header cannot be sent because of its name.
     #[error(
-        "headers.{name} cannot be sent: its name or its value has characters that are not allowed in headers"
+        "headers.{name} cannot be sent: its name has characters that are not allowed in names of headers"
     )]
-    Header {
+    HeaderName {
+        /// The header's name.
+        name: String,
+    },
+    /// A header cannot be sent because of its value, which may be secret.
+    #[error(
+        "headers.{name} cannot be sent: its value has characters that are not allowed in headers"
+    )]
+    HeaderValue {
         /// The header's name.
         name: String,
     },

@@ -51,9 +51,11 @@ pub(crate) fn transport(
     })?;
     let mut headers = HashMap::new();
     for (name, value) in &config.headers {
-        let fault = || ConfigFault::Header { name: name.clone() };
-        let header = HeaderName::try_from(name.as_str()).map_err(|_| fault())?;
-        let mut value = HeaderValue::try_from(value.expose()).map_err(|_| fault())?;
+        // The errors themselves say nothing more.
+        let header = HeaderName::try_from(name.as_str())
+            .map_err(|_| ConfigFault::HeaderName { name: name.clone() })?;
+        let mut value = HeaderValue::try_from(value.expose())
+            .map_err(|_| ConfigFault::HeaderValue { name: name.clone() })?;
         value.set_sensitive(true);
         headers.insert(header, value);
     }
@@ -69,4 +71,31 @@ pub(crate) fn transport(
         Client::new(client, changed),
         transport,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_ports::Secret;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_header_that_cannot_be_sent_says_whether_its_name_or_its_value_is_at_fault() {
+        let fault = |name: &str, value: &str| {
+            let mut config = HttpConfig::new("http://127.0.0.1:1/mcp");
+            config.headers.insert(name.to_owned(), Secret::new(value));
+            transport(&config, Arc::default())
+                .err()
+                .map(|error| error.to_string())
+        };
+        assert_eq!(fault("x-team", "blue"), None);
+        let of_name = fault("x team", "s3cret").unwrap();
+        assert!(of_name.contains("its name"), "{of_name}");
+        let of_value = fault("x-team", "s3cret\n").unwrap();
+        assert!(
+            of_value.contains("headers.x-team") && of_value.contains("its value"),
+            "{of_value}"
+        );
+        assert!(!of_value.contains("s3cret"), "{of_value}");
+    }
 }
