@@ -39,12 +39,12 @@ pub(crate) fn moment(at: Timestamp) -> String {
     here.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// Formats an amount in US dollars.
+/// Formats an amount in US dollars: small ones exactly, others to four places.
 pub(crate) fn dollars(cost: MicroUsd) -> String {
     let micros = cost.0;
     match micros {
         0 => "$0".to_owned(),
-        1..10_000 => format!("${}.{:06}", micros / 1_000_000, micros % 1_000_000),
+        1..10_000 => format!("${}", cost.dollars()),
         micros => format!("${}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100),
     }
 }

@@ -14,6 +14,14 @@ use crate::duration;
 #[serde(transparent)]
 pub struct MicroUsd(pub u64);
 
+impl MicroUsd {
+    /// Returns the exact amount in US dollars, as a decimal number with six places and no sign: `1.500000`.
+    #[must_use]
+    pub fn dollars(self) -> String {
+        format!("{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
+    }
+}
+
 /// What an agent may use. `None` means that the agent has no such limit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

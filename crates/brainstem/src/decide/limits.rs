@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use neuraxis_core::{AgentLimits, Limits, MicroUsd, duration_text};
+use neuraxis_core::{AgentLimits, Limits, duration_text};
 
 use crate::config::PartialLimits;
 
@@ -43,7 +43,7 @@ pub(super) fn tightest(sources: &[Source<'_>], reasons: &mut Vec<String>) -> Lim
         ),
         max_cost: choice.set(
             |limits| limits.max_cost,
-            |cost| format!("At most {} US dollars", dollars(cost)),
+            |cost| format!("At most {} US dollars", cost.dollars()),
         ),
         deadline: choice.set(
             |limits| limits.deadline,
@@ -117,8 +117,4 @@ impl Choice<'_> {
             .push(format!("{}, the default.", sentence(value)));
         value
     }
-}
-
-fn dollars(cost: MicroUsd) -> String {
-    format!("{}.{:06}", cost.0 / 1_000_000, cost.0 % 1_000_000)
 }

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 use std::time::Duration;
 
 use neuraxis::brainstem::Judgment;
-use neuraxis::core::{AgentLimits, Decision, Remember, Verdict};
+use neuraxis::core::{AgentLimits, Decision, MicroUsd, Remember, Verdict};
 use neuraxis::engine::ToolOffer;
 
 use super::explain::JudgedCall;
@@ -113,8 +113,7 @@ fn limits(table: &mut Table, decision: &Decision, agents: Option<AgentLimits>) {
         "tool calls",
     );
     add(limits.max_tokens.map(|tokens| tokens.to_string()), "tokens");
-    let dollars = |cost: u64| format!("{}.{:06}", cost / 1_000_000, cost % 1_000_000);
-    add(limits.max_cost.map(|cost| dollars(cost.0)), "US dollars");
+    add(limits.max_cost.map(MicroUsd::dollars), "US dollars");
     add(limits.deadline.map(duration_text), "in total");
     add(Some(duration_text(limits.tool_timeout)), "per call");
     add(agents.map(|most| most.total.to_string()), "agents");
