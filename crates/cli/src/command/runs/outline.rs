@@ -317,6 +317,17 @@ mod tests {
     }
 
     #[test]
+    fn a_result_that_a_hook_rewrote_says_so() {
+        let log = golden!("edited_approval_and_crash");
+        let result = r#""type":"tool_result""#;
+        assert!(log.contains(result), "{log}");
+        assert!(!drawn(log).contains("rewritten by a hook"));
+        let rewritten = log.replace(result, &format!(r#"{result},"rewritten":true"#));
+        let drawn = drawn(&rewritten);
+        assert!(drawn.contains(" · rewritten by a hook"), "{drawn}");
+    }
+
+    #[test]
     fn a_run_that_was_cut_off_is_drawn_as_far_as_it_came() {
         let whole = golden!("parallel_agents");
         for lines in 0..whole.lines().count() {

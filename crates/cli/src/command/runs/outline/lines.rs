@@ -80,10 +80,13 @@ pub(in crate::command::runs) fn of(record: &Record, body: &RecordBody) -> Option
 pub(in crate::command::runs) fn outcome_suffix(call: &OpenCall, result: &ToolResult) -> String {
     let took = result.duration.map(brief);
     let end = End::of(call, result).in_words(took.as_deref());
-    match sender(result.by.as_deref()) {
-        Some(by) => format!("{end} · sent{by}"),
-        None => end,
-    }
+    let sender = sender(result.by.as_deref()).map(|by| format!(" · sent{by}"));
+    let rewritten = if result.rewritten {
+        " · rewritten by a hook"
+    } else {
+        ""
+    };
+    format!("{end}{}{rewritten}", sender.unwrap_or_default())
 }
 
 /// Names the sender of a record, if one is on record, such as ` by ada, at the terminal`.
