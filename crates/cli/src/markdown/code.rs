@@ -48,6 +48,13 @@ const STYLES: [(&str, Style); 11] = [
     ("meta.diff", AnsiColor::Cyan.on_default()),
 ];
 
+/// The same, by scope: a scope covers those that begin with it.
+static STYLE_OF_SCOPE: LazyLock<Vec<(Scope, Style)>> = LazyLock::new(|| {
+    let styles = STYLES.iter();
+    let styles = styles.filter_map(|(name, style)| Some((Scope::new(name).ok()?, *style)));
+    styles.collect()
+});
+
 /// A code block, as far as it was colored.
 #[derive(Debug, Default)]
 pub(super) struct Code {
@@ -146,11 +153,8 @@ fn set(stack: &ScopeStack, text: &str) -> String {
 fn style_of(stack: &ScopeStack) -> Style {
     let scopes = stack.as_slice().iter().rev();
     let known = |scope: &Scope| {
-        let name = scope.build_string();
-        let fitting = STYLES.iter().find(|(begin, _)| {
-            name.strip_prefix(begin)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        });
+        let mut styles = STYLE_OF_SCOPE.iter();
+        let fitting = styles.find(|(begin, _)| begin.is_prefix_of(*scope));
         fitting.map(|(_, style)| *style)
     };
     scopes.into_iter().find_map(known).unwrap_or_default()
@@ -190,6 +194,20 @@ mod tests {
         assert!(!code.line("fn other() {}").is_empty());
         code.begin("nolanguage");
         assert_eq!(code.line("x"), "\u{1b}[36mx\u{1b}[0m");
+    }
+
+    #[test]
+    fn a_style_is_for_whole_words_of_a_scope() {
+        assert_eq!(STYLE_OF_SCOPE.len(), STYLES.len());
+        let style = |name| {
+            let mut stack = ScopeStack::new();
+            stack.push(Scope::new(name).unwrap());
+            style_of(&stack)
+        };
+        assert_eq!(style("string.quoted.double"), AnsiColor::Green.on_default());
+        assert_eq!(style("entity.name.function"), AnsiColor::Blue.on_default());
+        assert_eq!(style("stringy.quoted"), Style::new());
+        assert_eq!(style("entity"), Style::new());
     }
 
     #[test]
