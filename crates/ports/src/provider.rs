@@ -20,8 +20,9 @@ use crate::secret::Secret;
 /// of that table, each documented with its meaning, unit and default. Unknown keys must be refused
 /// (`#[serde(deny_unknown_fields)]`), and an API key must never be a field that is serialized or deserialized.
 ///
-/// An adapter implements this for its configuration, and one list in `neuraxis-app` names it. Nothing else is needed:
-/// the configuration keys, their checks, the messages about them and the commands that show models all follow from it.
+/// An adapter implements this for its configuration, and one list in `neuraxis-app` names it. The configuration keys,
+/// their checks, the messages about them and the commands that show models all follow from it. What else a new provider
+/// may need, such as prices, is listed in `docs/models.md`.
 ///
 /// Some keys have the same meaning in all providers, because what is known about them must hold for all. `base_url`,
 /// `proxy` and `ca_file` decide where a conversation and a key go, and `headers_env` decides which variables are sent;
