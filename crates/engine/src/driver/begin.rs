@@ -171,7 +171,7 @@ impl Beginning {
         };
         if let Err(error) = written {
             if let Some(slot) = &driver.journal.slot {
-                slot.abandon_unless_recorded().await;
+                slot.abandon_if_unrecorded().await;
             }
             return Err(error);
         }

@@ -177,7 +177,7 @@ impl Runs {
             (run.session, run.imported)
         };
         let slot = claim.lease_to_end(&session, imported).await?;
-        slot.note_recorded();
+        slot.note_needs_no_cleanup();
         // The previous holder may have continued meanwhile, but no longer can.
         if let Some(last) = records.last().map(|record| record.seq) {
             records.extend(store.records(run_id, last).await?);

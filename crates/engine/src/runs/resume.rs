@@ -388,7 +388,7 @@ impl Runs {
         answers: &[Answer],
     ) -> Result<PreparedRun, ResumeError> {
         let slot = claim.lease(&run.session).await?;
-        slot.note_recorded();
+        slot.note_needs_no_cleanup();
         let was_released = run.released;
         match self.restore_leased(&slot, run, records, answers).await {
             Ok((scope, ready)) => Ok(PreparedRun { slot, scope, ready }),

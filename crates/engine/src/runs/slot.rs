@@ -185,8 +185,9 @@ impl ActiveRuns {
 pub(crate) struct RunSlot {
     parts: Arc<Parts>,
     lease: HeldLease,
-    /// Whether anything is on record of the run.
-    is_recorded: AtomicBool,
+    /// Whether nothing needs to be done about the lease when this is dropped: something is on record of the run, or the
+    /// lease was given back.
+    needs_no_cleanup: AtomicBool,
     /// What happens to the run if it is on record but no caller here learned of it.
     orphan_policy: OrphanPolicy,
     /// Notified when another process has posted to the run.
@@ -221,9 +222,10 @@ impl RunSlot {
         Runs::new(&self.parts)
     }
 
-    /// Notes that something is on record of the run, so that its lease is not released as if the run had never existed.
-    pub(crate) fn note_recorded(&self) {
-        self.is_recorded.store(true, Ordering::Relaxed);
+    /// Notes that dropping the slot must not release its lease as if the run had never existed: something is on record
+    /// of the run, or the lease was given back.
+    pub(crate) fn note_needs_no_cleanup(&self) {
+        self.needs_no_cleanup.store(true, Ordering::Relaxed);
     }
 
     /// Notes that this process has lost the run while still alive.
@@ -248,13 +250,13 @@ impl RunSlot {
     pub(crate) async fn abandon(&self) -> Result<(), StoreError> {
         self.store().abandon_run(&self.lease.lease).await?;
         // Not earlier: if this fails, or is not awaited, the slot must still release the lease when dropped.
-        self.note_recorded();
+        self.note_needs_no_cleanup();
         Ok(())
     }
 
     /// Releases the lease if nothing is on record of the run.
-    pub(crate) async fn abandon_unless_recorded(&self) {
-        if !self.is_recorded.load(Ordering::Relaxed) {
+    pub(crate) async fn abandon_if_unrecorded(&self) {
+        if !self.needs_no_cleanup.load(Ordering::Relaxed) {
             let _ = self.abandon().await;
         }
     }
@@ -276,7 +278,7 @@ impl RunSlot {
             first => first?,
         }
         self.lease.note_renewed(requested_at);
-        self.note_recorded();
+        self.note_needs_no_cleanup();
         Ok(())
     }
 
@@ -366,14 +368,14 @@ impl RunSlot {
 
     /// Releases the lease of a run that did not end: other processes may resume it.
     pub(crate) async fn release(&self) -> Result<(), StoreError> {
-        self.note_recorded();
+        self.note_needs_no_cleanup();
         self.store().release(&self.lease.lease).await
     }
 
     /// Like [`release`](Self::release), for a run whose log says nothing about what was in progress: it is resumed like
     /// a run whose process died.
     pub(crate) async fn expire(&self) -> Result<(), StoreError> {
-        self.note_recorded();
+        self.note_needs_no_cleanup();
         self.store().expire(&self.lease.lease).await
     }
 
@@ -394,7 +396,7 @@ impl RunSlot {
 
 impl Drop for RunSlot {
     fn drop(&mut self) {
-        if self.is_recorded.load(Ordering::Relaxed) {
+        if self.needs_no_cleanup.load(Ordering::Relaxed) {
             return;
         }
         // Kept until then, so that a repeated request waits meanwhile and is not told that another process has the run.

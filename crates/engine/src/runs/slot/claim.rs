@@ -87,7 +87,7 @@ impl Claim {
         let slot = Leasing::begin(self, start, orphan_policy).finish().await?;
         // Not earlier: a run that no caller learned of is given up when the slot is dropped.
         if has_records {
-            slot.note_recorded();
+            slot.note_needs_no_cleanup();
         }
         Ok(slot)
     }
@@ -120,7 +120,7 @@ impl Claim {
         Ok(RunSlot {
             parts: Arc::clone(&self.parts),
             lease: HeldLease::new(lease, requested_at),
-            is_recorded: AtomicBool::new(false),
+            needs_no_cleanup: AtomicBool::new(false),
             orphan_policy,
             posted: Arc::clone(&self.posted),
             claim: Some(self),
