@@ -117,6 +117,7 @@ impl Driver {
                 policy,
                 given: tokio::sync::Mutex::default(),
                 recorded: std::sync::Mutex::default(),
+                verified: std::sync::Mutex::default(),
             }),
             scope,
             interrupts: Interrupts::new(engine.shutdown.clone()),

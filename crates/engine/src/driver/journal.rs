@@ -32,6 +32,8 @@ pub(super) struct Journal {
     /// The numbers of the grants that are on record. Some never are, because their check was no longer awaited when
     /// they were found.
     pub(super) recorded: std::sync::Mutex<Vec<u32>>,
+    /// The session's grants that were last found to follow from its log.
+    pub(super) verified: std::sync::Mutex<Vec<Grant>>,
 }
 
 impl Journal {
@@ -152,6 +154,19 @@ impl Journal {
     /// Returns the numbers of the grants of this run that are on record.
     pub(super) fn recorded(&self) -> MutexGuard<'_, Vec<u32>> {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether the session's grants need no check against its log: there are none, or exactly these passed it
+    /// before in this run. A check reads the whole log of the session, so it is not repeated for every batch.
+    pub(super) fn has_verified(&self, grants: &[Grant]) -> bool {
+        let verified = self.verified.lock();
+        grants.is_empty() || *verified.unwrap_or_else(PoisonError::into_inner) == grants
+    }
+
+    /// Notes that these are the session's grants according to its log.
+    pub(super) fn note_verified(&self, grants: &[Grant]) {
+        let verified = self.verified.lock();
+        grants.clone_into(&mut verified.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Returns whether the inbox should be read even without a notification.

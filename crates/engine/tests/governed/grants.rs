@@ -221,6 +221,30 @@ async fn what_brings_untrusted_content_is_never_promised_and_says_why_it_asks_ag
 }
 
 #[tokio::test]
+async fn what_a_session_remembers_is_checked_against_its_log_once_a_run_unless_it_changes() {
+    let failing = Arc::new(FailingStore::new(MemoryStore::new()));
+    let approver = for_session(GrantScope::Tool).approve_for_session(GrantScope::Tool);
+    let world = World::with("", approver, |builder| builder.store(failing.clone()));
+    let checks = || {
+        let calls = failing.calls();
+        let checks = calls.iter().filter(|it| **it == StoreOperation::Verify);
+        checks.count()
+    };
+    world.calls(Mode::MODERATE, &[PUT]).await.is_done();
+    let before = checks();
+    let batches: [&[_]; 3] = [&[PUT], &[OTHER], &[PUT]];
+    let ran = world.calls_in("s", Mode::MODERATE, &batches).await;
+    ran.is_done();
+    assert_eq!(world.tools.put.count(), 4);
+    assert_eq!(checks() - before, 1);
+    // The answer about the second tool is another one to check.
+    let batches: [&[_]; 4] = [&[PUT], &[("send", "{}")], &[PUT], &[PUT]];
+    let ran = world.calls_in("s", Mode::MODERATE, &batches).await;
+    ran.is_done();
+    assert_eq!(checks() - before, 3);
+}
+
+#[tokio::test]
 async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
     let failing = Arc::new(FailingStore::new(MemoryStore::new()));
     let away = neuraxis_ports::StoreError::Unavailable("for a moment".to_owned());
