@@ -187,6 +187,7 @@ impl Driver {
         if step.status.is_ended() {
             // From now on, and not only once the end is stored, senders on the handle are told that nothing is
             // accepted.
+            self.end.note_ending();
             self.inbox.close();
         }
         let is_check = |effect: &Effect| matches!(effect, Effect::Vet(_));
@@ -380,6 +381,10 @@ impl Driver {
 
     fn end(&mut self) -> RunEnd {
         let waits = self.outcome.is_none();
+        if !waits {
+            // Not every end began with a step, such as that of a full log.
+            self.end.note_ending();
+        }
         RunEnd {
             so_far: waits.then(|| (self.tree.turns(), self.tree.usage())),
             outcome: self.outcome.take().map(|outcome| *outcome),

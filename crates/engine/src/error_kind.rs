@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::approvals::DecideError;
 use crate::request::RequestError;
-use crate::run_handle::{AnswerError, NoResult};
+use crate::run_handle::{AnswerError, NoResult, NotAccepted};
 use crate::runs::{ForkError, ResumeError};
 use crate::sessions::FindError;
 
@@ -101,7 +101,15 @@ kinds! {
         Self::NotWaiting(_) => "not_waiting",
         Self::NotAsked(_) => "not_asked",
         Self::NotADecision(_) => "no_decision",
-        Self::RunEnded(_) => "run_ended",
+        Self::NotAccepted(why) => why.kind(),
+    }
+}
+
+kinds! {
+    NotAccepted {
+        Self::Ended => "run_ended",
+        Self::Parked => "run_parked",
+        Self::Busy => "inbox_full",
     }
 }
 

@@ -101,7 +101,7 @@ pub use result::{
     NoAnswer, OrchestratorResult, OrchestratorStep, PendingCall, StepType, asked_beside,
     cost as run_cost,
 };
-pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
+pub use run_handle::{AnswerError, NoResult, NotAccepted, RunHandle};
 pub use runs::{
     Answer, ForkError, ForkOptions, HeldRun, RecheckedCall, RecoveryReport, ResumeError, ResumedBy,
     RunProgress, Runs, SteppedRun, WaitedFor, is_session_of_eval,

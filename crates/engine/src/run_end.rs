@@ -1,6 +1,7 @@
 //! The end of a run, sent once to all who wait for it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use neuraxis_core::{Pending, RunOutcome, RunUsage, Transcript};
 use neuraxis_ports::StoreError;
@@ -28,12 +29,24 @@ pub(crate) struct EndSender(EndReceiver);
 
 /// Waits for the end of a run.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct EndReceiver(Arc<SetOnce<Option<Ended>>>);
+pub(crate) struct EndReceiver(Arc<SharedEnd>);
+
+#[derive(Debug, Default)]
+struct SharedEnd {
+    end: SetOnce<Option<Ended>>,
+    /// Whether the run is ending: its outcome is determined but may not be stored yet.
+    is_ending: AtomicBool,
+}
 
 impl EndSender {
     /// Returns a receiver of the end.
     pub(crate) fn receiver(&self) -> EndReceiver {
         self.0.clone()
+    }
+
+    /// Notes that the run is ending: whatever is sent to it now comes too late.
+    pub(crate) fn note_ending(&self) {
+        self.0.0.is_ending.store(true, Ordering::Relaxed);
     }
 
     /// Sends the end. Only the first one sent is kept.
@@ -51,12 +64,24 @@ impl Drop for EndSender {
 impl EndReceiver {
     /// Creates a receiver of an end that has already come.
     pub(crate) fn ended(end: Ended) -> Self {
-        Self(Arc::new(SetOnce::new_with(Some(Some(end)))))
+        Self(Arc::new(SharedEnd {
+            end: SetOnce::new_with(Some(Some(end))),
+            is_ending: AtomicBool::new(false),
+        }))
     }
 
     /// Returns whether the end has come.
     pub(crate) fn has_ended(&self) -> bool {
-        self.0.get().is_some_and(Option::is_some)
+        self.0.end.get().is_some_and(Option::is_some)
+    }
+
+    /// Returns whether the run itself is over, or about to be: it neither waits nor was left.
+    pub(crate) fn is_over(&self) -> bool {
+        match self.0.end.get() {
+            Some(Some(Ok(end))) => end.outcome.is_some(),
+            Some(Some(Err(_)) | None) => false,
+            None => self.0.is_ending.load(Ordering::Relaxed),
+        }
     }
 
     /// Waits for the end; `None` once the sender is gone without sending one.
@@ -65,12 +90,12 @@ impl EndReceiver {
     ///
     /// Dropping the future loses nothing.
     pub(crate) async fn wait(&self) -> Option<Ended> {
-        self.0.wait().await.clone()
+        self.0.end.wait().await.clone()
     }
 
     fn set(&self, end: Option<Ended>) {
         // Fails if an end was already sent; the first one stays.
-        let _ = self.0.set(end);
+        let _ = self.0.end.set(end);
     }
 }
 

@@ -10,6 +10,7 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{Ids, StoreError, TraceContext};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use crate::driver::KEPT_TO_CANCEL;
 use crate::event::Events;
@@ -64,18 +65,24 @@ const fn unrecorded(why: &StoreError) -> &'static str {
     }
 }
 
-/// The run accepts nothing through this handle: it has ended, it was parked until what it waits for is answered, or it
-/// is too busy to accept another input now.
-///
-/// A parked run has not ended, and its session stays busy. [`Runs::cancel`](crate::Runs::cancel),
-/// [`Runs::steer`](crate::Runs::steer) and [`Approvals::decide`](crate::Approvals::decide) reach it, as they reach any
-/// run, whichever process drives it. When it continues it has a new handle; this one does not change.
+/// Why a run did not accept an input through its handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the run accepts nothing through this handle: it has ended, is parked, or is too busy for another input now"
-)]
 #[non_exhaustive]
-pub struct RunEnded;
+pub enum NotAccepted {
+    /// The run has ended, or is just ending: it accepts nothing more.
+    #[error("the run has ended")]
+    Ended,
+    /// The run was parked until what it waits for is answered, or was left by this engine. It has not ended, and its
+    /// session stays busy. [`Runs::cancel`](crate::Runs::cancel), [`Runs::steer`](crate::Runs::steer) and
+    /// [`Approvals::decide`](crate::Approvals::decide) reach it, as they reach any run, whichever process drives it.
+    /// When it continues it has a new handle; this one does not change.
+    #[error("the run is parked, and accepts nothing through this handle")]
+    Parked,
+    /// The run has not taken earlier inputs yet, and there is no place for another one now. Try again later. Never the
+    /// answer to a cancellation of the whole run.
+    #[error("the run is too busy to accept another input now")]
+    Busy,
+}
 
 /// Why a client's result, or a decision, was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -90,9 +97,9 @@ pub enum AnswerError {
     /// `Expired` is not a decision to give: only the passing of time makes a question expire.
     #[error("expiry is not a decision: allow or deny call {0}")]
     NotADecision(ToolCallId),
-    /// The run accepts nothing through this handle.
+    /// The run did not accept it through this handle.
     #[error(transparent)]
-    RunEnded(#[from] RunEnded),
+    NotAccepted(#[from] NotAccepted),
 }
 
 impl RunHandle {
@@ -162,9 +169,9 @@ impl RunHandle {
     ///
     /// # Errors
     ///
-    /// [`RunEnded`] if the run has already ended, or was parked as waiting: use [`Runs::cancel`](crate::Runs::cancel)
-    /// to end a parked run. A cancellation is accepted however much other input is queued.
-    pub fn cancel(&self, reason: impl Into<String>) -> Result<(), RunEnded> {
+    /// [`NotAccepted::Ended`]; [`NotAccepted::Parked`]: use [`Runs::cancel`](crate::Runs::cancel) to end a parked run. A
+    /// cancellation is accepted however much other input is queued.
+    pub fn cancel(&self, reason: impl Into<String>) -> Result<(), NotAccepted> {
         self.cancel_agent(AgentId::ROOT, reason)
     }
 
@@ -172,8 +179,12 @@ impl RunHandle {
     ///
     /// # Errors
     ///
-    /// [`RunEnded`] if the run has already ended, or was parked as waiting.
-    pub fn cancel_agent(&self, agent: AgentId, reason: impl Into<String>) -> Result<(), RunEnded> {
+    /// A [`NotAccepted`].
+    pub fn cancel_agent(
+        &self,
+        agent: AgentId,
+        reason: impl Into<String>,
+    ) -> Result<(), NotAccepted> {
         self.link.cancel_agent(agent, reason)
     }
 
@@ -183,9 +194,8 @@ impl RunHandle {
     ///
     /// # Errors
     ///
-    /// [`RunEnded`] if the run has already ended, or was parked as waiting: [`Runs::steer`](crate::Runs::steer) also
-    /// reaches a parked run.
-    pub fn steer(&self, message: impl Into<String>) -> Result<(), RunEnded> {
+    /// A [`NotAccepted`]: [`Runs::steer`](crate::Runs::steer) also reaches a parked run.
+    pub fn steer(&self, message: impl Into<String>) -> Result<(), NotAccepted> {
         self.steer_agent(AgentId::ROOT, message)
     }
 
@@ -195,7 +205,11 @@ impl RunHandle {
     /// # Errors
     ///
     /// Same as [`steer`](Self::steer).
-    pub fn steer_agent(&self, agent: AgentId, message: impl Into<String>) -> Result<(), RunEnded> {
+    pub fn steer_agent(
+        &self,
+        agent: AgentId,
+        message: impl Into<String>,
+    ) -> Result<(), NotAccepted> {
         self.link.steer_agent(agent, message)
     }
 
@@ -203,8 +217,8 @@ impl RunHandle {
     ///
     /// # Errors
     ///
-    /// [`AnswerError::NotWaiting`] if no such call was made; [`AnswerError::RunEnded`] if the run has ended, or was
-    /// parked as waiting: [`Runs::resume`](crate::Runs::resume) accepts the result of a parked run.
+    /// [`AnswerError::NotWaiting`] if no such call was made; [`AnswerError::NotAccepted`]:
+    /// [`Runs::resume`](crate::Runs::resume) accepts the result of a parked run.
     pub fn supply_result(
         &self,
         call: &ToolCallId,
@@ -225,8 +239,8 @@ impl RunHandle {
     /// # Errors
     ///
     /// [`AnswerError::NotAsked`] if the run does not ask about such a call with such arguments;
-    /// [`AnswerError::NotADecision`] for [`ApprovalDecision::Expired`]; [`AnswerError::RunEnded`] if the run has ended,
-    /// or was parked as waiting: [`Approvals::decide`](crate::Approvals::decide) accepts the decision for a parked run.
+    /// [`AnswerError::NotADecision`] for [`ApprovalDecision::Expired`]; [`AnswerError::NotAccepted`]:
+    /// [`Approvals::decide`](crate::Approvals::decide) accepts the decision for a parked run.
     pub fn decide(
         &self,
         call: ToolCallId,
@@ -268,7 +282,7 @@ impl RunLink {
         &self,
         agent: AgentId,
         reason: impl Into<String>,
-    ) -> Result<(), RunEnded> {
+    ) -> Result<(), NotAccepted> {
         let cancelled = Cancelled::new(self.new_id(), reason).by(self.by.clone());
         self.send(Input::Cancelled(Cancelled { agent, ..cancelled }))
     }
@@ -277,7 +291,7 @@ impl RunLink {
         &self,
         agent: AgentId,
         message: impl Into<String>,
-    ) -> Result<(), RunEnded> {
+    ) -> Result<(), NotAccepted> {
         let message = Arc::new(Message::user(message));
         let steered = Steered::new(self.new_id(), message).by(self.by.clone());
         self.send(Input::Steered(Steered { agent, ..steered }))
@@ -303,12 +317,26 @@ impl RunLink {
     }
 
     /// Sends the run an input. There is always room for a cancellation, however many inputs are queued.
-    pub(crate) fn send(&self, input: Input) -> Result<(), RunEnded> {
+    pub(crate) fn send(&self, input: Input) -> Result<(), NotAccepted> {
+        if self.inbox.is_closed() {
+            return Err(self.why_closed());
+        }
         let ends_all = matches!(&input, Input::Cancelled(it) if it.agent == AgentId::ROOT);
         if !ends_all && self.inbox.capacity() <= KEPT_TO_CANCEL {
-            return Err(RunEnded);
+            return Err(NotAccepted::Busy);
         }
-        self.inbox.try_send(Box::new(input)).map_err(|_| RunEnded)
+        let sent = self.inbox.try_send(Box::new(input));
+        sent.map_err(|error| match error {
+            TrySendError::Full(_) => NotAccepted::Busy,
+            TrySendError::Closed(_) => self.why_closed(),
+        })
+    }
+
+    fn why_closed(&self) -> NotAccepted {
+        match self.end.is_over() {
+            true => NotAccepted::Ended,
+            false => NotAccepted::Parked,
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::driver::{Driver, ReadyRun, RunScope};
 use crate::engine::Engine;
 use crate::event::Events;
 use crate::request::{Delivery, RequestError};
-use crate::run_handle::{CancelOnDrop, RunEnded, RunLink};
+use crate::run_handle::{CancelOnDrop, NotAccepted, RunLink};
 use crate::text_stream::TextStream;
 use crate::tool_search::carry_over_tools;
 
@@ -64,8 +64,8 @@ impl AgentRun {
     ///
     /// # Errors
     ///
-    /// [`RunEnded`] if the run has already ended.
-    pub fn cancel(&self, reason: impl Into<String>) -> Result<(), RunEnded> {
+    /// A [`NotAccepted`].
+    pub fn cancel(&self, reason: impl Into<String>) -> Result<(), NotAccepted> {
         self.link().cancel_agent(AgentId::ROOT, reason)
     }
 
@@ -73,8 +73,8 @@ impl AgentRun {
     ///
     /// # Errors
     ///
-    /// [`RunEnded`] if the run has already ended.
-    pub fn steer(&self, message: impl Into<String>) -> Result<(), RunEnded> {
+    /// A [`NotAccepted`].
+    pub fn steer(&self, message: impl Into<String>) -> Result<(), NotAccepted> {
         self.link().steer_agent(AgentId::ROOT, message)
     }
 

@@ -264,7 +264,8 @@ impl Approvals {
         for (_, decided) in decided {
             let signed = self.sign(run, decided.clone());
             let input = InboxInput::ApprovalDecided(signed);
-            if self.runs().deliver_unstored(run, &input) {
+            let delivered = self.runs().deliver_unstored(run, &input);
+            if delivered.map_err(DecideError::Resume)? {
                 is_first.push(true);
                 continue;
             }

@@ -168,6 +168,9 @@ impl Followed {
                         continue;
                     }
                     // From now on senders are told that nothing is accepted here.
+                    if end.outcome.is_some() {
+                        self.end.note_ending();
+                    }
                     self.inbox.close();
                     self.post_what_was_sent().await;
                     self.feed.end();

@@ -29,7 +29,7 @@ impl Runs {
     pub async fn result(&self, run: RunId) -> Result<OrchestratorResult, ResumeError> {
         self.check_seen(run).await?;
         loop {
-            let found = match self.parts.active.reach(run) {
+            let found = match self.reach(run) {
                 // The run was left without an end: it may continue in any process.
                 Reachability::Here(handle) => handle.result().await.ok(),
                 Reachability::Starting => None,

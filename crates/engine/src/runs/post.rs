@@ -14,6 +14,7 @@ use super::Runs;
 use super::restored::client_finished;
 use super::resume::ResumeError;
 use super::slot::Reachability;
+use crate::run_handle::NotAccepted;
 
 impl Runs {
     /// Posts an input to a run's inbox, from any process, and lets the run continue if no process drives it. Once this
@@ -24,6 +25,7 @@ impl Runs {
     /// # Errors
     ///
     /// A [`ResumeError`] if the run does not exist, has ended, or the store could not store the input;
+    /// [`StoreError::InboxFull`] as [`ResumeError::Store`] if the run takes its inputs more slowly than they come;
     /// [`ResumeError::Closed`] if the run could not continue with it and was ended, unless the input asked for that;
     /// [`ResumeError::Altered`] if nothing may continue its session.
     ///
@@ -36,7 +38,7 @@ impl Runs {
         }
         self.check_owner_of(run_id).await?;
         self.check_unaltered_for(run_id, &input).await?;
-        if self.deliver_unstored(run_id, &input) {
+        if self.deliver_unstored(run_id, &input)? {
             return Ok(());
         }
         let entry = InboxEntry::new(input);
@@ -46,11 +48,16 @@ impl Runs {
         let is_refused = matches!(stored, Err(StoreError::Refused(_)));
         let may_deliver =
             stored.is_ok() || is_refused && matches!(entry.input, InboxInput::Cancelled(_));
-        if may_deliver
-            && let Reachability::Here(handle) = self.parts.active.reach(run_id)
-            && handle.link.send(entry.input.input()).is_ok()
-        {
-            return Ok(());
+        if may_deliver && let Reachability::Here(handle) = self.reach(run_id) {
+            match handle.link.send(entry.input.input()) {
+                Ok(()) => return Ok(()),
+                // It takes the input from its inbox in the store.
+                Err(NotAccepted::Busy) if stored.is_ok() => {
+                    self.check_inbox(run_id);
+                    return Ok(());
+                }
+                Err(_) => {}
+            }
         }
         stored?;
         match (self.resume(run_id, Vec::new()).await, &entry.input) {
@@ -92,16 +99,31 @@ impl Runs {
         Ok(())
     }
 
-    /// Delivers an input that may not be stored directly to a run in progress here; returns `false` if it must go
-    /// through the store. No other process could continue such a run, so if this process dies the input is lost either
-    /// way.
-    pub(crate) fn deliver_unstored(&self, run: RunId, input: &InboxInput) -> bool {
-        let Reachability::Here(handle) = self.parts.active.reach(run) else {
-            return false;
+    /// Delivers an input that may not be stored directly to a run in progress in this process; returns `false` if it
+    /// must go through the store. No other process could continue such a run, so if this process dies the input is lost
+    /// either way.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::Ended`]; [`StoreError::InboxFull`] if the run cannot accept the input now.
+    pub(crate) fn deliver_unstored(
+        &self,
+        run: RunId,
+        input: &InboxInput,
+    ) -> Result<bool, ResumeError> {
+        let Reachability::Here(handle) = self.reach(run) else {
+            return Ok(false);
         };
         let origin = handle.link.feed.origin();
-        origin.is_some_and(|origin| origin.policy != DataPolicy::ALL)
-            && handle.link.send(input.input()).is_ok()
+        if origin.is_none_or(|origin| origin.policy == DataPolicy::ALL) {
+            return Ok(false);
+        }
+        match handle.link.send(input.input()) {
+            Ok(()) => Ok(true),
+            Err(NotAccepted::Parked) => Ok(false),
+            Err(NotAccepted::Ended) => Err(ResumeError::Ended(run)),
+            Err(NotAccepted::Busy) => Err(StoreError::InboxFull(run).into()),
+        }
     }
 
     /// Refuses an input for a run of an altered session before storing it: the run would otherwise take it once the
@@ -110,7 +132,8 @@ impl Runs {
         // No caller waits for the result of an expiry, and storing it avoids trying it repeatedly. Runs in progress
         // here proceed without a check.
         let is_expiry = matches!(input, InboxInput::ApprovalDecided(decided) if decided.decision == ApprovalDecision::Expired);
-        if self.parts.verified.is_none() || is_expiry || self.parts.active.contains(run) {
+        let is_here = !matches!(self.reach(run), Reachability::Absent);
+        if self.parts.verified.is_none() || is_expiry || is_here {
             return Ok(());
         }
         let run = self.parts.store.run(run).await?;

@@ -4,10 +4,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use neuraxis_core::{
-    Cancelled, ClientResult, FinishReason, InboxEntry, InboxInput, InputId, JsonText, Record,
-    RecordBody, RunId, RunStatus, Seq, ToolCallId, ToolOutcome, ToolOutput,
+    AgentId, Cancelled, ClientResult, FinishReason, InboxEntry, InboxInput, InputId, JsonText,
+    Record, RecordBody, RunId, RunStatus, Seq, ToolCallId, ToolOutcome, ToolOutput,
 };
-use neuraxis_engine::{NoResult, Orchestrator, ResumeError, RunEnded, RunHandle, UuidV7};
+use neuraxis_engine::{
+    Answer, NoResult, NotAccepted, Orchestrator, ResumeError, RunHandle, UuidV7,
+};
 use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError, TraceSink};
 use neuraxis_testkit::{
     Act, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
@@ -214,7 +216,7 @@ async fn a_run_at_work_here_is_ended_also_where_the_store_refuses_to_keep_the_wi
 #[derive(Debug, Default)]
 struct Late {
     run: OnceLock<RunHandle>,
-    sent: OnceLock<Result<(), RunEnded>>,
+    sent: OnceLock<Result<(), NotAccepted>>,
 }
 
 impl TraceSink for Late {
@@ -238,7 +240,73 @@ async fn what_is_sent_by_the_handle_while_the_end_of_the_run_is_kept_is_refused(
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
     late.run.set(handle.clone()).unwrap();
     assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
-    assert!(late.sent.get().unwrap().is_err());
+    assert_eq!(late.sent.get(), Some(&Err(NotAccepted::Ended)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_says_why_its_run_accepts_nothing() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("pick", "{}")]))
+        .then(reply::text("Chosen."));
+    let orchestrator = builder(model)
+        .store(failing_store())
+        .ids(Arc::new(UuidV7))
+        .client_tool(spec("pick").read_only().build())
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    // The run has no time to take any of them.
+    let refused = (0..1_000).find_map(|_| handle.steer("And?").err());
+    assert_eq!(refused, Some(NotAccepted::Busy));
+    let sub_agent = handle.cancel_agent(AgentId(1), "enough");
+    assert_eq!(sub_agent, Err(NotAccepted::Busy));
+    assert_eq!(handle.result().await.unwrap().status, RunStatus::Waiting);
+    assert_eq!(handle.steer("And?"), Err(NotAccepted::Parked));
+    assert_eq!(handle.cancel("enough"), Err(NotAccepted::Parked));
+
+    let runs = orchestrator.runs();
+    let resumed = runs
+        .resume(handle.run_id(), vec![picked_red(&handle)])
+        .await;
+    let resumed = resumed.unwrap();
+    assert_eq!(resumed.result().await.unwrap().status, RunStatus::Done);
+    assert_eq!(resumed.steer("And?"), Err(NotAccepted::Ended));
+    assert_eq!(resumed.cancel("enough"), Err(NotAccepted::Ended));
+}
+
+/// The client's answer to a run's first call.
+fn picked_red(handle: &RunHandle) -> Answer {
+    let records = handle.records();
+    let call = records.iter().find_map(|record| match &record.body {
+        RecordBody::ToolCall(call) => Some(call.tool_call_id.clone()),
+        _ => None,
+    });
+    Answer::ToolResult {
+        call: call.unwrap(),
+        outcome: red(),
+        duration: seconds(1),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn text_that_is_not_stored_is_refused_by_a_busy_run_and_does_not_pass_through_the_store() {
+    let store = failing_store();
+    let slow = Script::from(reply::text("ok")).after(seconds(60));
+    let orchestrator = builder(ScriptedModel::new().then(slow))
+        .policy(policy("channels.chat.data = { text = false }\n"))
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    let run = handle.run_id();
+    while handle.steer("And?").is_ok() {}
+    let steered = orchestrator.runs().steer(run, "a canary").await;
+    assert!(
+        matches!(steered, Err(ResumeError::Store(StoreError::InboxFull(full))) if full == run),
+        "{steered:?}"
+    );
+    assert!(!store.run(run).await.unwrap().has_mail);
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,12 +8,12 @@ use neuraxis_core::{
 };
 use neuraxis_engine::{Event, Orchestrator, OrchestratorBuilder, RunHandle, UserRequest, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunLog as _, SessionStore};
+use neuraxis_ports::{RunLog as _, SessionStore, StoreError};
 use neuraxis_testkit::{Act, Fault, ScriptedModel, ScriptedTool, StoreOperation, reply, spec};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::support::{all_events, builder, failing_store, request};
+use crate::support::{all_events, builder, failing_store, policy, request};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -69,6 +69,39 @@ async fn a_run_of_an_engine_that_was_replaced_is_steered_and_goes_on_there() {
         _ => None,
     });
     assert_eq!(found, Some("1"), "its call was not cut off");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_stored_reaches_a_run_of_an_engine_that_was_replaced_without_the_store() {
+    let store = failing_store();
+    let looking = || {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("look", "{}")]))
+            .then(reply::text("Seen."));
+        looking(store.clone(), model).policy(policy("channels.chat.data = { text = false }\n"))
+    };
+    let former = looking().build().unwrap();
+    let (handle, _) = former.stream(request("go")).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let next = looking().replaces(&former).build().unwrap();
+    tokio::spawn(async move { former.suspend(MINUTE * 10).await });
+    let no_post = || Fault::Refuse(StoreError::Refused("no post".to_owned()));
+    store.fail_next(StoreOperation::Post, no_post());
+    let runs = next.runs();
+    runs.steer(handle.run_id(), "a canary").await.unwrap();
+    let result = runs.result(handle.run_id()).await.unwrap();
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "Seen."),
+        "as the run says it, and not as it is stored"
+    );
+    let steered = handle.records().into_iter().find_map(|record| {
+        let RecordBody::Steered(steered) = &record.body else {
+            return None;
+        };
+        Some(steered.message.text())
+    });
+    assert_eq!(steered.as_deref(), Some("a canary"));
 }
 
 #[tokio::test(start_paused = true)]
