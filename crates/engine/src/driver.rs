@@ -5,6 +5,7 @@ mod alarm;
 mod answer;
 mod ask;
 mod begin;
+mod defect;
 mod dry_run;
 mod fitting;
 mod hooks;
@@ -31,8 +32,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use neuraxis_brainstem::ReasonCache;
 use neuraxis_core::{
-    AgentId, CancelModel, CancelTool, Decision, Effect, EffectId, Input, InputId, Record,
-    RecordBody, RunId, RunOutcome, RunStatus, RunTree, SessionId, Stamp, Step, ToolName, Turn,
+    AgentId, CancelModel, CancelTool, Decision, Effect, EffectId, Input, InputError, InputId,
+    Record, RecordBody, RunId, RunOutcome, RunStatus, RunTree, SessionId, Stamp, Step, ToolName,
+    Turn,
 };
 use neuraxis_ports::{CancellationToken, RequestContext, StoreError, TraceContext, TurnContext};
 use tokio::sync::mpsc;
@@ -107,9 +109,17 @@ pub(crate) struct Driver {
     active: ActiveTime,
     alarm: Alarm,
     outcome: Option<Box<RunOutcome>>,
-    /// Why the run cannot continue here although it has not ended: its records cannot be stored, or another process has
-    /// it.
-    lost: Option<StoreError>,
+    /// Why the run cannot continue here although it has not ended.
+    left: Option<LeftBecause>,
+}
+
+/// Why a run cannot continue here although it has not ended.
+#[derive(Debug, Clone)]
+pub(crate) enum LeftBecause {
+    /// Its records cannot be stored, or another process has it.
+    Lost(StoreError),
+    /// Its state contradicts itself, which only a defect can cause.
+    Defect(InputError),
 }
 
 /// The state of a run after a step.
@@ -119,7 +129,7 @@ pub(crate) enum DriveState {
     Running,
     /// It waits for an answer from outside.
     Waiting,
-    /// It has ended, or is lost to this process.
+    /// It has ended, or was left without an end.
     Done,
 }
 
@@ -174,6 +184,11 @@ impl Driver {
         if let Some(id) = refused {
             self.journal.settle(&id).await;
         }
+        if self.left.is_some() {
+            // Boxed because it is rarely needed.
+            Box::pin(self.leave_to_recovery()).await;
+            return DriveState::Done;
+        }
         DriveState::Running
     }
 
@@ -196,7 +211,7 @@ impl Driver {
             return false;
         }
         self.perform(std::mem::take(&mut step.effects));
-        if self.lost.is_some() {
+        if self.left.is_some() {
             return false;
         }
         // Never wait with unwritten records.
@@ -219,16 +234,7 @@ impl Driver {
         let input = self.with_partial_output(input);
         let advanced = self.tree.advance(self.stamp(), input);
         let is_recorded = matches!(&advanced, Ok(step) if !step.records.is_empty());
-        *step = advanced.unwrap_or_else(|error| {
-            // An impossible answer comes from outside; the machine is unchanged and continues.
-            tracing::warn!(run = %self.scope.run_id, %error, "an input was refused");
-            Step {
-                status: self.tree.status(),
-                effects: Vec::new(),
-                records: Vec::new(),
-                wake_at: step.wake_at,
-            }
-        });
+        *step = advanced.unwrap_or_else(|error| self.refused(error, step.wake_at));
         if is_recorded && !granted.is_empty() {
             self.journal.note_recorded(&granted);
         }
@@ -282,29 +288,33 @@ impl Driver {
         !self.ready.is_empty()
     }
 
-    /// Returns why the run is lost to this process, if it is.
-    pub(crate) const fn lost(&self) -> Option<&StoreError> {
-        self.lost.as_ref()
+    /// Returns why the run was left without an end, if it was.
+    pub(crate) const fn left(&self) -> Option<&LeftBecause> {
+        self.left.as_ref()
     }
 
     /// Leaves the run as it is on record, free to be resumed immediately: what is in progress is stopped.
     pub(crate) async fn release(mut self: Box<Self>) {
         // An answer that is just being stored may also be lost.
         let is_at_work = !self.running.is_empty() || !self.unwritten.is_empty();
-        for (_, cancellation) in self.running.drain(..) {
-            cancellation.cancel();
-        }
-        // What is in progress must end before another process may have the run.
-        self.work = UnderWay::default();
+        self.stop_work();
         match is_at_work && self.journal.feed.with_records(is_first_step) {
             true => self.journal.expire().await,
             false => self.journal.release().await,
         }
     }
 
+    /// Stops what is in progress, which must end before another process may have the run.
+    fn stop_work(&mut self) {
+        for (_, cancellation) in self.running.drain(..) {
+            cancellation.cancel();
+        }
+        self.work = UnderWay::default();
+    }
+
     fn perform(&mut self, effects: Vec<Effect>) {
         for effect in effects {
-            if self.lost.is_some() {
+            if self.left.is_some() {
                 return;
             }
             match effect {
@@ -370,8 +380,10 @@ impl Driver {
     /// Reports the end of the run, as the last action: what is still in progress is dropped with the driver, and so
     /// stopped.
     pub(crate) fn conclude(mut self) {
-        let end = match self.lost.take() {
-            Some(error) => Err(error),
+        let end = match self.left.take() {
+            Some(LeftBecause::Lost(error)) => Err(error),
+            // Without an end, those who wait for it are told that the run was stopped.
+            Some(LeftBecause::Defect(_)) => return,
             None => Ok(Arc::new(self.end())),
         };
         // The slot is dropped together with the driver before the end is sent, so a receiver of the end may resume the

@@ -51,7 +51,8 @@ pub enum NoResult {
     /// Its next records could not be stored, or another process has taken the run over.
     #[error("{}", unrecorded(.0))]
     Unrecorded(#[source] StoreError),
-    /// It was left by [`suspend`](crate::Orchestrator::suspend), or its task crashed, which only a defect can cause.
+    /// It was left by [`suspend`](crate::Orchestrator::suspend), or its task crashed or its state contradicted itself,
+    /// which only a defect can cause.
     #[error("the run was stopped before it ended")]
     Stopped,
 }

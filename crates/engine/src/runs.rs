@@ -24,6 +24,8 @@ mod attach;
 mod attachments;
 mod close;
 mod decision_cache;
+#[cfg(test)]
+mod defects;
 mod dispatching;
 mod elsewhere;
 mod fork;

@@ -209,6 +209,8 @@ impl SessionRuns {
             RunProgress::Waits { posted: false } => Ok(Stepped::Waits),
             RunProgress::Ended => Ok(Stepped::Ended),
             RunProgress::Lost(error) => Err(error.into()),
+            // Retried from what is on record; a run that fails so repeatedly is ended as it is resumed.
+            RunProgress::Defect(error) => Err(error.into()),
             other => Err(format!("this build cannot continue from {other:?}").into()),
         }
     }

@@ -136,7 +136,7 @@ impl Driver {
             active,
             alarm: Alarm::default(),
             outcome: None,
-            lost: None,
+            left: None,
         });
         Beginning {
             driver,

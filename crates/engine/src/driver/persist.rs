@@ -8,7 +8,7 @@ use neuraxis_core::{
 };
 use neuraxis_ports::StoreError;
 
-use crate::driver::Driver;
+use crate::driver::{Driver, LeftBecause};
 
 impl Driver {
     /// Writes what happened since the last write. Returns `false` if it cannot be stored: then nothing more happens
@@ -39,7 +39,7 @@ impl Driver {
         for (_, cancellation) in self.running.drain(..) {
             cancellation.cancel();
         }
-        self.lost = Some(error);
+        self.left = Some(LeftBecause::Lost(error));
     }
 
     /// Writes the unwritten records. If the log has no space for them, the run ends with the last step, and nothing is

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use neuraxis_brainstem::Spent;
 use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    Decision, ForkPoint, Limits, LogEnd, MicroUsd, Record, RecordBody, RestoreError, RunId, Seq,
-    SessionMetrics, Transcript, Turn, closing_records, last_turn,
+    Decision, ForkPoint, InputError, Limits, LogEnd, MicroUsd, Record, RecordBody, RestoreError,
+    RunId, Seq, SessionMetrics, Transcript, Turn, closing_records, last_turn,
 };
 use neuraxis_ports::StoreError;
 use tokio::time::Instant;
@@ -38,6 +38,8 @@ pub(crate) enum Unresumable {
     Undecided,
     /// It was resumed this many times in a row without progress.
     NoProgress(u32),
+    /// The state that results from its log contradicts itself.
+    Defect(InputError),
 }
 
 /// Leaves out content of the records, since the closing record contains this text.
@@ -49,6 +51,7 @@ impl fmt::Display for Unresumable {
             }
             Self::Log(error) => error.fmt(f),
             Self::Damaged(why) => write!(f, "the log cannot be read: {why}"),
+            Self::Defect(error) => error.fmt(f),
             Self::Undecided => {
                 f.write_str("its log contains no policy decision, so nothing would govern it")
             }

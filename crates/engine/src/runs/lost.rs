@@ -49,6 +49,11 @@ impl LostRuns {
         loss.times = loss.times.saturating_add(1);
     }
 
+    /// Forgets a run that was left for another reason.
+    pub(crate) fn forget(&self, run: RunId) {
+        self.runs().remove(&run);
+    }
+
     /// Returns whether a run was lost here.
     pub(crate) fn contains(&self, run: RunId) -> bool {
         self.runs().contains_key(&run)

@@ -77,14 +77,10 @@ impl RestoredRun {
         let stamp = Stamp::new(last_at(records), active);
         let mut tried = tree.clone();
         let _ = advance_all(&mut tried, stamp, inputs.clone())?;
-        // What the run does not accept stays in its inbox, for its driver to settle.
-        let posted = posted.iter().map(|entry| entry.input.input());
-        let posted = posted.filter(|input| tried.advance(stamp, input.clone()).is_ok());
-        let posted = posted.collect();
         Ok(Self {
             tree,
             inputs,
-            posted,
+            posted: accepted(&mut tried, stamp, posted),
             unbegun: if is_unbegun { open } else { Vec::new() },
             not_to_ask,
             active,
@@ -110,9 +106,12 @@ impl RestoredRun {
         client_results.extend(posted_results);
         let mut first = advance_all(&mut tree, stamp, inputs)?;
         for input in posted {
-            // It was accepted at the time of the last record but may come too late now: the driver settles it.
-            if let Ok(step) = tree.advance(stamp, input) {
-                follow_with(&mut first, step, &tree);
+            match tree.advance(stamp, input) {
+                Ok(step) => follow_with(&mut first, step, &tree),
+                // Nothing may be done with such a state.
+                Err(defect @ InputError::Inconsistent(_)) => return Err(defect),
+                // It was accepted at the time of the last record but may come too late now: the driver settles it.
+                Err(_) => {}
             }
         }
         first.effects.retain(|effect| match effect {
@@ -132,6 +131,21 @@ impl RestoredRun {
             policy: DataPolicy::ALL,
         })
     }
+}
+
+/// Returns the inputs from its inbox that a run accepts when tried. What it does not accept stays in its inbox, for its
+/// driver to settle; so does what comes after an input that breaks the tried state.
+fn accepted(tried: &mut RunTree, stamp: Stamp, posted: &[InboxEntry]) -> Vec<Input> {
+    let mut accepted = Vec::new();
+    for entry in posted {
+        let input = entry.input.input();
+        match tried.advance(stamp, input.clone()) {
+            Ok(_) => accepted.push(input),
+            Err(InputError::Inconsistent(_)) => break,
+            Err(_) => {}
+        }
+    }
+    accepted
 }
 
 /// Passes a run several inputs together. If it refuses one of them, none takes effect.
@@ -242,4 +256,50 @@ fn resumed(records: &[Arc<Record>], limits: Option<&Limits>, released: bool) -> 
     resumed.limits = limits.map(|limits| Box::new(*limits));
     resumed.released = released;
     resumed
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use neuraxis_core::Role;
+    use neuraxis_memory::MemoryStore;
+    use neuraxis_ports::{RunLog as _, SessionIndex as _};
+    use neuraxis_testkit::{Script, ScriptedModel};
+
+    use super::*;
+    use crate::{Orchestrator, UserRequest};
+
+    /// Returns a run with a state that only a defect could lead to: it has no agents.
+    pub(in crate::runs) fn broken(tree: &RunTree) -> RunTree {
+        let mut state = serde_json::to_value(tree).unwrap();
+        state["agents"] = serde_json::json!([]);
+        serde_json::from_str(&state.to_string()).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_whose_state_contradicts_itself_when_it_takes_its_inbox_is_not_driven() {
+        let store = Arc::new(MemoryStore::new());
+        let model = Arc::new(ScriptedModel::always(Script::hanging()));
+        let builder = Orchestrator::builder().model(Role::REASONING, model);
+        let orchestrator = builder.store(store.clone()).build().unwrap();
+        let session = "s".parse().unwrap();
+        let (handle, _) = orchestrator
+            .stream(UserRequest::new(session, "go"))
+            .await
+            .unwrap();
+        let records = store.records(handle.run_id(), Seq(0)).await.unwrap();
+        let history = store.history(handle.session_id()).await.unwrap();
+        let runs = orchestrator.runs();
+        let engine = &runs.parts.engine;
+
+        let read = || RestoredRun::read(&history, &records, (&[], &[]), None, false).unwrap();
+        let mut with_mail = read();
+        with_mail.posted = vec![Input::TimePassed];
+        assert!(with_mail.ready(engine, &history, records.clone()).is_ok());
+        let mut defective = read();
+        defective.tree = broken(&defective.tree);
+        defective.inputs.clear();
+        defective.posted = vec![Input::TimePassed];
+        let ready = defective.ready(engine, &history, records.clone());
+        assert!(matches!(ready, Err(InputError::Inconsistent(_))));
+    }
 }

@@ -192,6 +192,14 @@ struct Resumable {
     context: RequestContext,
 }
 
+/// What its records say about resuming a run.
+enum Found {
+    /// It can continue.
+    Resumable(Box<Resumable>),
+    /// It never can.
+    Unresumable(Unresumable),
+}
+
 /// A run that was leased in order to be resumed.
 pub(super) struct PreparedRun {
     pub(super) slot: RunSlot,
@@ -269,7 +277,9 @@ impl Runs {
             }
         }
         let (records, found) = match self.parts.store.records(run_id, Seq(0)).await {
-            Err(StoreError::Damaged(why)) => (Vec::new(), Err(Unresumable::Damaged(why))),
+            Err(StoreError::Damaged(why)) => {
+                (Vec::new(), Found::Unresumable(Unresumable::Damaged(why)))
+            }
             records => {
                 let records = records?;
                 let found = self.resumable(&summary, context, &records, &answers, resumed_by);
@@ -278,8 +288,8 @@ impl Runs {
             }
         };
         let run = match found {
-            Ok(run) => run,
-            Err(why) => {
+            Found::Resumable(run) => *run,
+            Found::Unresumable(why) => {
                 let next = self.close_unresumable(claim, records, why).await;
                 return next.map(Prepared::Continues);
             }
@@ -289,8 +299,18 @@ impl Runs {
             let followed = self.post_answers(run_id, run.session, records, &answers);
             return followed.await.map(Prepared::Continues);
         }
-        let leased = self.lease_restored(claim, run, records, &answers).await?;
-        Ok(Prepared::Ready(Box::new(leased)))
+        match self.lease_restored(claim, run, records, &answers).await {
+            // It would be found again and again, with the same result.
+            Err(ResumeError::Refused(defect @ InputError::Inconsistent(_)))
+                if answers.is_empty() =>
+            {
+                let why = Unresumable::Defect(defect).to_string();
+                let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
+                self.close_claimed(claim, &why).await?;
+                Err(ResumeError::Closed { run: run_id, why })
+            }
+            leased => Ok(Prepared::Ready(Box::new(leased?))),
+        }
     }
 
     /// Determines from its records whether a run can continue, or why it never can.
@@ -301,7 +321,7 @@ impl Runs {
         records: &[Arc<Record>],
         answers: &[Answer],
         resumed_by: ResumedBy,
-    ) -> Result<Result<Resumable, Unresumable>, ResumeError> {
+    ) -> Result<Found, ResumeError> {
         let (run_id, released) = (summary.run_id, summary.released);
         if records.last().is_some_and(|last| last.ends_the_run()) {
             return Err(ResumeError::Ended(run_id));
@@ -313,7 +333,7 @@ impl Runs {
         let view = RunView::of(records);
         let session = view.session().ok_or(RestoreError::NoStart)?;
         let (Some(decision), Some(spec)) = (view.decision(), view.spec()) else {
-            return Ok(Err(Unresumable::Undecided));
+            return Ok(Found::Unresumable(Unresumable::Undecided));
         };
         let in_force = self.in_force_today(session, spec, decision, records);
         let in_force = in_force.await?;
@@ -323,7 +343,13 @@ impl Runs {
         let read = RestoredRun::read(&history, records, (answers, &[]), limits, released);
         let needs_posted_input = matches!(read, Err(ResumeError::NothingToDo));
         match read {
-            Err(ResumeError::Restore(why)) => return Ok(Err(Unresumable::Log(why))),
+            Err(ResumeError::Restore(why)) => return Ok(Found::Unresumable(Unresumable::Log(why))),
+            // An answer that is at fault must not end the run: whoever gave it is told.
+            Err(ResumeError::Refused(defect @ InputError::Inconsistent(_)))
+                if answers.is_empty() =>
+            {
+                return Ok(Found::Unresumable(Unresumable::Defect(defect)));
+            }
             Err(error) if !needs_posted_input => return Err(error),
             // A run that was released each time was stopped in an orderly way, and a run that was lost by this process,
             // which is still alive, did not crash it: nothing is wrong with either.
@@ -332,11 +358,12 @@ impl Runs {
                     && !released
                     && !self.parts.lost.contains(run_id) =>
             {
-                return Ok(Err(Unresumable::NoProgress(run.tree.futile_resumes())));
+                let futile = Unresumable::NoProgress(run.tree.futile_resumes());
+                return Ok(Found::Unresumable(futile));
             }
             _ => {}
         }
-        Ok(Ok(Resumable {
+        Ok(Found::Resumable(Box::new(Resumable {
             session: session.clone(),
             decision: Arc::clone(decision),
             history,
@@ -344,7 +371,7 @@ impl Runs {
             needs_posted_input,
             released,
             context,
-        }))
+        })))
     }
 
     /// Checks that the caller may resume a run, and returns its summary and the context for it.

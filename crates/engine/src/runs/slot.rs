@@ -233,6 +233,12 @@ impl RunSlot {
         self.parts.lost.note(self.run());
     }
 
+    /// Notes that the run was left because of a defect: if it cannot be continued from its log either, it is ended,
+    /// even if this process had lost it before.
+    pub(crate) fn note_defect(&self) {
+        self.parts.lost.forget(self.run());
+    }
+
     /// Makes the run reachable in this process: what is posted here reaches it immediately, and a repeated request gets
     /// its events.
     pub(crate) fn show(&self, handle: RunHandle) {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use neuraxis_core::{Effect, RunId, RunStatus, Step};
+use neuraxis_core::{Effect, InputError, RunId, RunStatus, Step};
 use neuraxis_ports::StoreError;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
@@ -15,7 +15,7 @@ use super::lease_wait::LeaseWait;
 use super::resume::Prepared;
 use super::slot::after_drop;
 use super::{HeldRun, ResumeError, ResumedBy, Runs};
-use crate::driver::{DriveState, Driver};
+use crate::driver::{DriveState, Driver, LeftBecause};
 
 /// The pause before checking again whether a run is free. All runs of a dead worker are waited for at the same time,
 /// each with its own queries to the store.
@@ -50,6 +50,9 @@ pub enum RunProgress {
     Ended,
     /// The run has not ended, and cannot continue here: its records cannot be stored, or another process has it.
     Lost(StoreError),
+    /// The run has not ended, but its state contradicted itself, which only a defect can cause: it was left as it is on
+    /// record, free to be resumed from there.
+    Defect(InputError),
 }
 
 impl Runs {
@@ -103,7 +106,7 @@ impl SteppedRun {
 
     /// Continues until something that was awaited is answered, and the answer is on record.
     ///
-    /// Called again after the run has ended, waits or is lost, it returns [`RunProgress::Ended`].
+    /// Called again after the run has ended, waits or was left, it returns [`RunProgress::Ended`].
     ///
     /// # Cancel safety
     ///
@@ -151,9 +154,13 @@ impl SteppedRun {
         let Some(driver) = self.driver.take() else {
             return RunProgress::Ended;
         };
-        let lost = driver.lost().cloned();
+        let left = driver.left().cloned();
         driver.conclude();
-        lost.map_or(RunProgress::Ended, RunProgress::Lost)
+        match left {
+            Some(LeftBecause::Lost(error)) => RunProgress::Lost(error),
+            Some(LeftBecause::Defect(error)) => RunProgress::Defect(error),
+            None => RunProgress::Ended,
+        }
     }
 
     fn next(&self) -> Vec<String> {
