@@ -78,6 +78,7 @@ impl LlmError {
             kind: _,
             message,
             usage: _,
+            is_certificate_refused: _,
         } = &mut error;
         hide(message, policy == DataPolicy::ALL);
         error
@@ -113,6 +114,7 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
                 id: _,
                 message: steered,
                 agent: _,
+                by: _,
             } = it.as_mut();
             *steered = message(steered, policy);
         }
@@ -219,6 +221,7 @@ fn context_trimmed(trimmed: &mut ContextTrimmed, policy: DataPolicy) {
         messages: _,
         tokens: _,
         removed: _,
+        without_reasoning: _,
         shortened: _,
         summary,
     } = trimmed;
@@ -248,6 +251,7 @@ fn cancelled(cancelled: &mut Cancelled, policy: DataPolicy) {
         id: _,
         reason,
         agent: _,
+        by: _,
         limit,
         cut,
         printed,

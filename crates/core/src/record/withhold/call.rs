@@ -181,6 +181,8 @@ pub(super) fn tool_result(result: &mut ToolResult, policy: DataPolicy) {
         tool_call_id: _,
         name: _,
         index: _,
+        by: _,
+        agents_at_limit: _,
         effect_id: _,
         attempt: _,
         status: _,
