@@ -306,7 +306,7 @@ impl Runs {
             {
                 let why = Unresumable::Defect(defect).to_string();
                 let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
-                self.close_claimed(claim, &why).await?;
+                self.close_claimed(claim, &why, None).await?;
                 Err(ResumeError::Closed { run: run_id, why })
             }
             leased => Ok(Prepared::Ready(Box::new(leased?))),
