@@ -170,7 +170,7 @@ fn help_tools_decisions_and_diagnoses_are_broken_between_words_and_go_on_beneath
         (60, false),
     );
     assert!(
-        tools.contains("· denied") && tools.contains("· runs"),
+        tools.contains("· deny") && tools.contains("· allow"),
         "{tools}"
     );
 }
