@@ -116,4 +116,5 @@ async function textOf(response) {
 
 export const get = (where, more) => send("GET", where, more).then(json);
 export const post = (where, body, more) => send("POST", where, { body, ...more }).then(json);
+export const patch = (where, body, more) => send("PATCH", where, { body, ...more }).then(json);
 export const remove = (where, more) => send("DELETE", where, more).then(json);

@@ -50,8 +50,10 @@ class App {
   name() {
     const isChat = this.view instanceof Chat;
     const session = isChat ? this.view.sessionId : undefined;
-    const title = !isChat ? this.view.title : (session && this.sessions.titles.get(session)) || (session ? "Session" : "New session");
+    const title = !isChat ? this.view.title : (session && this.sessions.nameOf(session)) || (session ? "Session" : "New session");
     for (const place of [document.getElementById("where"), isChat && this.view.heading]) if (place) appendInOrder(fill(place), title);
+    // A first message is visible beneath it.
+    if (isChat) this.view.heading.classList.toggle("hidden", !session || !this.sessions.isTitled(session));
     // The title is all that is visible from another tab.
     document.title = `${isChat && this.view.state === "waiting" ? `Waiting for ${this.view.awaited} · ` : ""}${inOrder(title)} · Neuraxis`;
   }
@@ -120,11 +122,6 @@ class App {
           this.name();
           remove(path`/sessions/${made}`, { asks: false }).catch(() => {}).then(() => this.sessions.refresh({ asks: false }));
         },
-        opened: (text) => {
-          this.sessions.call(session, text);
-          this.sessions.show();
-          this.name();
-        },
         // A user who gave no key for the ended run is not asked again.
         changed: () => this.sessions.refresh({ asks: false }),
         atWork: (state) => {
@@ -136,7 +133,8 @@ class App {
           this.sessions.refresh();
           if (this.view === chat) go(path`/sessions/${other}`);
         },
-        title: (id) => this.sessions.titles.get(id) ?? `Session ${id}`,
+        title: (id) => this.sessions.nameOf(id) ?? `Session ${id}`,
+        rename: (id) => this.sessions.askForTitle(id),
         begin: (text, files) => {
           history.pushState(null, "", "#/");
           this.show();

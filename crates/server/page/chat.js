@@ -24,8 +24,8 @@ const NEWEST = 50;
 const BUTTON = 48;
 
 export class Chat {
-  /** `sessionId` is omitted for a session that does not exist yet. `hooks`: `made`, `unmade`, `opened`, `changed`, `atWork`, `go`.
-   *  `place` is the position at which an earlier view of the session was left. */
+  /** `sessionId` is omitted for a session that does not exist yet. `hooks`: `made`, `unmade`, `changed`, `atWork`, `go`, `title`, `rename`,
+   *  `begin`. `place` is the position at which an earlier view of the session was left. */
   constructor(sessionId, hooks, place) {
     Object.assign(this, { sessionId, hooks, place });
     this.followers = new Set();
@@ -33,16 +33,18 @@ export class Chat {
     Object.assign(this, { views: [], runs: [] });
     this.turns = el("div", { class: "turns" });
     this.earlier = el("div", { class: "earlier" });
-    this.tools = el("div", { class: "row end chat-tools", hidden: !sessionId }, button({ name: "save", text: "Export", label: "Save the conversation as Markdown", className: "quiet small", onClick: () => saveConversation(this.sessionId, this.hooks.title(this.sessionId)).catch((problem) => this.complain(problem)) }));
+    this.tools = el("div", { class: "row chat-tools", hidden: !sessionId },
+      button({ name: "pencil", text: "Rename", label: "Rename this session", className: "quiet small", onClick: () => this.hooks.rename(this.sessionId) }),
+      button({ name: "save", text: "Export", label: "Save the conversation as Markdown", className: "quiet small", onClick: () => saveConversation(this.sessionId, this.hooks.title(this.sessionId)).catch((problem) => this.complain(problem)) }));
     this.notice = el("div", { class: "notice" });
-    this.scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Conversation" }, el("div", { class: "column" }, this.tools, this.earlier, this.turns, this.notice));
+    /** The name of the session. */
+    this.heading = el("h1", { class: "hidden", dir: "auto" });
+    this.scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Conversation" }, el("div", { class: "column" }, el("div", { class: "chat-head" }, this.heading, this.tools), this.earlier, this.turns, this.notice));
     this.anchor = new Anchor(this.scroller);
     this.down = button({ name: "down", label: "To the newest", className: "round to-end", hidden: true, onClick: () => { passFocus(this.down, this.scroller); this.toEnd(); } });
     this.plan = new PlanPanel();
     this.composer = new Composer({ send: (text, files) => this.send(text, files), stop: () => this.stop() });
-    /** The name of the session. */
-    this.heading = el("h1", { class: "hidden" });
-    this.node = el("div", { class: "chat" }, this.heading, this.scroller, el("div", { class: "dock" }, this.down, el("div", { class: "column" }, this.plan.node, this.composer.node)));
+    this.node = el("div", { class: "chat" }, this.scroller, el("div", { class: "dock" }, this.down, el("div", { class: "column" }, this.plan.node, this.composer.node)));
     Object.assign(this, { joined: 0, isAtEnd: true, top: 0, height: 0 });
     this.scroller.addEventListener("scroll", () => this.trackScroll(), { passive: true });
     this.stick = eachFrame(() => this.scrollToTarget());
@@ -144,7 +146,6 @@ export class Chat {
     tell();
     this.plan.set(parsed(overview.plan));
     Object.assign(this, { runs: overview.runs, history: overview.history ?? [], isLoaded: true });
-    this.hooks.opened(overview.runs[0]?.text);
     if (this.runs.length === 0 && this.history.length === 0) return this.welcome();
     await this.showMore();
     return undefined;

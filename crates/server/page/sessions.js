@@ -1,20 +1,18 @@
-// The list of sessions at the side: newest first, searchable by title or by the beginning of an id, deleted after confirmation.
+// The list of sessions at the side: newest first, searched, renamed, and deleted after confirmation.
 
-import { get, path, remove } from "./api.js";
-import { alertLine, announce, appendInOrder, button, el, fill, icon, isSeen, loading, openDialog, passFocus, submitOnce } from "./dom.js";
+import { get, patch, path, remove } from "./api.js";
+import { alertLine, announce, appendInOrder, button, el, fill, icon, inOrder, isComposing, isSeen, loading, openDialog, passFocus, submitOnce } from "./dom.js";
 import { clock, day, folded, oneLine } from "./format.js";
+import { askForTitle } from "./rename.js";
+import { MOST as MOST_SEARCHED, Search } from "./search.js";
 
 const PAGE = 40;
 
-/** How many of the newest runs are read for the states and titles of sessions, and how many of them in the frequent updates of the list. */
-const NEWEST = 300;
-const FEW = 40;
+/** How many sessions are reloaded at once, in whole pages. */
+const MOST = 24 * PAGE;
 
-/** How many pages of open questions are searched for older runs. */
+/** How many pages of open questions are searched for sessions that are not loaded. */
 const MOST_PAGES = 4;
-
-/** How long typing must pause before the result is announced, in milliseconds. */
-const PAUSE = 500;
 
 /** How long the list waits before updating while a run is in progress, in milliseconds. */
 const AGAIN = 5_000;
@@ -25,26 +23,35 @@ const AGAIN_WAITING = 15_000;
 /** Why a session cannot be deleted yet. */
 const AT_WORK = "A run is in progress or waiting. Open the session and press Stop, or delete it once the run has ended.";
 
-/** Whether the state of a run may change soon. */
-const isActive = (state) => state === "running" || state === "waiting";
+/** Returns the state of a session's last run, if it has any. */
+const stateOf = (session) => session.last_run?.status;
 
-/** Returns the first run of a session, if it has any: lists start with the newest. */
-async function firstRun(session, asks) {
-  let page = { runs: [] };
-  do page = await get(path`/runs?limit=999&session=${session}` + (page.next ? path`&after=${page.next}` : ""), { asks });
-  while (page.next);
-  return page.runs.at(-1);
+/** Whether a session waits for input. */
+const waits = (session) => stateOf(session) === "waiting";
+
+/** The link and the buttons of an entry, in order. */
+const controlsOf = (entry) => [...(entry?.querySelectorAll("a, button") ?? [])];
+
+/** Returns a session as lists show it, or undefined if there is none. */
+async function listed(id, asks) {
+  let page = {};
+  do {
+    page = await get(path`/sessions?limit=${PAGE}&prefix=${id}` + (page.next ? path`&after=${page.next}` : ""), { asks });
+    const found = page.sessions.find((session) => session.id === id);
+    if (found) return found;
+  } while (page.next);
+  return undefined;
 }
 
-/** Returns the sessions of the runs that wait for a decision, the oldest run first, and whether there may be more. */
+/** Returns the ids of the sessions that wait for a decision, the oldest run first, and whether there may be more. */
 async function awaited(asks) {
-  const found = new Map();
+  const found = new Set();
   let page = { approvals: [] };
   for (let pages = 0; pages < MOST_PAGES && (pages === 0 || page.next); pages += 1) {
     page = await get(page.next ? path`/approvals?after=${page.next}` : "/approvals", { asks });
-    for (const { session_id: id, run_id: run } of page.approvals) if (!found.has(id)) found.set(id, { id, run });
+    for (const { session_id: id } of page.approvals) found.add(id);
   }
-  return { waiting: [...found.values()], isMore: Boolean(page.next) };
+  return { ids: [...found], isMore: Boolean(page.next) };
 }
 
 export class SessionList {
@@ -52,19 +59,14 @@ export class SessionList {
   constructor({ go }) {
     this.go = go;
     this.sessions = [];
-    this.titles = new Map();
-    this.states = new Map();
-    /** The sessions that wait for input, loaded or not; those of them whose runs are not among the newest; and whether there may be more
-     *  of these. */
-    Object.assign(this, { awaiting: [], olderAwaiting: [], isMoreAwaiting: false });
-    /** The server's results for the search, and the sessions whose first message has been requested. */
-    this.found = [];
-    this.asked = new Set();
-    /** All sessions that the list may show, in order, by id. */
-    this.listed = new Map();
-    this.search = el("input", { type: "search", class: "field", placeholder: "Search", "aria-label": "Search the loaded sessions by title, and all sessions by the start of their id", on: { input: () => this.find() } });
+    /** Of the sessions that are not loaded: those that wait for a decision, whether there may be more of them, and the one that is open. */
+    Object.assign(this, { awaiting: [], isMoreAwaiting: false, open: undefined });
+    /** What was written here in a new session, before the server has it, and the titles that are being saved, by session. */
+    Object.assign(this, { begun: new Map(), titles: new Map() });
+    this.results = new Search(() => this.showFound());
+    this.search = el("input", { type: "search", class: "field", placeholder: "Search titles and messages", maxlength: String(MOST_SEARCHED), "aria-label": "Search all sessions by title, by your messages, or by the start of their id", on: { input: () => this.find(), keydown: (event) => this.clearBy(event) } });
     this.list = el("div", { class: "session-list" });
-    this.more = button({ text: "Show more", className: "quiet small", hidden: true, onClick: () => this.showMore() });
+    this.more = button({ text: "Show more", className: "quiet small", hidden: true, onClick: () => (this.results.text ? this.results.more() : this.showMore()) });
     this.node = el("nav", { class: "sessions", "aria-label": "Sessions" },
       button({ name: "plus", text: "New session", className: "new wide", onClick: () => this.go() }), this.search, this.list, this.more);
   }
@@ -72,17 +74,17 @@ export class SessionList {
   /** Reloads the list after a change, or after the user returned. With `asks: false`, the user is not asked for a key. */
   refresh({ asks = true } = {}) {
     this.lastSearch = undefined;
-    this.isWhole = true;
     return this.loadNewest(asks);
   }
 
-  /** Reloads the newest sessions of the list; those loaded after them stay. */
+  /** Reloads the sessions of the list. Those beyond what one request returns stay as they are. */
   loadNewest(asks) {
     // A reload that is still queued will show what this one would.
     this.waiting ??= this.afterwards(() => {
       this.waiting = undefined;
       return this.load(async () => {
-        const page = await get(`/sessions?limit=${PAGE}`, { asks });
+        const pages = Math.max(1, Math.ceil(this.sessions.length / PAGE));
+        const page = await get(`/sessions?limit=${Math.min(MOST, pages * PAGE)}`, { asks });
         const newest = new Set(page.sessions.map(({ id }) => id));
         const last = this.sessions.findLastIndex(({ id }) => newest.has(id));
         const behind = page.next && last >= 0 ? this.sessions.slice(last + 1) : [];
@@ -96,7 +98,6 @@ export class SessionList {
   async showMore() {
     if (this.isLoadingMore) return;
     this.isLoadingMore = true;
-    this.isWhole = true;
     await this.afterwards(() => this.load(async () => {
       if (!this.next) return;
       const page = await get(path`/sessions?limit=${PAGE}&after=${this.next}`);
@@ -109,24 +110,23 @@ export class SessionList {
 
   /** Runs work after the earlier work has ended, because each changes the list. */
   afterwards(work) {
-    this.last = (this.last ?? Promise.resolve()).then(work);
-    return this.last;
+    const done = (this.last ?? Promise.resolve()).then(work);
+    this.last = done.catch(() => {});
+    return done;
   }
 
   async load(work, asks = true) {
     try {
       await work();
       this.failed = undefined;
-      // A list without some of the titles is still useful.
-      await this.name(asks).catch(() => {});
+      // The list is useful without them.
+      await this.findOthers(asks).catch(() => {});
     } catch (problem) {
       this.failed = problem;
     }
     this.isLoaded = true;
-    this.show();
-    dispatchEvent(new Event("titles"));
+    this.showNames();
     this.scheduleUpdate();
-    this.nameOthers();
   }
 
   /** Schedules an update while a run is in progress or waits, because it may be one that nothing on this page follows, or if the list
@@ -134,147 +134,133 @@ export class SessionList {
    *  that. */
   scheduleUpdate() {
     clearTimeout(this.soon);
-    const states = new Set(this.states.values());
+    const states = new Set([...this.sessions, ...this.others].map(stateOf));
     if (!states.has("running") && !states.has("waiting") && !this.failed?.isPassing) return;
     this.soon = setTimeout(() => this.loadNewest(false), states.has("running") ? AGAIN : AGAIN_WAITING);
   }
 
-  /** Names sessions by their first message. The newest runs contain it for sessions created after the oldest of these runs. They also
-   *  give the state of each session, except for runs that have waited since before. */
-  async name(asks) {
-    const { runs, next, isPart } = await this.newestRuns(asks);
-    const states = new Map();
-    for (const { session_id: id, status } of runs) if (!states.has(id)) states.set(id, status);
-    // An ended run that is not among the few is still ended.
-    if (isPart) for (const [id, state] of this.states) if (!states.has(id) && !isActive(state)) states.set(id, state);
-    const since = next ? new Date(runs.at(-1).started_at) : 0;
-    if (!isPart) Object.assign(this, { since, seen: new Set() });
-    if (next && (!isPart || this.seen.size > 0)) for (const { run_id: run } of runs) this.seen.add(run);
-    const newer = new Set(this.sessions.filter((session) => !this.isOlder(session, since)).map(({ id }) => id));
-    for (const run of [...runs].reverse()) if (!next || newer.has(run.session_id)) this.call(run.session_id, run.text);
-    await this.findWaiting(this.seen, asks).catch(() => {});
-    for (const { id } of this.olderAwaiting) if (!states.has(id)) states.set(id, "waiting");
-    this.awaiting = [...states].filter(([, state]) => state === "waiting").map(([id]) => ({ id })).reverse();
-    this.states = states;
-  }
-
-  /** Requests the newest runs: only a few if those cover everything that may have changed since. */
-  async newestRuns(asks) {
-    const { isWhole } = this;
-    this.isWhole = false;
-    try {
-      const few = isWhole ? undefined : await get(`/runs?limit=${FEW}`, { asks });
-      const covered = new Set([...(few?.runs ?? []), ...this.olderAwaiting].map(({ session_id: session, id }) => session ?? id));
-      const isEnough = few && (!few.next || [...this.states].every(([id, state]) => !isActive(state) || covered.has(id)));
-      return isEnough ? { ...few, isPart: Boolean(few.next) } : await get(`/runs?limit=${NEWEST}`, { asks });
-    } catch (problem) {
-      this.isWhole ||= isWhole;
-      throw problem;
-    }
-  }
-
-  /** Finds waiting runs beyond the newest. This is slower for the server, so it is done no more often than while runs only wait. */
-  async findWaiting(newest, asks) {
-    if (newest.size === 0) Object.assign(this, { olderAwaiting: [], isMoreAwaiting: false });
-    if (newest.size === 0 || performance.now() - this.lastSearch < AGAIN_WAITING) return;
+  /** Finds what is not loaded but must be known: the session that is open, and those that wait for a decision. Looking for these is slower
+   *  for the server, so it is done no more often than while runs only wait. */
+  async findOthers(asks) {
+    const loaded = new Set(this.sessions.map(({ id }) => id));
+    this.open = this.current && this.next && !loaded.has(this.current) ? await listed(this.current, asks) : undefined;
+    if (!this.next) Object.assign(this, { awaiting: [], isMoreAwaiting: false });
+    if (!this.next || performance.now() - this.lastSearch < AGAIN_WAITING) return;
     this.lastSearch = performance.now();
-    const { waiting, isMore } = await awaited(asks);
-    this.olderAwaiting = waiting.filter(({ run }) => !newest.has(run)).reverse();
-    this.isMoreAwaiting = isMore;
+    const { ids, isMore } = await awaited(asks);
+    const known = new Map(this.awaiting.map((session) => [session.id, session]));
+    const others = [];
+    for (const id of ids.filter((id) => !loaded.has(id))) others.push(known.get(id) ?? await listed(id, asks));
+    Object.assign(this, { awaiting: others.filter(Boolean).reverse(), isMoreAwaiting: isMore });
   }
 
-  /** Whether the newest runs may lack the title of a session. */
-  isOlder({ created_at: at }, since = this.since) {
-    return !at || new Date(at) < since;
+  /** The known sessions that are not loaded, apart from those that a search found. */
+  get others() {
+    return [this.open, ...this.awaiting].filter(Boolean);
   }
 
-  /** Names the other sessions one by one while the page is visible: each costs a request. */
-  async nameOthers() {
-    if (this.isNaming) return;
-    this.isNaming = true;
-    for (let next = this.unnamed; next && !document.hidden; next = this.unnamed) {
-      const first = await firstRun(next.id, false).catch((problem) => problem);
-      // A session deleted meanwhile must not prevent the others from being named.
-      if (first instanceof Error && first.status !== 404) break;
-      this.asked.add(next.id);
-      this.call(next.id, first?.text);
-      this.rename(next.id);
-    }
-    this.isNaming = false;
+  /** All copies of what is known of a session; the first is the newest. */
+  copiesOf(id) {
+    return [...this.sessions, ...this.others, ...this.results.found].filter((session) => session.id === id);
+  }
+
+  /** Returns a session's name: its title, or else the first line of its first message. Undefined if neither is known or visible. */
+  nameOf(id) {
+    return this.isTitled(id) ? this.titleOf(id) : this.firstLineOf(id);
+  }
+
+  titleOf(id) {
+    return this.titles.get(id) ?? this.copiesOf(id)[0]?.title ?? "";
+  }
+
+  isTitled(id) {
+    return isSeen(this.titleOf(id));
+  }
+
+  firstLineOf(id) {
+    const line = oneLine(this.copiesOf(id)[0]?.first_message ?? this.begun.get(id) ?? "", 80);
+    return isSeen(line) ? line : undefined;
+  }
+
+  /** Names a session that was just created by its first message. */
+  call(id, text) {
+    this.begun.set(id, text);
+  }
+
+  /** Shows the sessions' names wherever they are. */
+  showNames() {
+    this.show();
     dispatchEvent(new Event("titles"));
   }
 
-  /** The next session in the list that has no title and whose first message has not been requested. */
-  get unnamed() {
-    return [...this.listed.values()].find((session) => this.isOlder(session) && !this.titles.has(session.id) && !this.asked.has(session.id));
-  }
-
-  /** Shows a session's title without changing the others, one of which may be being pressed. */
-  rename(id) {
-    const old = this.list.querySelector(`li[data-id="${CSS.escape(id)}"]`);
-    if (!old || this.search.value.trim() || old.contains(document.activeElement)) this.show();
-    else old.replaceWith(this.entry(this.listed.get(id)));
-  }
-
-  /** Sets a session's title to its first message, unless it has a title or the message has no visible characters. */
-  call(id, text) {
-    const title = oneLine(text ?? "", 80);
-    if (isSeen(title) && !this.titles.has(id)) this.titles.set(id, title);
-  }
-
-  async find() {
-    const prefix = this.search.value.trim();
-    const search = (this.newest = {});
-    clearTimeout(this.telling);
+  find() {
+    this.results.set(this.search.value.trim());
     this.show();
-    if (!prefix) return;
-    const page = await get(path`/sessions?limit=20&prefix=${prefix}`).catch(() => ({ sessions: [] }));
-    if (search !== this.newest) return;
-    this.found = page.sessions;
+  }
+
+  /** Escape ends a search. Without one, it closes the list on narrow windows. */
+  clearBy(event) {
+    if (event.key !== "Escape" || isComposing(event) || !this.search.value) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.search.value = "";
+    this.find();
+  }
+
+  showFound() {
     this.show();
-    this.telling = setTimeout(() => announce(this.wordsOfFound), PAUSE);
-    this.nameOthers();
+    if (!this.results.isBusy) announce(this.wordsOfFound);
   }
 
   get wordsOfFound() {
     const count = this.list.querySelectorAll("li").length;
-    return count === 0 ? this.list.textContent : `${count} ${count === 1 ? "session" : "sessions"}`;
+    if (count === 0 || this.results.failed) return this.list.textContent;
+    return `${count} ${count === 1 ? "session" : "sessions"}${this.results.isMore ? ", and maybe more" : ""}`;
+  }
+
+  /** Where a search stands, beneath what it found. */
+  stateOfSearch(count) {
+    const { text, isBusy, failed } = this.results;
+    if (isBusy) return el("p", { class: "line-note searching" }, icon("spinner", "spins"), "Searching titles and messages…");
+    if (failed) return el("p", { class: "line-note error searching", text: `The search failed: ${failed.message}` });
+    return count === 0 ? appendInOrder(el("p", { class: "empty" }), `No sessions contain “${text}”.`) : null;
   }
 
   show() {
-    const words = folded(this.search.value.trim());
-    const fits = ({ id }) => folded(id).startsWith(words) || folded(this.titles.get(id) ?? "").includes(words);
-    const known = new Set(this.sessions.map(({ id }) => id));
-    // A session found by the search also has its creation time.
-    const others = [...(words ? this.found : []), ...this.awaiting].filter(({ id }) => !known.has(id) && known.add(id));
-    const all = [...this.sessions, ...others];
-    const waits = ({ id }) => this.states.get(id) === "waiting";
+    const { text, found } = this.results;
+    const words = folded(text);
+    const ids = new Set(found.map(({ id }) => id));
+    const fits = ({ id }) => ids.has(id) || folded(id).startsWith(words) || folded(this.nameOf(id) ?? "").includes(words);
+    const known = new Set();
+    const all = [...this.sessions, ...this.others.filter(waits), ...found].filter(({ id }) => !known.has(id) && known.add(id));
     const sorted = [...all.filter(waits), ...all.filter((session) => !waits(session))];
-    this.listed = new Map(sorted.map((session) => [session.id, session]));
-    this.count(all.filter(waits).length);
-    const shown = words ? sorted.filter(fits) : sorted;
-    if (!this.next) passFocus(this.more, [...this.list.querySelectorAll("a")].at(-1) ?? this.search);
-    this.more.hidden = !this.next;
+    this.count([...this.sessions, ...this.others].filter(waits));
+    const shown = text ? sorted.filter(fits) : sorted;
+    const isMore = text ? this.results.isMore : Boolean(this.next);
+    if (!isMore) passFocus(this.more, [...this.list.querySelectorAll("a")].at(-1) ?? this.search);
+    this.more.hidden = !isMore;
     if (!this.isLoaded) return fill(this.list, loading());
     const problem = this.failed && el("p", { class: "line-note error", text: this.failed.message });
     if (this.failed && this.sessions.length === 0) return fill(this.list, problem);
-    if (shown.length === 0) return fill(this.list, el("p", { class: "empty", text: words ? "No loaded session has a matching title, and no session id starts with this text." : "No sessions yet." }));
+    const state = text ? this.stateOfSearch(shown.length) : shown.length === 0 && el("p", { class: "empty", text: "No sessions yet." });
     const groupOf = (session) => (waits(session) ? this.awaitedName : day(session.created_at));
     const groups = Map.groupBy ? Map.groupBy(shown, groupOf) : new Map([["Sessions", shown]]);
     // An unchanged list stays, because an entry may be being pressed or have the focus.
-    const drawn = JSON.stringify([this.failed?.message, [...groups].map(([name, sessions]) => [name, sessions.map(({ id }) => [id, this.titles.get(id), this.states.get(id), id === this.current])])]);
+    const drawn = JSON.stringify([problem?.textContent, state?.textContent, [...groups].map(([name, sessions]) => [name, sessions.map((session) => [session.id, this.nameOf(session.id), stateOf(session), session.id === this.current])])]);
     if (drawn === this.drawn && this.list.querySelector("section")) return undefined;
     this.drawn = drawn;
     const { activeElement } = document;
-    const focused = this.list.contains(activeElement) ? [activeElement.closest("li").dataset.id, activeElement.tagName] : undefined;
-    fill(this.list, problem, [...groups].map(([name, sessions]) => el("section", {}, el("h2", { text: name }), el("ul", {}, sessions.map((session) => this.entry(session))))));
-    if (focused) this.list.querySelector(`li[data-id="${CSS.escape(focused[0])}"] ${focused[1]}`)?.focus({ preventScroll: true });
+    const entry = this.list.contains(activeElement) ? activeElement.closest("li") : undefined;
+    const at = entry && controlsOf(entry).indexOf(activeElement);
+    fill(this.list, problem, [...groups].map(([name, sessions]) => el("section", {}, el("h2", { text: name }), el("ul", {}, sessions.map((session) => this.entry(session))))), state);
+    if (entry) controlsOf(this.list.querySelector(`li[data-id="${CSS.escape(entry.dataset.id)}"]`))[at]?.focus({ preventScroll: true });
     return undefined;
   }
 
   /** Shows how many sessions wait for input: above them, and on the button that opens the list on narrow windows. */
   count(waiting) {
-    const count = waiting && `${waiting}${this.isMoreAwaiting ? "+" : ""}`;
+    const number = new Set(waiting.map(({ id }) => id)).size;
+    const count = number && `${number}${this.isMoreAwaiting ? "+" : ""}`;
     this.awaitedName = `Waiting for you · ${count}`;
     const sign = document.getElementById("waiting");
     sign.hidden = !count;
@@ -282,18 +268,53 @@ export class SessionList {
     sign.parentElement.setAttribute("aria-label", `Open the list of sessions${count ? `; ${count} of them ${count === "1" ? "waits" : "wait"} for input` : ""}`);
   }
 
-  entry({ id, created_at: at }) {
-    const title = this.titles.get(id) || id;
-    const state = this.states.get(id);
-    const sign = state === "waiting" ? el("span", { class: "tag warn", text: "waiting" }) : state === "running" ? [icon("spinner", "spins"), el("span", { class: "hidden", text: "running" })] : null;
-    const name = el("a", { href: path`#/sessions/${id}`, "aria-current": id === this.current ? "page" : undefined, title: `${title}\n${id}${at ? `, ${clock(at)}` : ""}` }, appendInOrder(el("span", { class: "title" }), title), sign);
+  entry(session) {
+    const { id, created_at: at } = session;
+    const title = this.nameOf(id) ?? id;
+    const sign = { waiting: () => el("span", { class: "tag warn", text: "waiting" }), running: () => [icon("spinner", "spins"), el("span", { class: "hidden", text: "running" })] }[stateOf(session)]?.();
+    const name = el("a", { href: path`#/sessions/${id}`, "aria-current": id === this.current ? "page" : undefined, title: `${title}\n${id}${at ? `, ${clock(at)}` : ""}` }, appendInOrder(el("span", { class: "title", dir: "auto" }), title), sign);
+    const pencil = button({ name: "pencil", label: `Rename ${title}`, className: "quiet small", onClick: () => this.askForTitle(id) });
     const bin = button({ name: "bin", label: `Delete ${title}`, className: "quiet small", onClick: () => this.ask(id, title) });
-    return el("li", { class: id === this.current ? "current" : "", data: { id } }, name, bin);
+    return el("li", { class: id === this.current ? "current" : "", data: { id } }, name, el("span", { class: "tools" }, pencil, bin));
   }
 
+  /** Marks the session that is open, and loads it if it is not in the list. */
   select(id) {
     this.current = id;
     this.show();
+    if (id && this.isLoaded && this.copiesOf(id).length === 0) this.refresh({ asks: false });
+  }
+
+  /** Asks for a session's title. `tried` is a title that could not be saved, because of `failure`. */
+  askForTitle(id, tried, failure) {
+    const dialog = askForTitle({ text: tried ?? this.nameOf(id) ?? "", automatic: this.firstLineOf(id) ?? id, failure, save: (title) => this.setTitle(id, title) });
+    this.keepFocus(dialog, id, 1);
+  }
+
+  /** Gives a session a title, or none if it is empty. It is shown at once; if it cannot be saved, the user is asked again. */
+  async setTitle(id, title) {
+    if (title === this.nameOf(id) || title === this.titleOf(id)) return;
+    this.titles.set(id, title);
+    this.showNames();
+    try {
+      // Behind a reload in progress, which would bring the former title back.
+      await this.afterwards(async () => {
+        const renamed = await patch(path`/sessions/${id}`, { title: title || null });
+        for (const copy of this.copiesOf(id)) copy.title = renamed.title;
+      });
+    } catch (problem) {
+      this.settle(id, title);
+      return this.askForTitle(id, title, problem.message);
+    }
+    this.settle(id, title);
+    announce(`Renamed to ${inOrder(this.nameOf(id) ?? id)}`);
+    return undefined;
+  }
+
+  /** Shows the stored title again, unless another one is being saved. */
+  settle(id, title) {
+    if (this.titles.get(id) === title) this.titles.delete(id);
+    this.showNames();
   }
 
   ask(id, title) {
@@ -307,18 +328,23 @@ export class SessionList {
       await remove(path`/sessions/${id}`).catch((problem) => { throw problem.kind === "session-busy" && problem.document.run_id ? new Error(AT_WORK) : problem; });
       dialog.close();
       announce("Deleted");
-      for (const list of ["sessions", "found", "awaiting", "olderAwaiting"]) this[list] = this[list].filter((session) => session.id !== id);
+      for (const [from, list] of [[this, "sessions"], [this, "awaiting"], [this.results, "found"]]) from[list] = from[list].filter((session) => session.id !== id);
       if (id === this.current) this.go();
       this.show();
     });
-    const at = [...this.list.querySelectorAll("li")].findIndex((entry) => entry.dataset.id === id);
     const dialog = openDialog("delete", "Delete this session?", form);
-    // The entry from which the dialog was opened may have been removed or recreated.
+    this.keepFocus(dialog, id, 2);
+  }
+
+  /** Returns the focus to a control of an entry after a dialog. The entry may have been removed or recreated meanwhile. */
+  keepFocus(dialog, id, control) {
+    const at = [...this.list.querySelectorAll("li")].findIndex((entry) => entry.dataset.id === id);
     dialog.addEventListener("close", () => {
       if (document.activeElement !== document.body) return;
       const entries = [...this.list.querySelectorAll("li")];
-      const button = entries.find((entry) => entry.dataset.id === id)?.querySelector("button");
-      (button ?? (entries[at] ?? entries.at(-1))?.querySelector("a") ?? this.search).focus();
+      const entry = entries.find(({ dataset }) => dataset.id === id);
+      const node = entry ? controlsOf(entry)[control] : (entries[at] ?? entries.at(-1))?.querySelector("a");
+      (node ?? this.search).focus();
     });
   }
 }

@@ -520,13 +520,11 @@ export async function leads_to_what_waits_however_old_it_is(world) {
   world.api("/sessions/old/turns", { message: "write a note", channel: "code_task" });
   while ((await world.api("/approvals")).approvals.length === 0) await new Promise((done) => setTimeout(done, 50));
   await world.api("/sessions/new/turns", { message: "markdown please" });
-  const newest = await world.api("/runs?limit=1");
   const page = await world.open({ viewport: PHONE });
-  // Neither the newest runs nor the newest sessions include it any more, and open questions may come in pages.
-  await page.route("**/api/v1/runs?limit=300", (route) => route.fulfill({ json: newest }));
+  // The newest sessions do not include it any more, and open questions may come in pages.
   await page.route("**/api/v1/sessions?limit=40", async (route) => {
     const { sessions } = await world.api("/sessions");
-    await route.fulfill({ json: { sessions: sessions.filter(({ id }) => id === "new") } });
+    await route.fulfill({ json: { sessions: sessions.filter(({ id }) => id === "new"), next: "0~new" } });
   });
   await page.route("**/api/v1/approvals", (route) => route.fulfill({ json: { approvals: [], next: "first" } }));
   await page.route("**/api/v1/approvals?after=first", async (route) => route.fulfill({ json: await world.api("/approvals") }));

@@ -7,9 +7,10 @@ import * as layout from "./layout.mjs";
 import * as origins from "./origins.mjs";
 import * as pictures from "./pictures.mjs";
 import * as runs from "./runs.mjs";
+import * as sessions from "./sessions.mjs";
 import { World } from "./world.mjs";
 
-const scenarios = { ...chat, ...decisions, ...hostile, ...layout, ...origins, ...pictures, ...runs };
+const scenarios = { ...chat, ...decisions, ...hostile, ...layout, ...origins, ...pictures, ...runs, ...sessions };
 const name = process.argv[2];
 const world = await World.start();
 let code = 0;
