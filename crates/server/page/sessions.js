@@ -221,7 +221,7 @@ export class SessionList {
   /** Where a search stands, beneath what it found. */
   stateOfSearch(count) {
     const { text, isBusy, failed } = this.results;
-    if (isBusy) return el("p", { class: "line-note searching" }, icon("spinner", "spins"), "Searching titles and messages…");
+    if (isBusy) return el("p", { class: "line-note searching" }, icon("spinner", "spins"), "Searching all sessions…");
     if (failed) return el("p", { class: "line-note error searching", text: `The search failed: ${failed.message}` });
     return count === 0 ? appendInOrder(el("p", { class: "empty" }), `No sessions contain “${text}”.`) : null;
   }

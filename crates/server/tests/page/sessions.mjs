@@ -220,7 +220,7 @@ export async function follows_a_search_to_its_end(world) {
   await page.fill(search, "rare ");
   await page.fill(search, "rare1");
   const late = await held.asked;
-  await sees(page, ".session-list .searching", "Searching titles and messages");
+  await sees(page, ".session-list .searching", "Searching all sessions");
   await world.picture(page, "searching-wide-light");
   await page.fill(search, "markdown");
   await page.waitForFunction(() => document.querySelectorAll(".session-list li").length === 1 && !document.querySelector(".searching"));

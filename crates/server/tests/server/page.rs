@@ -91,6 +91,11 @@ scenarios! {
     fn a_title_in_the_list_has_the_room_there_is_and_the_view_that_is_shown_is_marked() = "gives_titles_the_room_there_is";
     fn sessions_are_found_by_title_and_id_and_deleted_after_a_question() = "finds_and_deletes_sessions";
     fn sessions_are_called_by_their_first_message_in_long_use_too() = "calls_sessions_by_their_first_message";
+    fn a_session_gets_a_title_in_the_list_and_above_its_conversation() = "renames_sessions";
+    fn a_title_that_could_not_be_saved_is_asked_for_again() = "keeps_a_title_that_could_not_be_saved";
+    fn a_session_gets_a_title_on_a_phone() = "renames_on_a_phone";
+    fn a_search_finds_sessions_that_are_not_loaded_by_any_message() = "searches_all_sessions";
+    fn a_search_is_followed_to_its_end_and_only_the_last_one_counts() = "follows_a_search_to_its_end";
     fn a_session_that_was_deleted_elsewhere_is_not_begun_anew() = "does_not_begin_a_deleted_session_anew";
     fn a_person_who_has_the_token_approves_exactly_what_is_shown() = "approves_with_the_token";
     fn a_question_shows_all_that_would_run_whatever_its_arguments_are_called() = "shows_all_that_would_run";
