@@ -49,11 +49,13 @@ class App {
   /** Shows the title of the view above it, for narrow windows. */
   name() {
     const isChat = this.view instanceof Chat;
-    const session = isChat ? this.view.sessionId : undefined;
-    const title = !isChat ? this.view.title : (session && this.sessions.nameOf(session)) || (session ? "Session" : "New session");
+    const { sessions } = this;
+    const id = isChat ? this.view.sessionId : undefined;
+    const session = id && sessions.known(id);
+    const title = !isChat ? this.view.title : (session && sessions.nameOf(session)) || (session ? "Session" : "New session");
     for (const place of [document.getElementById("where"), isChat && this.view.heading]) if (place) appendInOrder(fill(place), title);
     // A first message is visible beneath it.
-    if (isChat) this.view.heading.classList.toggle("hidden", !session || !this.sessions.isTitled(session));
+    if (isChat) this.view.heading.classList.toggle("hidden", !session || !sessions.isTitled(session));
     // The title is all that is visible from another tab.
     document.title = `${isChat && this.view.state === "waiting" ? `Waiting for ${this.view.awaited} · ` : ""}${inOrder(title)} · Neuraxis`;
   }
@@ -133,7 +135,7 @@ class App {
           this.sessions.refresh();
           if (this.view === chat) go(path`/sessions/${other}`);
         },
-        title: (id) => this.sessions.nameOf(id) ?? `Session ${id}`,
+        title: (id) => this.sessions.nameOf(this.sessions.known(id)) ?? `Session ${id}`,
         rename: (id) => this.sessions.askForTitle(id),
         begin: (text, files) => {
           history.pushState(null, "", "#/");

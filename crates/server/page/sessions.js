@@ -1,10 +1,10 @@
 // The list of sessions at the side: newest first, searched, renamed, and deleted after confirmation.
 
-import { get, patch, path, remove } from "./api.js";
-import { alertLine, announce, appendInOrder, button, el, fill, icon, inOrder, isComposing, isSeen, loading, openDialog, passFocus, submitOnce } from "./dom.js";
+import { get, patch, path } from "./api.js";
+import { announce, appendInOrder, button, el, fill, icon, inOrder, isComposing, isSeen, loading, passFocus } from "./dom.js";
 import { clock, day, folded, oneLine } from "./format.js";
-import { askForTitle } from "./rename.js";
 import { MOST as MOST_SEARCHED, Search } from "./search.js";
+import { askForTitle, askToDelete } from "./session.js";
 
 const PAGE = 40;
 
@@ -19,9 +19,6 @@ const AGAIN = 5_000;
 
 /** How long it waits while runs only wait for a decision, which may be made elsewhere, in milliseconds. */
 const AGAIN_WAITING = 15_000;
-
-/** Why a session cannot be deleted yet. */
-const AT_WORK = "A run is in progress or waiting. Open the session and press Stop, or delete it once the run has ended.";
 
 /** Returns the state of a session's last run, if it has any. */
 const stateOf = (session) => session.last_run?.status;
@@ -73,7 +70,7 @@ export class SessionList {
 
   /** Reloads the list after a change, or after the user returned. With `asks: false`, the user is not asked for a key. */
   refresh({ asks = true } = {}) {
-    this.lastSearch = undefined;
+    this.lastAwaited = undefined;
     return this.loadNewest(asks);
   }
 
@@ -145,8 +142,8 @@ export class SessionList {
     const loaded = new Set(this.sessions.map(({ id }) => id));
     this.open = this.current && this.next && !loaded.has(this.current) ? await listed(this.current, asks) : undefined;
     if (!this.next) Object.assign(this, { awaiting: [], isMoreAwaiting: false });
-    if (!this.next || performance.now() - this.lastSearch < AGAIN_WAITING) return;
-    this.lastSearch = performance.now();
+    if (!this.next || performance.now() - this.lastAwaited < AGAIN_WAITING) return;
+    this.lastAwaited = performance.now();
     const { ids, isMore } = await awaited(asks);
     const known = new Map(this.awaiting.map((session) => [session.id, session]));
     const others = [];
@@ -159,26 +156,27 @@ export class SessionList {
     return [this.open, ...this.awaiting].filter(Boolean);
   }
 
-  /** All copies of what is known of a session; the first is the newest. */
-  copiesOf(id) {
-    return [...this.sessions, ...this.others, ...this.results.found].filter((session) => session.id === id);
+  /** Returns what is known of a session, at least its id. */
+  known(id) {
+    const is = (session) => session.id === id;
+    return this.sessions.find(is) ?? this.others.find(is) ?? this.results.found.find(is) ?? { id };
   }
 
   /** Returns a session's name: its title, or else the first line of its first message. Undefined if neither is known or visible. */
-  nameOf(id) {
-    return this.isTitled(id) ? this.titleOf(id) : this.firstLineOf(id);
+  nameOf(session) {
+    return this.isTitled(session) ? this.titleOf(session) : this.firstLineOf(session);
   }
 
-  titleOf(id) {
-    return this.titles.get(id) ?? this.copiesOf(id)[0]?.title ?? "";
+  titleOf({ id, title }) {
+    return this.titles.get(id) ?? title ?? "";
   }
 
-  isTitled(id) {
-    return isSeen(this.titleOf(id));
+  isTitled(session) {
+    return isSeen(this.titleOf(session));
   }
 
-  firstLineOf(id) {
-    const line = oneLine(this.copiesOf(id)[0]?.first_message ?? this.begun.get(id) ?? "", 80);
+  firstLineOf({ id, first_message: text }) {
+    const line = oneLine(text ?? this.begun.get(id) ?? "", 80);
     return isSeen(line) ? line : undefined;
   }
 
@@ -230,7 +228,7 @@ export class SessionList {
     const { text, found } = this.results;
     const words = folded(text);
     const ids = new Set(found.map(({ id }) => id));
-    const fits = ({ id }) => ids.has(id) || folded(id).startsWith(words) || folded(this.nameOf(id) ?? "").includes(words);
+    const fits = (session) => ids.has(session.id) || folded(session.id).startsWith(words) || folded(this.nameOf(session) ?? "").includes(words);
     const known = new Set();
     const all = [...this.sessions, ...this.others.filter(waits), ...found].filter(({ id }) => !known.has(id) && known.add(id));
     const sorted = [...all.filter(waits), ...all.filter((session) => !waits(session))];
@@ -246,7 +244,7 @@ export class SessionList {
     const groupOf = (session) => (waits(session) ? this.awaitedName : day(session.created_at));
     const groups = Map.groupBy ? Map.groupBy(shown, groupOf) : new Map([["Sessions", shown]]);
     // An unchanged list stays, because an entry may be being pressed or have the focus.
-    const drawn = JSON.stringify([problem?.textContent, state?.textContent, [...groups].map(([name, sessions]) => [name, sessions.map((session) => [session.id, this.nameOf(session.id), stateOf(session), session.id === this.current])])]);
+    const drawn = JSON.stringify([problem?.textContent, state?.textContent, [...groups].map(([name, sessions]) => [name, sessions.map((session) => [session.id, this.nameOf(session), stateOf(session), session.id === this.current])])]);
     if (drawn === this.drawn && this.list.querySelector("section")) return undefined;
     this.drawn = drawn;
     const { activeElement } = document;
@@ -270,7 +268,7 @@ export class SessionList {
 
   entry(session) {
     const { id, created_at: at } = session;
-    const title = this.nameOf(id) ?? id;
+    const title = this.nameOf(session) ?? id;
     const sign = { waiting: () => el("span", { class: "tag warn", text: "waiting" }), running: () => [icon("spinner", "spins"), el("span", { class: "hidden", text: "running" })] }[stateOf(session)]?.();
     const name = el("a", { href: path`#/sessions/${id}`, "aria-current": id === this.current ? "page" : undefined, title: `${title}\n${id}${at ? `, ${clock(at)}` : ""}` }, appendInOrder(el("span", { class: "title", dir: "auto" }), title), sign);
     const pencil = button({ name: "pencil", label: `Rename ${title}`, className: "quiet small", onClick: () => this.askForTitle(id) });
@@ -282,32 +280,34 @@ export class SessionList {
   select(id) {
     this.current = id;
     this.show();
-    if (id && this.isLoaded && this.copiesOf(id).length === 0) this.refresh({ asks: false });
+    if (id && this.isLoaded && !this.known(id).created_at) this.refresh({ asks: false });
   }
 
   /** Asks for a session's title. `tried` is a title that could not be saved, because of `failure`. */
   askForTitle(id, tried, failure) {
-    const dialog = askForTitle({ text: tried ?? this.nameOf(id) ?? "", automatic: this.firstLineOf(id) ?? id, failure, save: (title) => this.setTitle(id, title) });
+    const session = this.known(id);
+    const dialog = askForTitle({ text: tried ?? this.nameOf(session) ?? "", automatic: this.firstLineOf(session) ?? id, failure, save: (title) => this.setTitle(id, title) });
     this.keepFocus(dialog, id, 1);
   }
 
   /** Gives a session a title, or none if it is empty. It is shown at once; if it cannot be saved, the user is asked again. */
   async setTitle(id, title) {
-    if (title === this.nameOf(id) || title === this.titleOf(id)) return;
+    const session = this.known(id);
+    if (title === this.nameOf(session) || title === this.titleOf(session)) return;
     this.titles.set(id, title);
     this.showNames();
     try {
       // Behind a reload in progress, which would bring the former title back.
       await this.afterwards(async () => {
         const renamed = await patch(path`/sessions/${id}`, { title: title || null });
-        for (const copy of this.copiesOf(id)) copy.title = renamed.title;
+        for (const copy of [...this.sessions, ...this.others, ...this.results.found]) if (copy.id === id) copy.title = renamed.title;
       });
     } catch (problem) {
       this.settle(id, title);
       return this.askForTitle(id, title, problem.message);
     }
     this.settle(id, title);
-    announce(`Renamed to ${inOrder(this.nameOf(id) ?? id)}`);
+    announce(`Renamed to ${inOrder(this.nameOf(this.known(id)) ?? id)}`);
     return undefined;
   }
 
@@ -318,21 +318,11 @@ export class SessionList {
   }
 
   ask(id, title) {
-    const line = alertLine();
-    const form = el("form", { class: "stack" },
-      appendInOrder(el("p", { class: "quoted" }), title), el("p", { text: "Its messages and runs are permanently deleted." }), line,
-      el("div", { class: "row end" },
-        button({ text: "Keep it", className: "quiet", autofocus: true, onClick: () => dialog.close() }),
-        el("button", { class: "button danger" }, icon("bin"), el("span", { text: "Delete" }))));
-    submitOnce(form, line, async () => {
-      await remove(path`/sessions/${id}`).catch((problem) => { throw problem.kind === "session-busy" && problem.document.run_id ? new Error(AT_WORK) : problem; });
-      dialog.close();
-      announce("Deleted");
+    const dialog = askToDelete(id, title, () => {
       for (const [from, list] of [[this, "sessions"], [this, "awaiting"], [this.results, "found"]]) from[list] = from[list].filter((session) => session.id !== id);
       if (id === this.current) this.go();
       this.show();
     });
-    const dialog = openDialog("delete", "Delete this session?", form);
     this.keepFocus(dialog, id, 2);
   }
 

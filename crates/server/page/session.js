@@ -1,9 +1,13 @@
-// The dialog in which a session gets a title.
+// The dialogs in which a session gets a title or is deleted.
 
-import { alertLine, button, el, openDialog, setAlert } from "./dom.js";
+import { path, remove } from "./api.js";
+import { alertLine, announce, appendInOrder, button, el, icon, openDialog, setAlert, submitOnce } from "./dom.js";
 
 /** The maximum number of characters of a title. */
 const MOST = 200;
+
+/** Why a session cannot be deleted yet. */
+const AT_WORK = "A run is in progress or waiting. Open the session and press Stop, or delete it once the run has ended.";
 
 /** Asks for a session's title. `text` is what the field contains at first, `automatic` the session's name without a title, `failure` why
  *  the title could not be saved before. `save` gets the new title, which is empty if it is to be removed. */
@@ -24,5 +28,23 @@ export function askForTitle({ text, automatic, failure, save }) {
   });
   const dialog = openDialog("rename", "Rename this session", form);
   field.select();
+  return dialog;
+}
+
+/** Asks whether to delete a session, and deletes it. `deleted` is called then. */
+export function askToDelete(id, title, deleted) {
+  const line = alertLine();
+  const form = el("form", { class: "stack" },
+    appendInOrder(el("p", { class: "quoted" }), title), el("p", { text: "Its messages and runs are permanently deleted." }), line,
+    el("div", { class: "row end" },
+      button({ text: "Keep it", className: "quiet", autofocus: true, onClick: () => dialog.close() }),
+      el("button", { class: "button danger" }, icon("bin"), el("span", { text: "Delete" }))));
+  submitOnce(form, line, async () => {
+    await remove(path`/sessions/${id}`).catch((problem) => { throw problem.kind === "session-busy" && problem.document.run_id ? new Error(AT_WORK) : problem; });
+    dialog.close();
+    announce("Deleted");
+    deleted();
+  });
+  const dialog = openDialog("delete", "Delete this session?", form);
   return dialog;
 }
