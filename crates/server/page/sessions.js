@@ -115,7 +115,8 @@ export class SessionList {
   async load(work, asks = true) {
     try {
       await work();
-      this.failed = undefined;
+      Object.assign(this, { isLoaded: true, failed: undefined });
+      this.show();
       // The list is useful without them.
       await this.findOthers(asks).catch(() => {});
     } catch (problem) {
@@ -140,7 +141,9 @@ export class SessionList {
    *  for the server, so it is done no more often than while runs only wait. */
   async findOthers(asks) {
     const loaded = new Set(this.sessions.map(({ id }) => id));
-    this.open = this.current && this.next && !loaded.has(this.current) ? await listed(this.current, asks) : undefined;
+    const { current } = this;
+    const open = current && this.next && !loaded.has(current) ? await listed(current, asks) : undefined;
+    if (current === this.current) this.open = open;
     if (!this.next) Object.assign(this, { awaiting: [], isMoreAwaiting: false });
     if (!this.next || performance.now() - this.lastAwaited < AGAIN_WAITING) return;
     this.lastAwaited = performance.now();
@@ -279,8 +282,11 @@ export class SessionList {
   /** Marks the session that is open, and loads it if it is not in the list. */
   select(id) {
     this.current = id;
+    const session = this.known(id);
+    // Kept here, because the search that found it may end.
+    this.open = session.created_at ? session : undefined;
     this.show();
-    if (id && this.isLoaded && !this.known(id).created_at) this.refresh({ asks: false });
+    if (id && this.isLoaded && !this.open) this.refresh({ asks: false });
   }
 
   /** Asks for a session's title. `tried` is a title that could not be saved, because of `failure`. */

@@ -1067,7 +1067,7 @@ export async function calls_sessions_by_their_first_message(world) {
   await page.reload();
   await go(page, "#/sessions/old");
   await over(page, 3);
-  assert.equal(await page.title(), "private matters · Neuraxis");
+  await page.waitForFunction(() => document.title === "private matters · Neuraxis");
 }
 
 export async function does_not_begin_a_deleted_session_anew(world) {
