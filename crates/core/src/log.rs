@@ -28,6 +28,8 @@ pub use conversation::Conversation;
 pub(crate) use conversation::{Cut, ReplySource, Unrecorded};
 pub use history::{continued_history, forked_history, last_turn, run_messages};
 pub use latencies::Latencies;
+#[cfg(feature = "schema")]
+pub(crate) use plan::RecordedPlan;
 pub use plan::{checklist, standing_plan};
 pub use stats::{Latency, Stats, StatsRow};
 pub use summary::LogSummary;

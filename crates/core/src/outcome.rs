@@ -257,7 +257,7 @@ pub enum Keep {
 pub enum ToolSignal {
     /// The session's plan has changed.
     Plan {
-        /// The plan, as JSON text.
+        /// The plan, as JSON text: usually that of a `Plan`.
         plan: JsonText,
     },
     /// The user must answer this question first.

@@ -77,7 +77,7 @@ impl AddAssign for TokenCount {
     }
 }
 
-/// The tokens that one or more model calls used. `Usage::default()` is zero, all measured.
+/// The tokens that one or more model calls used. The default is zero, all measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "UsageWire", into = "UsageWire")]
@@ -176,20 +176,28 @@ impl AddAssign for Usage {
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct UsageWire {
+    /// The tokens that were sent, including cached ones.
     #[serde(default)]
     prompt_tokens: u64,
+    /// The tokens that were returned, including reasoning and tool calls.
     #[serde(default)]
     completion_tokens: u64,
+    /// Prompt and completion together.
     #[serde(default)]
     total_tokens: u64,
+    /// The part of the completion that was reasoning.
     #[serde(default)]
     reasoning_tokens: u64,
+    /// The part of the prompt that came from the provider's cache.
     #[serde(default)]
     cached_tokens: u64,
+    /// The part of the completion that was tool calls.
     #[serde(default)]
     action_tokens: u64,
+    /// The part of the prompt that the provider wrote to its cache. Absent if the provider does not count this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cache_write_tokens: Option<u64>,
+    /// How each count was obtained, by the name of its field. A count that is not listed was measured.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<String, CountLabel>,
 }

@@ -307,7 +307,8 @@ impl UserRequest {
     /// Refuses a request with nothing to answer, or one that supplies something invalid.
     pub(crate) fn check_client_input(&self) -> Result<(), RequestError> {
         let client_input = self.client_input.as_deref();
-        if self.message.trim().is_empty() && !client_input.is_some_and(ClientInput::needs_answer) {
+        let says_nothing = self.message.trim().is_empty() && self.attachments.is_empty();
+        if says_nothing && !client_input.is_some_and(ClientInput::needs_answer) {
             return Err(RequestError::EmptyMessage);
         }
         client_input.map_or(Ok(()), ClientInput::check)?;
@@ -339,7 +340,8 @@ impl UserRequest {
             spec.messages
                 .extend(client_input.conversation.iter().cloned());
         }
-        if !self.message.is_empty() || self.client_input.is_none() {
+        let says_something = !self.message.is_empty() || !self.attachments.is_empty();
+        if says_something || self.client_input.is_none() {
             spec.messages.push(Arc::new(self.user_message()));
         }
         let is_of_user = |message: &Arc<Message>| matches!(**message, Message::User { .. });

@@ -25,7 +25,8 @@ use crate::runs::ResumeError;
 pub struct UserRequest {
     /// The session; created if no session has this id.
     pub session_id: SessionId,
-    /// The user's message. May be empty if [`client_input`](Self::client_input) holds what is to be answered.
+    /// The user's message. May be empty if there are [`attachments`](Self::attachments), or if
+    /// [`client_input`](Self::client_input) holds what is to be answered.
     pub message: String,
     /// Attachments to the message: texts, images, sounds and files, which follow the message in this order.
     pub attachments: Vec<Part>,
@@ -223,7 +224,7 @@ impl UserRequest {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The message contains nothing to answer.
+    /// The message contains nothing to answer, and nothing is attached to it.
     #[error("the message is empty")]
     EmptyMessage,
     /// An attachment cannot be sent at all, or not to a model that may serve the request.

@@ -56,7 +56,7 @@ pub struct SessionOverview {
     pub metrics: SessionMetrics,
     /// Its messages, as its ended runs left them.
     pub history: Transcript,
-    /// Its last plan, if one of its runs made one.
+    /// Its last plan, as JSON text: usually that of a `Plan`. Null in JSON if none of its runs made one.
     pub plan: Option<JsonText>,
 }
 

@@ -8,6 +8,7 @@ mod approvals;
 mod fork;
 mod introspection;
 mod questions;
+mod repeats;
 mod routes;
 mod runs;
 mod sessions;

@@ -17,6 +17,10 @@ use crate::request_body;
 /// base64.
 pub(crate) const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
 
+/// What to do about a data URL.
+const NO_DATA_URL: &str =
+    "data takes the base64 alone, not a data URL: send what follows the comma";
+
 /// A file that goes with a message: an image, audio, a PDF, or UTF-8 text. Its content determines its type.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "Attachment")]
@@ -28,7 +32,7 @@ pub(crate) struct Attached {
     /// The file's name. For a text file, the model is told the name.
     #[schemars(regex(pattern = request_body::WITHOUT_NUL))]
     name: String,
-    /// Its content in base64.
+    /// Its content in base64, without `data:…;base64,` before it.
     #[schemars(extend("contentEncoding" = "base64"))]
     data: String,
 }
@@ -40,7 +44,11 @@ pub(crate) fn parts(files: &[Attached]) -> Result<Vec<Part>, Problem> {
         request_body::check_no_nul("attachments", &file.name)?;
         file.part().map_err(|source| {
             let part = format!("attachment {number}");
-            Problem::from(RequestError::Attachment { part, source })
+            let problem = Problem::from(RequestError::Attachment { part, source });
+            match file.is_data_url() {
+                true => problem.advising(NO_DATA_URL),
+                false => problem,
+            }
         })
     });
     parts.collect()
@@ -75,6 +83,12 @@ impl Files {
 impl Attached {
     fn part(&self) -> Result<Part, AttachmentError> {
         attachment(&self.name, &decoded(&self.data)?)
+    }
+
+    /// Returns whether the content is a data URL, as `FileReader.readAsDataURL` of browsers returns it.
+    fn is_data_url(&self) -> bool {
+        let scheme = self.data.get(..5);
+        scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
     }
 }
 

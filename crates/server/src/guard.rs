@@ -10,20 +10,32 @@
 //! second one. hyper refuses two differing lengths.
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::LazyLock;
 
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use neuraxis::core::clip;
 
 use crate::address::is_loopback;
 use crate::connection::{Connection, Scheme};
 use crate::limits::ServerState;
 use crate::problem::{FOREIGN_HOST, FOREIGN_ORIGIN, INVALID_HOST, Problem};
+use crate::rate::Rate;
+use crate::request_body::MAX_ERROR_CHARS;
 
 /// The probes of load balancers.
 const PROBES: [&str; 2] = ["/healthz", "/readyz"];
+
+/// How many refused origins are logged per second, and in one burst: any page that a user visits can send requests.
+const LOGGED_PER_SECOND: NonZeroU32 = NonZeroU32::MIN;
+const LOGGED_AT_ONCE: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
+
+static LOGGED: LazyLock<Rate> =
+    LazyLock::new(|| Rate::per_second(LOGGED_PER_SECOND, LOGGED_AT_ONCE));
 
 /// Lets a request pass if it is meant for this server, and refuses all others.
 pub(crate) async fn admit(
@@ -64,11 +76,34 @@ fn check(state: &ServerState, request: &Request) -> Result<(), Problem> {
         [origin] if is_same_origin(origin, scheme, &host) => Ok(()),
         [origin] if accepts_any_host && is_of_host(origin, &host) => Ok(()),
         [origin] if state.origins().iter().any(|ours| is_named(ours, origin)) => Ok(()),
-        _ => Err(Problem::new(
-            &FOREIGN_ORIGIN,
-            "the request comes from a web page of another origin",
-        )),
+        origins => Err(foreign_origin(state, origins)),
     }
+}
+
+/// Refuses a page of another origin, and says in the log how to let it in: the page's own developer cannot read the
+/// answer.
+fn foreign_origin(state: &ServerState, origins: &[&[u8]]) -> Problem {
+    let page = match origins {
+        [origin] => clip(&origin.escape_ascii().to_string(), MAX_ERROR_CHARS),
+        _ => "several origins".to_owned(),
+    };
+    let what = if state.keys().are_needed() {
+        "add its origin to [server] origins"
+    } else if state.is_configured_origin(origins) {
+        "[server] origins names it, but has no effect without keys: create one with neuraxis-server keys create"
+    } else {
+        "add its origin to [server] origins, which needs keys (neuraxis-server keys create)"
+    };
+    if LOGGED.count().is_ok() {
+        tracing::info!(
+            origin = page,
+            "a request of a web page was refused; to accept it: {what}"
+        );
+    }
+    let detail = format!(
+        "the request comes from a web page of another origin, {page}; to accept it: {what}"
+    );
+    Problem::new(&FOREIGN_ORIGIN, detail)
 }
 
 /// Returns whether a request is a load balancer's probe in HTTP/1.0, which needs no `Host`. No browser sends one, and

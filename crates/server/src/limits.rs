@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::agui::Followers;
 use crate::caller::Caller;
 use crate::events::Streams;
+use crate::guard::is_named;
 use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::permits::{HeldPermit, OwnerPermit, PermitPool, StartPermit};
@@ -208,6 +209,14 @@ impl ServerState {
     /// Returns whether such origins are configured, whether or not there are keys yet.
     pub(crate) fn has_configured_origins(&self) -> bool {
         !self.origins.is_empty()
+    }
+
+    /// Returns whether a request names one of these origins, whether or not there are keys yet.
+    pub(crate) fn is_configured_origin(&self, origins: &[&[u8]]) -> bool {
+        let [origin] = origins else {
+            return false;
+        };
+        self.origins.iter().any(|ours| is_named(ours, origin))
     }
 
     /// Returns the modes that clients may use, the strictest first.

@@ -19,7 +19,6 @@ use axum::body::Bytes;
 use axum::handler::Handler;
 use axum::http::{Method, header};
 use axum::routing::{MethodFilter, on};
-use neuraxis_app::Scope;
 
 pub(crate) use operation::{Operation, Pointers, Problems, Tag, operation};
 
@@ -190,7 +189,8 @@ impl<S: Clone + Send + Sync + 'static> DescribedRouter<S> {
     /// Returns the router, including the document, which is generated on first request, and who may use its routes.
     pub(crate) fn into_router(mut self) -> (Router<S>, Admissions) {
         let itself = operation("read_openapi", Tag::Server, "Returns this document.")
-            .answers::<serde_json::Map<String, serde_json::Value>>("The document.");
+            .answers::<serde_json::Map<String, serde_json::Value>>("The document.")
+            .needs_no_key();
         self.routes.push(DescribedRoute {
             path: PLACE,
             method: Method::GET,
@@ -204,7 +204,8 @@ impl<S: Clone + Send + Sync + 'static> DescribedRouter<S> {
             let document: Bytes = LazyLock::force(&text).clone();
             ([(header::CONTENT_TYPE, "application/json")], document)
         };
-        let all = self.get_undescribed(PLACE, Scope::Read, answer);
+        // It contains nothing about this server but its version.
+        let all = self.get_undescribed(PLACE, Admission::Open, answer);
         (all.router, all.admissions)
     }
 }

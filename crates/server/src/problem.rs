@@ -1,5 +1,8 @@
 //! Problem documents (RFC 9457): what went wrong, for users and for programs.
 
+mod members;
+mod page;
+
 use std::borrow::Cow;
 use std::fmt::Display;
 
@@ -11,6 +14,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+pub(crate) use page::{described, show};
+
 use crate::request_id::RequestId;
 
 /// A kind of problem. Clients distinguish problems by its name, which never changes.
@@ -19,6 +24,8 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     status: StatusCode,
     title: &'static str,
+    /// Its documentation, in Markdown.
+    page: &'static str,
 }
 
 impl Kind {
@@ -41,10 +48,14 @@ impl Kind {
 /// Defines the kinds: constant, name, status, title.
 macro_rules! kinds {
     ($($constant:ident = $name:literal, $status:ident, $title:literal;)*) => {$(
-        pub(crate) const $constant: Kind = Kind { name: $name, status: StatusCode::$status, title: $title };
+        pub(crate) const $constant: Kind = Kind {
+            name: $name,
+            status: StatusCode::$status,
+            title: $title,
+            page: include_str!(concat!("../errors/", $name, ".md")),
+        };
     )*
-        /// Every kind, for the tests.
-        #[cfg(test)]
+        /// Every kind.
         const ALL: &[Kind] = &[$($constant),*];
     };
 }
@@ -171,9 +182,9 @@ pub(crate) struct Details {
     pub(crate) members: Map<String, Value>,
 }
 
-/// What went wrong (RFC 9457). Some kinds have further members, such as `field`, `known` or `run_id`.
+/// What went wrong (RFC 9457). Which of the optional members a kind has is on its page.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Problem")]
+#[schemars(rename = "Problem", extend("additionalProperties" = true))]
 pub(crate) struct Document {
     /// The kind of problem, which never changes: the address of its documentation page.
     #[serde(rename = "type")]
@@ -185,6 +196,7 @@ pub(crate) struct Document {
     /// What was wrong, where, and what to do.
     detail: String,
     #[serde(flatten)]
+    #[schemars(with = "members::Members")]
     members: Map<String, Value>,
 }
 
@@ -266,8 +278,7 @@ mod tests {
     fn every_kind_has_a_page_with_its_title_and_status_and_no_page_is_left_over() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors");
         for kind in ALL {
-            let page = fs::read_to_string(folder.join(format!("{}.md", kind.name)));
-            let page = page.unwrap_or_else(|error| panic!("{}: {error}", kind.name));
+            let page = kind.page;
             let begin = format!(
                 "# {}\n\n`type`: `/errors/{}` · status {}\n",
                 kind.title,

@@ -130,6 +130,12 @@ impl Wiring {
             tracing::warn!("{notice}");
         }
         self.keys.warn_about_missing_plans(config.policy());
+        let has_origins = !config.server().origins.is_empty();
+        if has_origins && self.duty == Duty::Serve && !self.keys.are_needed() {
+            tracing::warn!(
+                "[server] origins has no effect until there are keys; create one with `neuraxis-server keys create`"
+            );
+        }
         Ok(app)
     }
 

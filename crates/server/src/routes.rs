@@ -15,7 +15,7 @@ use crate::mcp::McpClients;
 use crate::openapi::DescribedRouter;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
-use crate::{agui, api, caller, cors, guard, mcp, metrics, openai, page};
+use crate::{agui, api, caller, cors, guard, mcp, metrics, openai, page, problem};
 
 /// Builds the router that answers requests.
 pub(crate) fn routes(state: ServerState, clients: &McpClients, access: Access) -> Router {
@@ -66,6 +66,12 @@ fn all(state: &ServerState, clients: &McpClients) -> DescribedRouter<ServerState
             Admission::Open,
             move || readiness.is_ready(),
             probes::ready(),
+        )
+        .get(
+            "/errors/{name}",
+            Admission::Open,
+            problem::show,
+            problem::described(),
         )
         .merge(page::routes())
 }
@@ -118,7 +124,11 @@ mod tests {
         let mut count = 0;
         for (path, method, admission) in admissions.each() {
             let expected = match (method.as_str(), path) {
-                (_, "/" | "/assets/{name}" | "/healthz" | "/readyz") => Admission::Open,
+                (
+                    _,
+                    "/" | "/assets/{name}" | "/errors/{name}" | "/healthz" | "/openapi.json"
+                    | "/readyz",
+                ) => Admission::Open,
                 (_, "/metrics") => Scope::Metrics.into(),
                 (_, "/mcp") => Scope::Turns.into(),
                 ("POST", "/api/v1/policy/explain") => Scope::Read.into(),

@@ -16,11 +16,18 @@ use crate::request_body::{self, RequestBody};
 
 /// A user message, with the settings that a client may choose.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "NewTurn")]
+#[schemars(
+    rename = "NewTurn",
+    extend("anyOf" = [
+        { "required": ["message"], "properties": { "message": { "pattern": request_body::NOT_BLANK } } },
+        { "required": ["attachments"], "properties": { "attachments": { "minItems": 1 } } },
+    ])
+)]
 #[serde(deny_unknown_fields, expecting = "an object with the field message")]
 pub(crate) struct Turn {
-    /// The message.
-    #[schemars(regex(pattern = request_body::NOT_BLANK))]
+    /// The message. It may be empty or absent if there are attachments.
+    #[serde(default)]
+    #[schemars(regex(pattern = request_body::WITHOUT_NUL))]
     message: String,
     /// Files that go with the message, in this order after its text: at most 20, each at most 7 MiB (a text file 1
     /// MiB), together at most 15 MiB.
@@ -43,6 +50,7 @@ pub(crate) struct Turn {
         "type" = ["object", "null"],
         "required" = ["type"],
         "properties" = { "type": { "const": "object" } },
+        "additionalProperties" = true,
     ))]
     schema: Option<Value>,
     /// Tools that the client runs itself: at most 128, together at most 1 MiB. When the model calls one, the turn
@@ -70,7 +78,7 @@ impl Turn {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         let turn: Self = request_body::parse(bytes)?;
         request_body::check_no_nul("message", &turn.message)?;
-        if turn.message.trim().is_empty() {
+        if turn.message.trim().is_empty() && turn.attachments.is_empty() {
             return Err(RequestError::EmptyMessage.into());
         }
         Ok(turn)

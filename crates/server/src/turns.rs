@@ -31,7 +31,7 @@ use crate::refusal::{RETRY_AFTER, internal};
 use crate::turn::Turn;
 
 /// The request header that makes repeating a request safe.
-const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The response header that marks the answer to a repeated request.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -173,7 +173,7 @@ fn unrecorded(advice: RetryAdvice) -> Problem {
 }
 
 /// Returns the idempotency key of the request, if it has one.
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Problem> {
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Problem> {
     let invalid = |why: &str| {
         let detail = format!("{why}; use a random UUID, for example");
         Problem::new(&INVALID_IDEMPOTENCY_KEY, detail).with("header", KEY.as_str())

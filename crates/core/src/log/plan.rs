@@ -15,23 +15,48 @@ const MAX_STEP_CHARS: usize = 200;
 /// Maximum number of characters of a checklist that a model is shown: a few hundred tokens.
 const MAX_TOLD_CHARS: usize = 2_000;
 
+/// A plan as `update_plan` leaves it. A tool of an embedding program may leave one in another format.
 #[derive(Deserialize)]
-struct Plan {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct Plan {
+    /// Its steps, in order; none if the plan was cleared.
     steps: Vec<Step>,
 }
 
+/// A step of a plan.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "PlanStep"))]
 struct Step {
+    /// What to do.
     step: String,
+    /// Whether it is done.
     status: Status,
 }
 
+/// The status of a step.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "PlanStepStatus"))]
 #[serde(rename_all = "snake_case")]
 enum Status {
+    /// Not begun.
     Pending,
+    /// Begun.
     InProgress,
+    /// Done.
     Done,
+}
+
+/// The schema of a recorded plan.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[schemars(inline, untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) enum RecordedPlan {
+    Plan(Plan),
+    /// What another tool left, or what a data policy keeps of a plan.
+    Other(serde_json::Value),
 }
 
 /// Returns a plan as a checklist with one line per step: `[x]` is done, `[>]` is in progress, `[ ]` is open. `None` for

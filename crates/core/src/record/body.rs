@@ -388,9 +388,9 @@ pub enum ToolStatus {
 pub struct PlanChanged {
     /// The call that changed it.
     pub tool_call_id: ToolCallId,
-    /// The plan.
+    /// The plan: a `Plan`, unless another tool than `update_plan` left it or a data policy keeps it out of the log.
     #[serde(with = "embedded")]
-    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::log::RecordedPlan"))]
     pub plan: JsonText,
 }
 

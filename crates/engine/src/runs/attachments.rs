@@ -33,10 +33,13 @@ impl UserRequest {
         self
     }
 
-    /// Returns the message as a model is sent it: the user's text and the attachments.
+    /// Returns the message as a model is sent it: the user's text, if there is any, and the attachments.
     pub(crate) fn user_message(&self) -> Message {
-        let mut parts = vec![Part::text(self.message.as_str())];
-        parts.extend(self.attachments.iter().cloned());
+        // Some providers refuse an empty text.
+        let has_text = !self.message.trim().is_empty() || self.attachments.is_empty();
+        let text = has_text.then(|| Part::text(self.message.as_str()));
+        let parts = text.into_iter().chain(self.attachments.iter().cloned());
+        let parts = parts.collect();
         Message::User { parts }
     }
 

@@ -155,14 +155,16 @@ impl Runs {
             .message
             .as_deref()
             .filter(|text| !text.trim().is_empty());
-        if message.is_none() && !options.attachments.is_empty() {
-            return Err(RequestError::EmptyMessage.into());
-        }
-        if message.is_none() && !waits_for_an_answer(&seed) {
+        let is_new = message.is_some() || !options.attachments.is_empty();
+        if !is_new && !waits_for_an_answer(&seed) {
             return Err(ForkError::NothingToAnswer);
         }
-        // The user's last message, by which the policy judges the request.
-        let text = message.map_or_else(|| seed.last_user_text(), str::to_owned);
+        // The text by which the policy judges the request: that of the new message, which may be files alone, or of the
+        // user's last one.
+        let text = match is_new {
+            true => message.unwrap_or_default().to_owned(),
+            false => seed.last_user_text(),
+        };
         let mut request = UserRequest::new(options.session_id, text)
             .mode(options.mode)
             .channel(options.channel);
@@ -188,7 +190,7 @@ impl Runs {
         if spec.root.cites() {
             spec.sources = read_until(&records, turn);
         }
-        if message.is_some() {
+        if is_new {
             spec.messages.push(Arc::new(request.user_message()));
         }
         let messages = spec.messages.clone();

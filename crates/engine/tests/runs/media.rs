@@ -61,6 +61,27 @@ async fn what_is_attached_is_sent_and_kept_as_a_part_of_the_message() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_picture_without_words_is_a_message_of_its_own() {
+    let model = Arc::new(named("seer", IMAGES));
+    let orchestrator = builder(model.clone()).build().unwrap();
+    let alone = Message::User {
+        parts: vec![Part::Media(picture())],
+    };
+    for message in ["", " \n"] {
+        // A client that brings nothing else changes nothing about that.
+        let asked = request(message).attach(picture());
+        let asked = asked.with_client_input(ClientInput::default());
+        run_to_end(&orchestrator, asked).await;
+        let sent = model.requests().pop().unwrap();
+        assert_eq!(sent.messages.messages().last().unwrap().as_ref(), &alone);
+    }
+    assert!(matches!(
+        orchestrator.handle(request(" \n")).await,
+        Err(RequestError::EmptyMessage)
+    ));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_model_that_takes_text_alone_is_not_asked_and_the_error_names_it_and_the_part() {
     let orchestrator = builder(named("reader", MediaTypes::NONE)).build().unwrap();
     let asked = || {
@@ -177,8 +198,12 @@ async fn what_is_attached_to_a_fork_goes_with_its_message_to_a_model_that_takes_
     let last = sent.messages.messages().last().unwrap();
     assert_eq!(last.as_ref(), &Message::User { parts });
 
-    let silent = fork(options("silent")).await.unwrap_err();
-    assert_eq!(silent.to_string(), "the message is empty");
+    let silent = fork(options("silent")).await.unwrap();
+    assert_eq!(silent.result().await.unwrap().reply, "seer");
+    let parts = vec![Part::Media(picture())];
+    let sent = seer.requests().pop().unwrap();
+    let last = sent.messages.messages().last().unwrap();
+    assert_eq!(last.as_ref(), &Message::User { parts });
     let broken = MediaPart::embedded("image/png", "PGh0bWw+");
     let broken = ForkOptions::new("broken".parse().unwrap())
         .message("What is it?")

@@ -5,9 +5,9 @@ use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
-use neuraxis::core::{ApprovalDecision, JsonText, RunId};
+use neuraxis::core::{ApprovalDecision, ApprovalRequested, JsonText, RunId};
 use neuraxis::engine::{DecideError, Decided, WaitingApproval};
-use neuraxis::ports::{RequestContext, RunFilter};
+use neuraxis::ports::{RequestContext, RunFilter, RunSummary};
 use neuraxis::{Orchestrator, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::call_of;
-use super::runs::unended_run;
+use super::repeats::Settled;
+use super::runs::check_unended;
 use super::sessions::page_size;
 use crate::access::detached;
 use crate::body;
@@ -153,12 +154,16 @@ pub(crate) async fn decide(
     let orchestrator = state.orchestrator().clone();
     let (run, call) = call_of(ids)?;
     let body: DecisionBody = request_body::parse(&body::json(&headers, body).await?)?;
-    let summary = unended_run(&orchestrator, &caller, run).await?;
-    let open = orchestrator.approvals().of_run(&summary).await?;
+    let summary = caller.run(&orchestrator, run).await?;
+    let open = match summary.ended_at {
+        Some(_) => Vec::new(),
+        None => orchestrator.approvals().of_run(&summary).await?,
+    };
     let is_it = |waiting: &WaitingApproval| waiting.request.tool_call_id == call;
     let Some(waiting) = open.into_iter().find(is_it) else {
-        let detail = "this run has no such call waiting for a decision";
-        return Err(Problem::new(&NOT_ASKED, detail));
+        let records = orchestrator.sessions().records(run).await?;
+        let question = body.decided_before(&summary, Settled::of(&records, &call))?;
+        return Ok(accepted(run, question));
     };
     let question = waiting.question();
     if body.question != question {
@@ -170,7 +175,7 @@ pub(crate) async fn decide(
         let detail = "the stored question is not the one that was asked, so it cannot be approved";
         return Err(Problem::new(&QUESTION_ALTERED, detail));
     }
-    let decision = body.decision(&waiting)?;
+    let decision = body.decision(&waiting.request)?;
     let by = caller.name();
     let context = caller.resume_context(&state, &summary.session).await?;
     // If the client disconnects halfway, the run must not be left without a driver.
@@ -181,15 +186,47 @@ pub(crate) async fn decide(
         approvals.decide_and_resume(&waiting, decision, by).await
     });
     let (Decided::Continues(_) | Decided::LeftToHolder) = decided.await??;
-    let run_id = run;
-    Ok((
+    Ok(accepted(run, question))
+}
+
+fn accepted(run_id: RunId, question: String) -> (StatusCode, Json<DecisionAccepted>) {
+    (
         StatusCode::ACCEPTED,
         Json(DecisionAccepted { run_id, question }),
-    ))
+    )
 }
 
 impl DecisionBody {
-    fn decision(self, waiting: &WaitingApproval) -> Result<ApprovalDecision, Problem> {
+    /// Accepts a decision about a call that does not wait if it is the one that was made before: it changes nothing,
+    /// so its sender is told the same. Refuses any other, with the earlier one. Returns the name of the question.
+    fn decided_before(
+        self,
+        run: &RunSummary,
+        settled: Option<Settled<'_>>,
+    ) -> Result<String, Problem> {
+        let earlier = settled.map(Settled::name);
+        if let Some(Settled { request, decision }) = settled {
+            let question = request.question(run.run_id);
+            if self.question == question && self.decision(request)? == *decision {
+                return Ok(question);
+            }
+        }
+        let problem = match check_unended(run) {
+            Err(ended) => ended,
+            Ok(()) => {
+                let detail = "this run has no such call waiting for a decision";
+                Problem::new(&NOT_ASKED, detail)
+            }
+        };
+        Err(match earlier {
+            Some(name) => problem
+                .advising("the call was decided before, see decided")
+                .with("decided", name),
+            None => problem,
+        })
+    }
+
+    fn decision(self, request: &ApprovalRequested) -> Result<ApprovalDecision, Problem> {
         if self.decision == Verb::Deny {
             if self.arguments.is_some() || self.remember.is_some() {
                 let why = "arguments and remember cannot be combined with deny";
@@ -203,7 +240,7 @@ impl DecisionBody {
             let why = "a reason can only be given with deny; approvals do not record one";
             return Err(Problem::invalid("reason", why));
         }
-        let choices = &waiting.request.choices;
+        let choices = &request.choices;
         let remember = match self.remember {
             None => None,
             Some(_) if self.arguments.is_some() => {

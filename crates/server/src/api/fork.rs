@@ -23,9 +23,10 @@ use crate::body;
 use crate::caller::Caller;
 use crate::limits::ServerState;
 use crate::permits::StartPermit;
-use crate::problem::{Problem, SESSION_EXISTS};
+use crate::problem::{INVALID_IDEMPOTENCY_KEY, Problem, SESSION_EXISTS};
 use crate::refusal::internal;
 use crate::request_body::{self, MAX_WHOLE_NUMBER, RequestBody};
+use crate::turns;
 
 /// The body of a request to fork a run.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -34,9 +35,9 @@ use crate::request_body::{self, MAX_WHOLE_NUMBER, RequestBody};
     expecting = "an object that may have the field message"
 )]
 pub(super) struct Fork {
-    /// The new user message. Without one, the conversation continues from where it was.
+    /// The new user message. Without one and without attachments, the conversation continues from where it was.
     message: Option<String>,
-    /// Files that go with the message, as for a turn.
+    /// Files that go with the message or are the message, as for a turn.
     #[serde(default)]
     attachments: Vec<Attached>,
     /// The turn of the run after which to fork; 0 is before the model's first reply. The default is the last turn.
@@ -124,6 +125,12 @@ pub(crate) async fn fork(
     body: Body,
 ) -> Result<(StatusCode, Json<Forked>), Problem> {
     let id = run_id(id)?;
+    if headers.contains_key(turns::KEY) {
+        let detail = "a fork takes no Idempotency-Key; choose the id of the new session in the field session instead: \
+                      sent again, the request is then refused with session-exists";
+        let problem = Problem::new(&INVALID_IDEMPOTENCY_KEY, detail);
+        return Err(problem.with("header", turns::KEY.as_str()));
+    }
     let body: Fork = match body::json_of_if_any(&headers, body, MAX_BODY_BYTES).await? {
         Some(bytes) => request_body::parse(&bytes)?,
         None => Fork::default(),
@@ -139,7 +146,7 @@ pub(crate) async fn fork(
     };
     let orchestrator = state.orchestrator().clone();
     let run = caller.run(&orchestrator, id).await?;
-    if body.message.is_some() {
+    if body.message.is_some() || !body.attachments.is_empty() {
         caller.check_may_message(&state, &run)?;
     }
     let records = orchestrator.sessions().records(id).await?;

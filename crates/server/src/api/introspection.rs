@@ -7,13 +7,14 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use neuraxis::brainstem::AgentConfig;
+use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::{
     AgentName, Decision, Role, ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec,
     whole_millis,
 };
 use neuraxis::{Channel, Mode, Orchestrator};
-use neuraxis_app::Scope;
-use schemars::JsonSchema;
+use neuraxis_app::{Scope, ServerKey};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -150,14 +151,49 @@ pub(crate) struct Choices {
     /// The hash of the policy; it changes when the policy does.
     policy_hash: String,
     /// What the caller may do.
-    #[schemars(with = "Vec<String>")]
+    #[schemars(schema_with = "scopes_schema")]
     scopes: Vec<Scope>,
+    /// The key that the caller presented. Absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<OwnKey>,
     /// The modes that the caller may use.
     modes: Vec<Mode>,
     /// The channels that the caller may use in one of these modes.
     channels: Vec<Channel>,
     /// The agents.
     agents: Vec<AgentName>,
+}
+
+/// The caller's key.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Key")]
+struct OwnKey {
+    /// Its id, as in `keys list`; not secret.
+    id: String,
+    /// The owner of the sessions that it creates and sees.
+    owner: String,
+    /// Its purpose, if it was given one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// The time from which it is refused. Absent if it does not expire.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+}
+
+impl OwnKey {
+    fn of(key: &ServerKey) -> Self {
+        Self {
+            id: key.id.clone(),
+            owner: key.owner.clone(),
+            name: key.name.clone(),
+            expires_at: key.expires_at,
+        }
+    }
+}
+
+fn scopes_schema(_: &mut SchemaGenerator) -> Schema {
+    let names = Scope::ALL.map(Scope::as_str);
+    json_schema!({ "type": "array", "items": { "type": "string", "enum": names } })
 }
 
 /// `GET /api/v1/policy`
@@ -169,6 +205,7 @@ pub(crate) async fn policy(State(state): State<ServerState>, caller: Caller) -> 
     Json(Choices {
         policy_hash: policy.hash().to_string(),
         scopes: caller.scopes(),
+        key: caller.key().map(OwnKey::of),
         modes,
         channels,
         agents: caller.agents(&state),

@@ -230,6 +230,10 @@ fn of_runs() -> DescribedRouter<ServerState> {
         .merge(of_inputs())
 }
 
+/// The description of `Idempotency-Key` for a message to a run.
+const STEER_KEY: &str = "Makes the request safe to repeat: 1 to 255 visible ASCII characters. Sent again with the \
+                         same key, the same message is added once, with the same answer, even after the run has ended.";
+
 /// Returns the routes that change what a run does.
 fn of_inputs() -> DescribedRouter<ServerState> {
     let cancel = of_run("cancel_run", "Cancels a run.")
@@ -240,6 +244,7 @@ fn of_inputs() -> DescribedRouter<ServerState> {
         .status(StatusCode::ACCEPTED)
         .problems(&[&RUN_ENDED, &SESSION_ALTERED, &TOO_MANY_RUNS]);
     let steer = of_run("steer_run", "Adds a message to a run in progress.")
+        .header::<IdempotencyKey>("Idempotency-Key", STEER_KEY)
         .body::<runs::Steer>(r#"{ "message": "In UTC, please." }"#)
         .answers::<runs::Taken>(
             "The message is stored; it joins the run after the current batch of tool calls.",
@@ -247,6 +252,8 @@ fn of_inputs() -> DescribedRouter<ServerState> {
         .status(StatusCode::ACCEPTED)
         .problems(OF_JOINING)
         .problems(&[
+            &INVALID_IDEMPOTENCY_KEY,
+            &IDEMPOTENCY_KEY_REUSED,
             &NO_SUCH_SESSION,
             &RUN_ENDED,
             &SESSION_ALTERED,
@@ -295,6 +302,7 @@ fn of_fork() -> Operation {
     .leads_to("show_run", &[("id", "/run_id")])
     .problems(OF_POLICY)
     .problems(&[
+        &INVALID_IDEMPOTENCY_KEY,
         &NO_SUCH_SESSION,
         &SESSION_EXISTS,
         &SESSION_BUSY,

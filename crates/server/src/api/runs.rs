@@ -13,7 +13,8 @@ use axum::response::{IntoResponse, Response};
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::log::Stats;
 use neuraxis::core::{
-    InputId, JsonText, OpenQuestion, RunId, RunStatus, Seq, ToolFailure, ToolOutcome, ToolOutput,
+    InputId, JsonText, OpenQuestion, RunId, RunStatus, Seq, ToolCallId, ToolFailure, ToolOutcome,
+    ToolOutput,
 };
 use neuraxis::engine::ResumeError;
 use neuraxis::ports::{RunFilter, RunSummary, StatsFilter};
@@ -25,14 +26,15 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::sessions::page_size;
-use super::{call_of, questions, run_id};
+use super::{call_of, questions, repeats, run_id};
 use crate::body;
 use crate::caller::Caller;
 use crate::events::{self, Streams};
 use crate::limits::ServerState;
-use crate::problem::{INVALID_FIELD, Problem, RUN_ENDED};
+use crate::problem::{INVALID_FIELD, NOT_WAITING, Problem, RUN_ENDED};
 use crate::query::Parameters;
 use crate::request_body::{self, RequestBody};
+use crate::turns::idempotency_key;
 
 /// How long reading a run's result may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -273,16 +275,31 @@ pub(crate) async fn steer(
     body: Body,
 ) -> Result<(StatusCode, Json<Taken>), Problem> {
     let id = run_id(id)?;
+    let key = idempotency_key(&headers)?;
     let body: Steer = request_body::parse(&body::json(&headers, body).await?)?;
     request_body::check_no_nul("message", &body.message)?;
     if body.message.trim().is_empty() {
         return Err(Problem::invalid("message", "must not be empty"));
     }
-    let run = unended_run(&orchestrator, &caller, id).await?;
+    let run = caller.run(&orchestrator, id).await?;
+    if key.is_none() {
+        check_unended(&run)?;
+    }
     caller.check_may_message(&state, &run)?;
     caller.check_may_join(&state, id).await?;
-    let runs = orchestrator.runs().sent_by(caller.name());
-    let input_id = runs.steer(id, body.message).await?;
+    let by = caller.name();
+    let runs = orchestrator.runs().sent_by(by.clone());
+    let input_id = match key {
+        Some(key) => {
+            let posted = repeats::steer_once(&runs, id, &key, body.message, by).await;
+            posted.map_err(|problem| match check_unended(&run) {
+                // It also says how the run ended.
+                Err(ended) if problem.is(&RUN_ENDED) => ended,
+                _ => problem,
+            })?
+        }
+        None => runs.steer(id, body.message).await?,
+    };
     Ok(accepted(id, Some(input_id)))
 }
 
@@ -344,13 +361,34 @@ pub(crate) async fn submit_tool_result(
     let (id, call) = call_of(ids)?;
     let bytes = body::json(&headers, body).await?;
     let (outcome, took) = request_body::parse::<ToolResultBody>(&bytes)?.outcome()?;
-    let run = unended_run(&orchestrator, &caller, id).await?;
+    let run = caller.run(&orchestrator, id).await?;
     caller.check_may_join(&state, id).await?;
-    let context = caller.resume_context(&state, &run.session).await?;
-    let runs = orchestrator.runs().with_context(context);
+    match supply(&state, &caller, &run, &call, outcome.clone(), took).await {
+        // The same result sent again changes nothing, so its sender is told the same.
+        Err(problem) if problem.is(&RUN_ENDED) || problem.is(&NOT_WAITING) => {
+            let records = orchestrator.sessions().records(id).await?;
+            match repeats::has_result(&records, &call, &outcome) {
+                true => Ok(accepted(id, None)),
+                false => Err(problem),
+            }
+        }
+        supplied => supplied.map(|()| accepted(id, None)),
+    }
+}
+
+async fn supply(
+    state: &ServerState,
+    caller: &Caller,
+    run: &RunSummary,
+    call: &ToolCallId,
+    outcome: ToolOutcome,
+    took: Duration,
+) -> Result<(), Problem> {
+    check_unended(run)?;
+    let context = caller.resume_context(state, &run.session).await?;
+    let runs = state.orchestrator().runs().with_context(context);
     let runs = runs.sent_by(caller.name());
-    runs.supply_result(id, &call, outcome, took).await?;
-    Ok(accepted(id, None))
+    Ok(runs.supply_result(run.run_id, call, outcome, took).await?)
 }
 
 /// Returns a run that has not ended. Refuses one that has, because nothing can reach it any more.
@@ -360,10 +398,16 @@ pub(super) async fn unended_run(
     id: RunId,
 ) -> Result<RunSummary, Problem> {
     let run = caller.run(orchestrator, id).await?;
+    check_unended(&run)?;
+    Ok(run)
+}
+
+/// Refuses a run that has ended.
+pub(super) fn check_unended(run: &RunSummary) -> Result<(), Problem> {
     if run.ended_at.is_none() {
-        return Ok(run);
+        return Ok(());
     }
-    let status: Value = run.status.as_str().into();
+    let (id, status) = (run.run_id, run.status.as_str());
     let detail = format!(
         "the run has ended: GET /api/v1/runs/{id} has its result, and a new turn continues its session"
     );

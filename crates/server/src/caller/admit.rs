@@ -27,7 +27,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Who may use a route. Each route is declared with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// Anyone, even without a key: probes, and the page, which contains no user data.
+    /// Anyone, even without a key: probes, the page, which contains no user data, and what is documented anyway.
     Open,
     /// Callers that have this scope.
     Scope(Scope),

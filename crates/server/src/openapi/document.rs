@@ -57,7 +57,7 @@ pub(super) fn document(routes: &[DescribedRoute]) -> Value {
                     "type": "http",
                     "scheme": "bearer",
                     "description": "A key created with `neuraxis-server keys create`. If any keys exist, every route \
-                                    except the probes requires one. Alternatively, the token in `server.token` in the \
+                                    requires one, except the probes, this document and the pages about problems. Alternatively, the token in `server.token` in the \
                                     data folder, which only the user that runs the server can read.",
                 },
             },

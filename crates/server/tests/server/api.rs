@@ -316,12 +316,17 @@ async fn a_turn_that_waits_goes_on_with_the_decision_about_exactly_its_question(
     let by = &decided.unwrap().data["by"];
     assert_eq!(by, "the local user, over HTTP");
     assert_eq!(frames.last().unwrap().event, "final");
-    let (status, problem) = decide(&program, &path, decision).await;
+    let again = decide(&program, &path, decision).await;
+    assert_eq!(again, (202, kept), "its answer may have been lost");
+    let other = json!({"decision": "deny", "question": question});
+    let (status, problem) = decide(&program, &path, other).await;
     assert_eq!(
-        (status, &problem["type"]),
-        (409, &json!("/errors/run-ended")),
-        "nothing is approved twice"
+        (status, &problem["type"], &problem["decided"]),
+        (409, &json!("/errors/run-ended"), &json!("approve")),
+        "nothing is decided twice"
     );
+    let (_, run) = get(&client, &format!("/api/v1/runs/{run}")).await;
+    assert_eq!(run["used"]["tool_calls"], 1, "{run}");
 }
 
 #[tokio::test]
@@ -485,6 +490,63 @@ async fn a_message_that_comes_meanwhile_joins_a_run_that_waits() {
 }
 
 #[tokio::test]
+async fn a_message_sent_again_with_its_key_joins_the_run_once() {
+    let program = Program::start_in(folder_with(ASKS), |_| {}).await;
+    let client = program.client();
+    let Asked {
+        run,
+        path,
+        question,
+    } = waiting(&client, "s").await;
+    let steer = async |key: &str, text: &str| {
+        let request = client.post(&format!("/api/v1/runs/{run}/steer"));
+        let request = request.header("content-type", "application/json");
+        let request = request.header("idempotency-key", key);
+        answer(request.body(json!({"message": text}).to_string())).await
+    };
+    let (status, first) = steer("k1", "thank you").await;
+    assert_eq!(status, 202, "{first}");
+    assert_eq!(steer("k1", "thank you").await, (202, first.clone()));
+    let (status, reused) = steer("k1", "no, thank you").await;
+    assert_eq!(
+        (status, &reused["type"], &reused["differs"]),
+        (
+            422,
+            &json!("/errors/idempotency-key-reused"),
+            &json!(["message"])
+        )
+    );
+    let (status, invalid) = steer("two words", "thank you").await;
+    assert_eq!(
+        (status, &invalid["type"]),
+        (400, &json!("/errors/invalid-idempotency-key"))
+    );
+    let frames = client
+        .events(client.get(&format!("/api/v1/runs/{run}/events")))
+        .await;
+    decide(
+        &program,
+        &path,
+        json!({"decision": "approve", "question": question}),
+    )
+    .await;
+    let frames = frames.rest().await;
+    let steered: Vec<&Value> = frames
+        .iter()
+        .filter(|frame| frame.event == "steered")
+        .map(|frame| &frame.data["id"])
+        .collect();
+    assert_eq!(steered, [&first["input_id"]]);
+    // The run has ended, and its store still knows what joined it.
+    assert_eq!(steer("k1", "thank you").await, (202, first));
+    let (status, ended) = steer("k2", "thank you").await;
+    assert_eq!(
+        (status, &ended["type"], &ended["run_status"]),
+        (409, &json!("/errors/run-ended"), &json!("done"))
+    );
+}
+
+#[tokio::test]
 async fn what_there_is_not_is_the_same_404_on_every_route() {
     let program = Program::start().await;
     let client = program.client();
@@ -584,6 +646,7 @@ async fn what_there_is_to_be_used_is_told() {
         json!(["conservative", "moderate"]),
         "no mode above moderate"
     );
+    assert_eq!(policy.get("key"), None, "nobody presented one");
     let (status, decision) = post(
         &client,
         "/api/v1/policy/explain",

@@ -35,6 +35,26 @@ async fn a_text_goes_with_the_message_and_its_name_is_told() {
 }
 
 #[tokio::test]
+async fn a_file_without_words_is_a_message() {
+    let program = Program::start().await;
+    for question in [
+        json!({"attachments": [file("list.txt", b"Milk.")]}),
+        json!({"message": " ", "attachments": [file("list.txt", b"Milk.")]}),
+    ] {
+        let frames = program.client().listen("s", &question).await.rest().await;
+        let messages = frames[0].data["spec"]["messages"].as_array().unwrap();
+        let parts = messages.last().unwrap()["parts"].as_array().unwrap();
+        assert_eq!(parts.len(), 1, "{parts:?}");
+        assert!(parts[0]["text"].as_str().unwrap().contains("Milk."));
+        assert_eq!(frames.last().unwrap().event, "final");
+    }
+    for nothing in [json!({}), json!({"message": "", "attachments": []})] {
+        let (status, problem) = answer(program.client().turn("s", &nothing)).await;
+        assert_eq!((status, &problem["field"]), (400, &json!("message")));
+    }
+}
+
+#[tokio::test]
 async fn more_than_a_mebibyte_of_them_is_taken() {
     let program = Program::start().await;
     let text = vec![b'a'; 1024 * 1024];
@@ -52,6 +72,10 @@ async fn what_cannot_be_attached_is_refused_with_its_number_and_nothing_begins()
         (
             json!([{"name": "a", "data": "not base64!"}]),
             "attachment 1 cannot be sent: its content is not base64",
+        ),
+        (
+            json!([{"name": "a", "data": "data:text/plain;base64,TWlsay4="}]),
+            "not a data URL: send what follows the comma",
         ),
         (
             json!([file("a", b"Text."), file("b", b"")]),

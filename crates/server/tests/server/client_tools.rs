@@ -85,6 +85,8 @@ async fn a_turn_waits_with_the_call_of_a_client_s_tool_and_goes_on_with_its_resu
     let by = result_of(&frames).get("by");
     assert_eq!(by, None, "without keys, nobody is known");
     assert_eq!(frames.last().unwrap().event, "final");
+    let again = bring(&client, &call.path, json!({"result": {"celsius": 3}})).await;
+    assert_eq!(again, (202, kept), "its answer may have been lost");
     let (status, problem) = bring(&client, &call.path, json!({"result": 4})).await;
     assert_eq!(
         (status, &problem["type"]),
@@ -141,6 +143,8 @@ async fn a_result_for_a_call_that_does_not_wait_is_refused_and_the_others_are_st
     frames.next_named("tool_result").await;
     let (status, problem) = bring(&client, &path(calls[0]), json!({"result": "9 degrees"})).await;
     assert_eq!((status, problem["type"].clone()), not_waiting);
+    let (status, _) = bring(&client, &path(calls[0]), json!({"result": "3 degrees"})).await;
+    assert_eq!(status, 202, "nothing differs from the first");
     let (status, _) = bring(&client, &path(calls[1]), json!({"result": "20 degrees"})).await;
     assert_eq!(status, 202);
     let last = frames.rest().await.pop().unwrap();

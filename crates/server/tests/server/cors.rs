@@ -5,6 +5,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 
 use crate::support::Program;
+use crate::support::client::answer;
 use crate::support::program::{folder_with, make_key};
 
 /// The origin of a configured front end.
@@ -138,4 +139,22 @@ async fn without_keys_no_page_of_another_origin_is_let_ask() {
         .unwrap();
     assert_eq!(asked.status(), 403);
     assert_eq!(allowed(asked.headers(), "allow-origin"), None);
+    let log = program.log();
+    assert!(log.contains(FRONT_END), "{log}");
+    for (origin, told) in [
+        (
+            FRONT_END,
+            "names it, but has no effect without keys: create one with neuraxis-server keys create",
+        ),
+        (
+            "http://localhost:5173",
+            "add its origin to [server] origins, which needs keys",
+        ),
+    ] {
+        let asked = request(&program, Method::GET, "/api/v1/sessions", origin);
+        let (status, problem) = answer(asked).await;
+        assert_eq!(status, 403);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(origin) && detail.contains(told), "{detail}");
+    }
 }

@@ -96,6 +96,15 @@ async fn files_go_with_the_message_of_a_fork_as_with_that_of_a_turn() {
     let history = shown["history"].to_string();
     assert!(history.contains("What is to be bought?"));
     assert!(history.contains("[file list.txt]") && history.contains("Milk."));
+    let alone = json!({"attachments": [file("list.txt", b"Milk.")]});
+    let (status, forked) = fork(&client, run, alone).await;
+    assert_eq!(status, 202, "{forked}");
+    let keyed = client.post(&format!("/api/v1/runs/{run}/fork"));
+    let (status, problem) = answer(keyed.header("idempotency-key", "k1")).await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (400, &json!("/errors/invalid-idempotency-key"))
+    );
 
     for (body, expected) in [
         (
@@ -105,10 +114,6 @@ async fn files_go_with_the_message_of_a_fork_as_with_that_of_a_turn() {
         (
             json!({"message": "Look", "attachments": [{"name": "a"}]}),
             "attachments[0]: missing field `data`",
-        ),
-        (
-            json!({"attachments": [file("list.txt", b"Milk.")]}),
-            "the message is empty",
         ),
     ] {
         let (status, problem) = fork(&client, run, body).await;

@@ -49,9 +49,13 @@ async fn with_a_key_every_route_but_the_probes_takes_those_who_show_one() {
     let key = make_key(folder.path(), &["--owner", "ada"]).await;
     let program = Program::start_in(folder, |_| {}).await;
     let (nobody, ada) = (program.client(), Client::with_key(program.url(), &key));
-    for path in ["/healthz", "/readyz"] {
+    for path in ["/healthz", "/readyz", "/openapi.json", "/errors/key-needed"] {
         assert_eq!(status(&nobody, path).await, 200, "{path}");
     }
+    let (_, policy) = answer(ada.get("/api/v1/policy")).await;
+    let shown = &policy["key"];
+    assert_eq!((&shown["owner"], shown.get("name")), (&json!("ada"), None));
+    assert!(key.starts_with(&format!("nxk_{}_", shown["id"].as_str().unwrap())));
     let routes = [
         "sessions",
         "sessions/s",

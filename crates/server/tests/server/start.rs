@@ -177,6 +177,19 @@ async fn with_no_model_configured_the_log_says_who_answers() {
 }
 
 #[tokio::test]
+async fn origins_without_keys_are_told_to_have_no_effect() {
+    let told = "[server] origins has no effect until there are keys";
+    for (origins, count) in [("['http://localhost:5173']", 1), ("[]", 0)] {
+        let program = Program::start_in(folder(), |command| {
+            command.env("NEURAXIS_SERVER__ORIGINS", origins);
+        });
+        let program = program.await;
+        let log = program.log();
+        assert_eq!(log.matches(told).count(), count, "{log}");
+    }
+}
+
+#[tokio::test]
 async fn the_configuration_file_counts() {
     let folder = folder();
     fs::write(
