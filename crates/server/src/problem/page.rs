@@ -22,7 +22,7 @@ pub(crate) fn described() -> Operation {
         "name",
         "The name of the kind: what follows `/errors/` in the `type` of a problem.",
     )
-    .answers_text("text/plain", "The page, in Markdown.")
+    .answers_text(CONTENT_TYPE, "The page, in Markdown.")
     .problems(&[&NOT_FOUND])
 }
 
