@@ -28,8 +28,8 @@ pub struct LiveEvent {
     pub attempt: Attempt,
     /// The part of the reply; 0 for a tool.
     pub block: BlockIndex,
-    /// Where the text begins: the number of earlier bytes in the same block and attempt, including bytes that are
-    /// replayed.
+    /// Where the text begins: the number of earlier bytes of UTF-8 in the same block and attempt, including bytes that
+    /// are replayed.
     pub offset: u64,
     /// A piece of text or reasoning, the progress of a tool, or a question it asks.
     #[serde(flatten)]
@@ -52,7 +52,8 @@ pub enum LiveBody {
         /// The next piece of the answer.
         text: String,
     },
-    /// More of a tool call's arguments.
+    /// More of a tool call's arguments. In the order of their blocks, the calls of a reply are those with the indexes 0,
+    /// 1 and so on, from which their ids derive.
     ToolCallDelta {
         /// The tool's name; only in the first piece.
         #[serde(default, skip_serializing_if = "Option::is_none")]
