@@ -76,13 +76,23 @@ pub fn no_store_warning(config: &Config, environment: &Environment) -> Option<St
     ))
 }
 
-/// Returns a warning if this process may not read the user's configuration folder, so that nothing in it applies.
+/// Returns warnings about folders of the user in which nothing applies: the configuration folder, if this process may
+/// not read it, and all folders in a home folder that is a relative path.
 #[must_use]
-pub fn locked_config_warning(environment: &Environment) -> Option<String> {
-    let folder = environment.locked_config_dir()?.display();
-    Some(format!(
-        "{folder} cannot be read, so its configuration is ignored (--config FILE names another one)"
-    ))
+pub fn folder_warnings(environment: &Environment) -> Vec<String> {
+    let locked = environment.locked_config_dir().map(|folder| {
+        format!(
+            "{} cannot be read, so its configuration is ignored (--config FILE names another one)",
+            folder.display()
+        )
+    });
+    let relative = environment.relative_home().map(|home| {
+        format!(
+            "HOME is not an absolute path ({:?}), so your configuration and data in it are ignored",
+            home.to_string_lossy()
+        )
+    });
+    locked.into_iter().chain(relative).collect()
 }
 
 /// An engine, ready for requests.
@@ -347,7 +357,7 @@ impl<'a> AppBuilder<'a> {
         let server_notices = servers.wait_connected().await;
         notices.extend_from_slice(&server_notices);
         notices.extend(check_names(config, &orchestrator)?);
-        notices.extend(locked_config_warning(environment));
+        notices.extend(folder_warnings(environment));
         let nowhere = no_store_warning(config, environment);
         notices.extend(nowhere.filter(|_| is_configured));
         let app = App {

@@ -26,6 +26,8 @@ pub struct Environment {
     data_folder_access: DataFolderAccess,
     /// The user's configuration folder, if this process may not even look into it.
     locked_config_dir: Option<PathBuf>,
+    /// The user's home folder, if it is relative, so that it is not used.
+    relative_home: Option<PathBuf>,
 }
 
 /// Whether the user's data folder can be written.
@@ -53,32 +55,48 @@ impl Environment {
     /// If the working directory does not exist or may not be read.
     pub fn of_process() -> io::Result<Self> {
         // A user without a home folder has no such folders.
-        let user = etcetera::choose_base_strategy().ok();
-        let user = user.as_ref();
-        let data_dir = user.map(|user| user.data_dir().join(FOLDER));
+        let environment = match etcetera::choose_base_strategy() {
+            Ok(user) => Self::of_user(&user),
+            Err(_) => Self::default(),
+        };
+        Ok(Self {
+            variables: env::vars_os().collect(),
+            working_dir: env::current_dir()?,
+            ..environment
+        })
+    }
+
+    /// Returns an environment with only the user's folders. A relative folder is left out: it would be inside the
+    /// working directory, and what a third-party project contains must not count as the user's own.
+    fn of_user(user: &impl BaseStrategy) -> Self {
+        let absolute = |folder: PathBuf| folder.is_absolute().then_some(folder);
+        let home = user.home_dir().to_owned();
+        let (relative_home, home_dir) = match home.is_absolute() {
+            true => (None, Some(home)),
+            false => (Some(home), None),
+        };
+        let data_dir = absolute(user.data_dir().join(FOLDER));
         let data_folder_access = match data_dir.as_deref().is_some_and(is_read_only) {
             true => DataFolderAccess::ReadOnly,
             false => DataFolderAccess::Writable,
         };
-        let config_dir = user.map(|user| user.config_dir().join(FOLDER));
+        let config_dir = absolute(user.config_dir().join(FOLDER));
         // For example, a service may have another user's `HOME`: the configuration there is not meant for it.
         let (locked_config_dir, config_dir) = match config_dir.as_deref().is_some_and(is_locked) {
             true => (config_dir, None),
             false => (None, config_dir),
         };
-        Ok(Self {
+        let state_dir = user.state_dir().unwrap_or_else(|| user.data_dir());
+        Self {
             data_folder_access,
             locked_config_dir,
-            variables: env::vars_os().collect(),
-            working_dir: env::current_dir()?,
-            home_dir: user.map(|user| user.home_dir().to_owned()),
+            relative_home,
+            home_dir,
             config_dir,
             data_dir,
-            state_dir: user.map(|user| {
-                let folder = user.state_dir().unwrap_or_else(|| user.data_dir());
-                folder.join(FOLDER)
-            }),
-        })
+            state_dir: absolute(state_dir.join(FOLDER)),
+            ..Self::default()
+        }
     }
 
     /// Adds a variable.
@@ -178,6 +196,12 @@ impl Environment {
         self.locked_config_dir.as_deref()
     }
 
+    /// Returns the user's home folder if it is a relative path, so that it is not used.
+    #[must_use]
+    pub fn relative_home(&self) -> Option<&Path> {
+        self.relative_home.as_deref()
+    }
+
     /// Returns the folder where sessions are kept by default. It need not exist.
     #[must_use]
     pub fn data_dir(&self) -> Option<&Path> {
@@ -244,6 +268,73 @@ mod tests {
         assert!(!folder.path().join("share").exists(), "nothing was made");
         std::fs::write(folder.path().join("share"), "a file").unwrap();
         assert!(is_read_only(&data));
+    }
+
+    /// A user with this home folder, and perhaps another configuration folder.
+    struct User {
+        home: PathBuf,
+        config: Option<PathBuf>,
+    }
+
+    impl BaseStrategy for User {
+        fn home_dir(&self) -> &Path {
+            &self.home
+        }
+
+        fn config_dir(&self) -> PathBuf {
+            let usual = || self.home.join(".config");
+            self.config.clone().unwrap_or_else(usual)
+        }
+
+        fn data_dir(&self) -> PathBuf {
+            self.home.join(".local/share")
+        }
+
+        fn cache_dir(&self) -> PathBuf {
+            self.home.join(".cache")
+        }
+
+        fn state_dir(&self) -> Option<PathBuf> {
+            Some(self.home.join(".local/state"))
+        }
+
+        fn runtime_dir(&self) -> Option<PathBuf> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_relative_home_names_no_folder_of_the_user() {
+        for home in [".", "home/me", ""] {
+            let environment = Environment::of_user(&User {
+                home: PathBuf::from(home),
+                config: None,
+            });
+            assert_eq!(environment.config_dir(), None, "{home:?}");
+            assert_eq!(environment.locked_config_dir(), None, "{home:?}");
+            assert_eq!(environment.data_dir(), None, "{home:?}");
+            assert_eq!(environment.home_dir(), None, "{home:?}");
+            assert_eq!(environment.chat_history(), None, "{home:?}");
+            assert_eq!(environment.relative_home(), Some(Path::new(home)));
+        }
+    }
+
+    #[test]
+    fn a_folder_with_a_path_of_its_own_applies_whatever_the_home_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::of_user(&User {
+            home: PathBuf::from("."),
+            config: Some(folder.path().to_owned()),
+        });
+        let config_dir = folder.path().join(FOLDER);
+        assert_eq!(environment.config_dir(), Some(config_dir.as_path()));
+        let usual = Environment::of_user(&User {
+            home: folder.path().to_owned(),
+            config: None,
+        });
+        assert_eq!(usual.home_dir(), Some(folder.path()));
+        assert!(usual.data_dir().is_some() && usual.chat_history().is_some());
+        assert_eq!(usual.relative_home(), None);
     }
 
     #[test]

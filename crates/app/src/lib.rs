@@ -49,7 +49,7 @@ mod trust;
 mod web;
 
 pub use app::{
-    App, AppBuilder, BuildError, hidden_store_warning, is_project_tool, locked_config_warning,
+    App, AppBuilder, BuildError, folder_warnings, hidden_store_warning, is_project_tool,
     may_be_tool, no_store_warning, tool_names, tool_specs,
 };
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::anyhow;
 use neuraxis::engine::Sessions;
 use neuraxis_app::{
-    App, AppBuilder, Config, Environment, FoundFile, OpenStore, Sources, hidden_store_warning,
-    locked_config_warning, no_store_warning, register_secrets, tool_names,
+    App, AppBuilder, Config, Environment, FoundFile, OpenStore, Sources, folder_warnings,
+    hidden_store_warning, no_store_warning, register_secrets, tool_names,
 };
 use tokio::time::timeout;
 
@@ -218,9 +218,9 @@ impl Loaded {
     /// Prints what the configured store lacks, and why. Not needed by commands that print an engine's notices.
     pub(crate) fn warn_store_incomplete(&self) {
         self.warn_settings_ignored();
-        let locked = locked_config_warning(&self.environment);
+        let ignored = folder_warnings(&self.environment);
         let nowhere = no_store_warning(&self.config, &self.environment);
-        for notice in locked.into_iter().chain(nowhere) {
+        for notice in ignored.into_iter().chain(nowhere) {
             progress::notice(&notice);
         }
     }

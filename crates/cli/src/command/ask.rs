@@ -172,6 +172,7 @@ impl Ask {
             Format::Text => trust::load_and_ask(setup)?,
             Format::Json | Format::Events => setup.load()?,
         };
+        self.session.require_visible(&loaded)?;
         if let Some(name) = &self.prompt {
             let filled = prompts::filled(&loaded, name, &self.words.join(" "), &self.words);
             question.text = filled.inspect_err(|_| loaded.warn_settings_ignored())?;

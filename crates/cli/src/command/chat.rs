@@ -88,6 +88,7 @@ impl Chat {
         // A user who pipes messages in may still answer questions at the terminal.
         let lines = reopen_terminal_as_stdin();
         let loaded = trust::load_and_ask(setup)?;
+        self.session.require_visible(&loaded)?;
         let (loaded, role) = self.model.apply(setup, loaded).await?;
         let instructions = project::instructions(&loaded, Asking::User);
         let attended = Attended::new(&loaded.config, IfUnattended::Deny)?.in_conversation();

@@ -60,6 +60,15 @@ impl SessionChoice {
         self.session.is_some() || self.goes_on
     }
 
+    /// Fails if a session was selected and sessions are stored here but cannot be opened: another session of the same
+    /// name would begin in memory, and end with the program.
+    pub(super) fn require_visible(&self, loaded: &Loaded) -> Result<(), CommandError> {
+        match self.is_given() {
+            true => loaded.require_visible_sessions(),
+            false => Ok(()),
+        }
+    }
+
     /// Finds the session, or creates a new one.
     pub(super) async fn find(self, sessions: &Sessions) -> Result<SessionId, CommandError> {
         match self.session {
@@ -142,4 +151,44 @@ fn unknown(error: UnknownModel) -> CommandError {
         _ => "`neuraxis models` lists the models, `neuraxis setup` configures one".to_owned(),
     };
     CommandError::usage(anyhow!(error)).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_app::{Config, Environment, Sources};
+
+    use super::*;
+
+    #[test]
+    fn a_session_that_is_named_does_not_begin_anew_where_the_stored_ones_cannot_be_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::new(folder.path()).with_data_dir(folder.path());
+        let environment = environment.with_read_only_data();
+        let config = Config::load(&environment, &Sources::default()).unwrap();
+        let loaded = Loaded {
+            environment,
+            config,
+        };
+        let choice = |session: Option<&str>, new, goes_on| SessionChoice {
+            session: session.map(|name| name.parse().unwrap()),
+            new,
+            goes_on,
+        };
+        let given = [
+            choice(Some("notes"), false, false),
+            choice(Some("notes"), true, false),
+            choice(None, false, true),
+        ];
+        // As in a container: nothing was ever stored.
+        for choice in &given {
+            choice.require_visible(&loaded).unwrap();
+        }
+        std::fs::write(folder.path().join("sessions.db"), "what was kept").unwrap();
+        for choice in &given {
+            let error = choice.require_visible(&loaded).unwrap_err().in_one_line();
+            assert!(error.contains("cannot be opened"), "{choice:?}: {error}");
+        }
+        // A question without a session is still answered, with a notice.
+        choice(None, false, false).require_visible(&loaded).unwrap();
+    }
 }

@@ -46,6 +46,8 @@ mod no_answer;
 #[cfg(target_os = "linux")]
 mod no_sandbox;
 #[cfg(unix)]
+mod odd_machines;
+#[cfg(unix)]
 mod person;
 mod piped;
 mod plan;

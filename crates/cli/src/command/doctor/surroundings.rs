@@ -11,7 +11,8 @@ use neuraxis::tools::{NoSandbox, SandboxFeature, SandboxFeatures, is_protected, 
 use neuraxis_app::{
     ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, CommandAvailability, Config, Contents,
     Environment, FoundFile, McpServerSection, OpenError, OpenStore, SkippedServer, Trust,
-    approval_key_place, command_availability, no_store_warning, tool_specs, usual_key_variables,
+    approval_key_place, command_availability, folder_warnings, no_store_warning, tool_specs,
+    usual_key_variables,
 };
 
 use super::check::{Check, Outcome};
@@ -23,6 +24,8 @@ const SANDBOX: &str = "sandbox";
 /// Checks everything except the models.
 pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check> {
     let mut checks = vec![files(config, environment)];
+    let ignored = folder_warnings(environment).into_iter();
+    checks.extend(ignored.map(|notice| Check::here("files", Outcome::Warning, notice)));
     checks.extend(config.found().map(trust));
     checks.push(store(config, environment).await);
     checks.push(approvals(config, environment));

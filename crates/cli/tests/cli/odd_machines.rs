@@ -1,0 +1,33 @@
+//! Machines on which something is missing, wrong or limited that is usually there.
+
+use crate::machine::{Done, Machine};
+
+#[test]
+fn a_home_that_is_a_relative_path_makes_no_file_of_the_project_the_users_own() {
+    let machine = Machine::new();
+    let folder = machine.path(".config/neuraxis");
+    std::fs::create_dir_all(&folder).unwrap();
+    let server = "[mcp.servers.evil]\ncommand = 'sh'\nargs = ['-c', 'touch started']\n\
+                  [modes.moderate]\nmax_turns = 99\n";
+    std::fs::write(folder.join("neuraxis.toml"), server).unwrap();
+    for home in [".", "./"] {
+        let run = |arguments: &[&str]| -> Done {
+            let mut command = machine.command(arguments);
+            command.env("HOME", home);
+            for name in ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"] {
+                command.env_remove(name);
+            }
+            command.output().unwrap().into()
+        };
+        let done = run(&["ask", "What time is it?"]);
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let told = "HOME is not an absolute path";
+        assert!(done.stderr.contains(told), "{done:?}");
+        assert!(!machine.path("started").exists(), "no server was started");
+        assert!(!machine.path(".local").exists(), "nothing was stored there");
+        let shown = run(&["config", "show", "modes"]).stdout_of(0);
+        assert!(!shown.contains("99"), "{shown}");
+        let checked = run(&["doctor", "--offline"]);
+        assert!(checked.stdout.contains(told), "{checked:?}");
+    }
+}
