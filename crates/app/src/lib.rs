@@ -4,7 +4,8 @@
 //! [`Origin`]; [`App`] is an engine with the models, the tools, the policy and the store that the configuration names.
 //!
 //! **Not for** deciding anything about requests, and not for terminals or sockets: this crate only reads configuration
-//! and assembles the parts. Only [`Environment::of_process`] reads the state of the process.
+//! and assembles the parts. Only [`Environment::of_process`] reads the state of the process, and only [`start_runtime`]
+//! changes it.
 //!
 //! ```
 //! use neuraxis_app::{App, Config, Environment, Origin, Sources};
@@ -43,6 +44,7 @@ mod recordings;
 mod secrecy;
 mod server_keys;
 mod server_token;
+mod start;
 mod store;
 mod telemetry;
 mod trust;
@@ -83,6 +85,7 @@ pub use recordings::{CassetteUse, Recordings, secrets_notice};
 pub use secrecy::{register_secrets, without_secrets};
 pub use server_keys::{Scope, ServerKey, ServerKeyFile, ServerKeysError, UnknownScope};
 pub use server_token::{ServerToken, ServerTokenError};
+pub use start::{StartError, start_runtime};
 pub use store::{OpenStore, SCHEMA_MODULE};
 pub use telemetry::{OtlpEndpoint, Telemetry, TelemetryError, TraceDestination};
 pub use trust::{FileLock, FolderRules, Forgotten, PinFile, Trust, TrustError, TrustList};

@@ -38,8 +38,6 @@ mod wrap;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
-
 use arguments::Arguments;
 use error::CommandError;
 
@@ -79,9 +77,7 @@ fn run(arguments: Arguments) -> Result<(), CommandError> {
     call_warnings::show();
     // Two workers are enough for a single run: it continues while a tool blocks one of them, or slow output blocks
     // this thread.
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(2).enable_all().build();
-    let runtime = runtime.context("cannot start")?;
+    let runtime = neuraxis_app::start_runtime(Some(2)).map_err(CommandError::failed)?;
     let done = runtime.block_on(command::run(arguments));
     terminal::restore();
     // Drops what is still running, which also ends what it started: an MCP server with all of its child processes. Only

@@ -7,8 +7,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use neuraxis_app::start_runtime;
 use neuraxis_server::{Arguments, Failure, KeyCommandError, run, write_in_time};
-use tokio::runtime::Runtime;
 
 /// Much of what a run allocates is freed by another thread; mimalloc does that without a lock.
 #[global_allocator]
@@ -21,7 +21,8 @@ fn main() -> ExitCode {
         return code;
     }
     let arguments = Arguments::parse();
-    let done = Runtime::new().map_err(Failure::from).and_then(|runtime| {
+    let runtime = start_runtime(None).map_err(Failure::from);
+    let done = runtime.and_then(|runtime| {
         let done = runtime.block_on(run(&arguments));
         // Anything still running on other threads is a tool that was stopped and has not noticed yet.
         runtime.shutdown_background();

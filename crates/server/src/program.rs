@@ -13,7 +13,8 @@ use neuraxis::core::with_causes;
 use neuraxis::ports::StoreError;
 use neuraxis_app::{
     BuildError, Config, ConfigError, Environment, OpenError, Origin, ServerConfig, ServerKeyFile,
-    ServerKeysError, ServerToken, ServerTokenError, Sources, Telemetry, register_secrets,
+    ServerKeysError, ServerToken, ServerTokenError, Sources, StartError, Telemetry,
+    register_secrets,
 };
 use tokio::time::Instant;
 use tokio_rustls::rustls::pki_types::pem;
@@ -327,6 +328,9 @@ pub enum Failure {
     /// A worker drove no runs.
     #[error(transparent)]
     Work(#[from] Box<WorkFailure>),
+    /// This machine lacks what the program needs to start.
+    #[error(transparent)]
+    Start(#[from] StartError),
     /// The operating system refused a basic service.
     #[error("cannot start")]
     System(#[from] io::Error),
@@ -363,9 +367,11 @@ impl Failure {
             Self::Work(failure) => failure.exit_code(),
             Self::Build(error) => of_build(error),
             Self::KeyCommand(KeyCommandError::Unread) => ExitCode::from(OUTPUT_CLOSED),
-            Self::Bind(_) | Self::Unfinished(_) | Self::KeyCommand(_) | Self::System(_) => {
-                ExitCode::FAILURE
-            }
+            Self::Bind(_)
+            | Self::Unfinished(_)
+            | Self::KeyCommand(_)
+            | Self::Start(_)
+            | Self::System(_) => ExitCode::FAILURE,
         }
     }
 }

@@ -31,3 +31,26 @@ fn a_home_that_is_a_relative_path_makes_no_file_of_the_project_the_users_own() {
         assert!(checked.stdout.contains(told), "{checked:?}");
     }
 }
+
+#[test]
+fn a_limit_on_the_size_of_files_is_reported_and_ends_nothing_without_a_message() {
+    let machine = Machine::new();
+    let mut shell = machine.shell("ulimit -f 0; \"$0\" ask 'What time is it?'");
+    let done: Done = shell.output().unwrap().into();
+    // A shell adds 128 to the number of a signal.
+    assert!(done.code.is_some_and(|code| code < 128), "{done:?}");
+    assert!(done.stderr.contains("error: "), "{done:?}");
+}
+
+#[test]
+fn a_limit_on_open_files_that_leaves_none_to_start_with_is_named() {
+    let machine = Machine::new();
+    for limit in 5..=8 {
+        let script = format!("ulimit -n {limit}; \"$0\" ask 'What time is it?'");
+        let done: Done = machine.shell(&script).output().unwrap().into();
+        let told = done.complaint(1);
+        assert!(told.contains("too many open files"), "{limit}: {told}");
+        assert!(told.contains("ulimit -n"), "{limit}: {told}");
+        assert!(!told.contains("panicked"), "{limit}: {told}");
+    }
+}
