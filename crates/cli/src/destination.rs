@@ -132,6 +132,19 @@ fn own_stream(_there: &fs::Metadata) -> Option<fs::File> {
     None
 }
 
+/// Writes a file that must not exist yet, as a whole: if the disk is full, there is no file afterwards.
+pub(crate) fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    // Otherwise a folder that cannot be written to would be reported first.
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(ErrorKind::AlreadyExists.into());
+    }
+    let mut draft = Readers::All.draft(folder(path))?;
+    draft.write_all(text.as_bytes())?;
+    draft.as_file().sync_all()?;
+    draft.persist_noclobber(path)?;
+    Ok(())
+}
+
 /// Creates a file that must not exist yet, readable only by its owner.
 pub(crate) fn create_new(path: &Path) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();

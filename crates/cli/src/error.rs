@@ -150,6 +150,11 @@ impl CommandError {
         self.kind == Kind::OutputClosed
     }
 
+    /// Returns what to do first, if that is known.
+    pub(crate) fn first_hint(&self) -> Option<&str> {
+        self.hints.first().map(String::as_str)
+    }
+
     /// Returns the error and its causes on one line.
     pub(crate) fn in_one_line(&self) -> String {
         one_line(&without_secrets(&with_causes(&*self.error)))
@@ -242,6 +247,9 @@ fn format_cause(cause: &str) -> String {
 impl From<ConfigError> for CommandError {
     fn from(error: ConfigError) -> Self {
         let hint = match &error {
+            ConfigError::BrokenSinceTrusted { .. } => {
+                "fix it, or remove it; `neuraxis trust remove` stops trusting this folder"
+            }
             ConfigError::KeyElsewhere { .. } | ConfigError::VariablesElsewhere { .. } => {
                 "`neuraxis trust show` shows what this folder's file does"
             }

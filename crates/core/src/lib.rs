@@ -85,6 +85,7 @@ mod tool_search;
 mod trace;
 mod transcript;
 mod usage;
+mod utf8;
 
 pub use jiff;
 pub use uuid;
@@ -161,3 +162,4 @@ pub use tool_search::{ToolSearch, offered_tools};
 pub use trace::{InvalidTraceParent, TraceContext};
 pub use transcript::{PrefixDigest, Transcript, last_of_user};
 pub use usage::{CountLabel, RoleUsage, RunUsage, TokenCount, Usage};
+pub use utf8::{NotUtf8, utf8_text};

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use neuraxis_core::utf8_text;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -71,7 +72,7 @@ impl EvalFile {
         if bytes.len() as u64 > MAX_BYTES {
             return Err(FileFault::TooLarge { most: MAX_BYTES });
         }
-        let text = String::from_utf8(bytes).map_err(|_| FileFault::NotText)?;
+        let text = utf8_text(bytes).map_err(FileFault::NotText)?;
         let folder = path.parent().unwrap_or_else(|| Path::new(""));
         Self::of(&text, Some(folder))
     }

@@ -41,6 +41,18 @@ pub enum ConfigError {
         /// The maximum size in bytes.
         most: u64,
     },
+    /// The file of the working directory was trusted, and cannot be read since it was changed. It is not ignored, since
+    /// what it restricted would no longer apply.
+    #[error(
+        "./{} was changed since it was trusted and cannot be read, so its restrictions cannot apply: {fault}",
+        path.display()
+    )]
+    BrokenSinceTrusted {
+        /// The file, relative to the working directory.
+        path: PathBuf,
+        /// Why it cannot be read, with line and column.
+        fault: String,
+    },
     /// The value of a variable is not Unicode.
     #[error("{name}: the value of the variable is not Unicode")]
     NotUnicode {

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use neuraxis_core::ContentHash;
+use neuraxis_core::{ContentHash, escaped, utf8_text};
 use toml::Table;
 
 use super::change::Change;
@@ -22,6 +22,9 @@ const LIST_ELSEWHERE: &str = "the file in the working directory can only name a 
 
 /// The maximum number of keys that a notice names.
 const MAX_NAMED: usize = 6;
+
+/// The maximum number of characters of a fault in a notice.
+const MAX_FAULT_CHARS: usize = 300;
 
 /// The `neuraxis.toml` that was found in the working directory, and how much of it applies.
 #[derive(Debug, Clone)]
@@ -106,8 +109,11 @@ impl FoundFile {
                 self.path.display()
             );
         }
-        if self.fault.is_some() {
-            notice.push_str("; it cannot be read and is ignored");
+        if let Some(fault) = &self.fault {
+            notice.push_str(&format!(
+                "; it cannot be read and is ignored, with all its restrictions: {}",
+                in_short(fault)
+            ));
         } else if self.changes.is_empty() {
             return None;
         } else {
@@ -177,9 +183,9 @@ pub(super) fn read_found_file(environment: &Environment) -> Option<(FoundFile, S
         Err(error) => found.fault = Some(error.to_string()),
         Ok(bytes) => {
             let mut content = ContentHash::of(&bytes);
-            match String::from_utf8(bytes) {
+            match utf8_text(bytes) {
                 Ok(read) => text = read,
-                Err(error) => found.fault = Some(error.utf8_error().to_string()),
+                Err(error) => found.fault = Some(format!("{error}; save it as UTF-8")),
             }
             if let Some(file) = price_list(&text) {
                 let read = text_of(working_dir, &file);
@@ -200,6 +206,15 @@ pub(super) fn read_found_file(environment: &Environment) -> Option<(FoundFile, S
         }
     }
     Some((found, text))
+}
+
+/// Returns why a file cannot be read, for a notice of one line: the file may repeat itself in the parser's message.
+fn in_short(fault: &str) -> String {
+    let mut text = escaped(fault.chars().take(MAX_FAULT_CHARS), &[]);
+    if fault.chars().nth(MAX_FAULT_CHARS).is_some() {
+        text.push('…');
+    }
+    text
 }
 
 /// Returns the price list that the text of a configuration names.
@@ -231,7 +246,7 @@ fn text_of(folder: &Path, file: &Path) -> io::Result<String> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, LIST_ELSEWHERE));
     }
     let bytes = read_regular(&path, Links::Refused, MAX_FILE_BYTES)?;
-    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    utf8_text(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// Returns whether a path leads only into the folder that it is relative to. Merely opening another path may access

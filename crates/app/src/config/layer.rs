@@ -20,6 +20,9 @@ use crate::names::shown;
 /// The maximum depth of the key of a variable or a flag. No key is nested that deeply.
 const MAX_DEPTH: usize = 16;
 
+/// How the parser's messages about a backslash in a string begin.
+const BACKSLASHES: [&str; 2] = ["missing escaped value", "too few unicode value digits"];
+
 /// A variable or a flag that has not been parsed yet.
 #[derive(Debug)]
 pub(super) struct TextSource {
@@ -276,9 +279,14 @@ impl Provider for Layer {
 }
 
 fn not_toml(source: &Origin, text: &str, error: &toml::de::Error) -> ConfigError {
+    let mut message = error.message().to_owned();
+    // As in "C:\Users": the parser's message does not say that the path is the cause.
+    if BACKSLASHES.iter().any(|wrong| message.starts_with(wrong)) {
+        message.push_str(r"; to write a backslash, use single quotes ('C:\Users')");
+    }
     ConfigError::Key {
         at: at(source, Some(position_of(text, error.span()))),
-        fault: Box::new(Fault::NotToml(error.message().to_owned())),
+        fault: Box::new(Fault::NotToml(message)),
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use neuraxis_brainstem::PolicyConfig;
+use neuraxis_core::utf8_text;
 use toml::Table;
 
 use super::Layers;
@@ -191,8 +192,14 @@ fn usual_files(environment: &Environment, sources: &Sources) -> Result<Files, Co
             Err(error) => found.add_fault(error.to_string()),
         }
     }
-    if found.fault().is_none() {
-        files.read.push(path);
+    match found.fault() {
+        None => files.read.push(path),
+        // Its restrictions applied so far, and must not end because of a slip in a later change.
+        Some(fault) if found.trust() == Trust::Changed && sources.trusts_found() => {
+            let fault = fault.to_owned();
+            return Err(ConfigError::BrokenSinceTrusted { path, fault });
+        }
+        Some(_) => {}
     }
     files.found = Some(found);
     Ok(files)
@@ -399,7 +406,7 @@ fn text_of(file: File) -> Result<String, ReadFailure> {
         return Err(ReadFailure::TooLarge);
     }
     let not_text = |error| ReadFailure::Failed(io::Error::new(io::ErrorKind::InvalidData, error));
-    String::from_utf8(bytes).map_err(not_text)
+    utf8_text(bytes).map_err(not_text)
 }
 
 /// Returns a path for display: relative if it is inside the working directory. At the root of the file system, every

@@ -1,5 +1,6 @@
 //! Tests of merging, strictness and origins.
 
+mod broken;
 mod complaints;
 mod mcp;
 mod prices;

@@ -54,3 +54,20 @@ fn a_limit_on_open_files_that_leaves_none_to_start_with_is_named() {
         assert!(!told.contains("panicked"), "{limit}: {told}");
     }
 }
+
+#[test]
+fn a_configuration_that_cannot_be_written_whole_leaves_no_file() {
+    let machine = Machine::new();
+    let script = "ulimit -f 0; \"$0\" config init --config new.toml";
+    let done: Done = machine.shell(script).output().unwrap().into();
+    let told = done.complaint(2);
+    assert!(told.contains("cannot write new.toml"), "{told}");
+    let left = std::fs::read_dir(machine.path("")).unwrap().count();
+    assert_eq!(left, 0, "neither half a file nor a temporary one");
+    machine
+        .run(["config", "init", "--config", "new.toml"])
+        .stdout_of(0);
+    let again = machine.run(["config", "init", "--config", "new.toml"]);
+    let told = again.complaint(2);
+    assert!(told.contains("already exists"), "{told}");
+}

@@ -71,6 +71,17 @@ async fn an_empty_session_is_two_lines_and_several_stand_one_after_the_other() {
 }
 
 #[tokio::test]
+async fn a_byte_order_mark_is_accepted_and_another_encoding_is_named() {
+    let marked = format!("\u{feff}{}", archive().await);
+    let sessions = check_archive(ArchiveReader::new(marked.as_bytes())).unwrap();
+    assert_eq!(sessions.len(), 1);
+    let utf_16: Vec<u8> = marked.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let error = check_archive(ArchiveReader::new(utf_16.as_slice())).unwrap_err();
+    let expected = "line 1: it cannot be read: it is in UTF-16, not in UTF-8";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[tokio::test]
 async fn what_is_no_archive_is_refused_by_its_line() {
     let one = archive().await;
     let first = one.lines().next().unwrap();

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use neuraxis_core::NotUtf8;
+
 /// Why a file of cases cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -16,8 +18,8 @@ pub enum FileFault {
         most: u64,
     },
     /// The file is not text.
-    #[error("it is not UTF-8 text")]
-    NotText,
+    #[error("{0}; save it as UTF-8")]
+    NotText(NotUtf8),
     /// The file has no cases.
     #[error("it has no [[case]]: write one, or add one from a stored run")]
     Empty,

@@ -203,7 +203,7 @@ fn a_schema_is_read_from_the_folder_of_the_file_and_a_large_file_not_at_all() {
         Err(FileFault::TooLarge { .. })
     ));
     std::fs::write(&file, [0xff]).unwrap();
-    assert!(matches!(EvalFile::read(&file), Err(FileFault::NotText)));
+    assert!(matches!(EvalFile::read(&file), Err(FileFault::NotText(_))));
     assert!(matches!(
         EvalFile::read(folder.path()),
         Err(FileFault::Io(_))

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use neuraxis_core::{Message, ToolSpec};
+use neuraxis_core::{Message, NotUtf8, ToolSpec};
 use serde::Deserialize;
 
 use self::block::Block;
@@ -21,6 +21,9 @@ const NO_EXCHANGE: &str = "expected the start of an exchange before this line";
 
 /// The beginnings of lines that version control inserts for merge conflicts.
 const CONFLICT_MARKS: [&[u8]; 4] = [b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>"];
+
+/// The byte order mark of UTF-8.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// The error for such a line.
 const CONFLICT: &str = "unresolved merge conflict";
@@ -43,7 +46,9 @@ pub(crate) fn read(
         requests: BTreeMap::new(),
         left: most_shared(max_bytes),
     };
-    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    // Some editors begin a file with a byte order mark, which is not valid JSON.
+    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    let mut lines = text.split_inclusive(|byte| *byte == b'\n');
     let header = reader.header(lines.next().unwrap_or_default())?;
     reader.lines(lines)?;
     let mut exchanges = reader.exchanges;
@@ -91,6 +96,9 @@ impl Reader {
         self.line = 1;
         if is_conflict(line) {
             return Err(self.malformed(CONFLICT));
+        }
+        if let Some(other) = NotUtf8::by_mark(line) {
+            return Err(self.malformed(&format!("{other}; save it as UTF-8")));
         }
         let file = self.file.clone();
         let any: AnyVersion =

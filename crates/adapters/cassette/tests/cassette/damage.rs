@@ -283,3 +283,16 @@ fn a_configuration_with_an_unknown_key_is_refused() {
         assert!(toml::from_str::<CassetteConfig>(wrong).is_err(), "{wrong}");
     }
 }
+
+#[tokio::test]
+async fn a_byte_order_mark_is_accepted_and_another_encoding_is_named() {
+    let cassette_file = cassette_file().await;
+    let text = cassette_file.text();
+    write(&cassette_file.path(), format!("\u{feff}{text}"));
+    let read = Cassette::open(&cassette_file.config(), Redactor::default()).unwrap();
+    assert_eq!(read.len(), 2);
+    let marked = format!("\u{feff}{text}");
+    let utf_16: Vec<u8> = marked.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let error = fails(&cassette_file, utf_16).to_string();
+    assert!(error.contains("it is in UTF-16"), "{error}");
+}

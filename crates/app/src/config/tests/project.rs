@@ -370,16 +370,20 @@ fn of_an_address_that_would_get_a_key_of_the_user_it_is_said_that_this_is_an_err
 
 #[test]
 fn nothing_in_it_is_an_error() {
-    for text in [
-        "broken",
-        "[modes.moderate]\nmax_turns = 1\nmax_turns = 2",
-        "\u{1b}[2J",
+    for (text, line) in [
+        ("broken", 1),
+        ("[modes.moderate]\nmax_turns = 1\nmax_turns = 2", 3),
+        ("\u{1b}[2J", 1),
     ] {
         let machine = found(text);
-        assert_eq!(
-            notice(&machine),
-            "./neuraxis.toml is not trusted; it cannot be read and is ignored (neuraxis trust show)"
+        let told = notice(&machine);
+        let expected = format!(
+            "./neuraxis.toml is not trusted; it cannot be read and is ignored, with all its restrictions: \
+             neuraxis.toml:{line}:"
         );
+        assert!(told.starts_with(&expected), "{told}");
+        assert!(told.ends_with(" (neuraxis trust show)"), "{told}");
+        assert!(!told.contains('\u{1b}'), "{told:?}");
         assert!(machine.load().unwrap().files().is_empty());
     }
     for (text, expected) in [

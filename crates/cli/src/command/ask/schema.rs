@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::anyhow;
-use neuraxis::core::Record;
+use neuraxis::core::{NotUtf8, Record, utf8_text};
 use neuraxis::engine::{AnswerFault, AnswerSchema};
 use neuraxis::{FinishReason, OrchestratorResult, RunStatus};
 
@@ -25,7 +25,12 @@ const MAX_SHOWN: usize = 200;
 pub(super) fn read(path: &Path) -> Result<AnswerSchema, CommandError> {
     let cannot = |error: anyhow::Error| {
         let what = format!("cannot use the schema {}", path.display());
-        CommandError::usage(error.context(what))
+        let is_encoded = error.is::<NotUtf8>();
+        let error = CommandError::usage(error.context(what));
+        match is_encoded {
+            true => error.hint("save it as UTF-8"),
+            false => error,
+        }
     };
     let text = text(path).map_err(cannot)?;
     // Some editors begin a file with a byte order mark, which is not valid JSON.
@@ -43,7 +48,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
     if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_BYTES) {
         return Err(anyhow!("it is larger than {MAX_BYTES} bytes"));
     }
-    Ok(String::from_utf8(bytes)?)
+    Ok(utf8_text(bytes)?)
 }
 
 /// Returns an error if a run with a schema ended without an answer that fits. A run that failed for another reason

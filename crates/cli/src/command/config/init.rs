@@ -1,12 +1,13 @@
 //! `neuraxis config init`: creates a configuration file.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use anyhow::anyhow;
 use clap::Args;
 
+use crate::destination::write_new;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::progress;
@@ -33,8 +34,7 @@ impl Init {
             .filter(|folder| own.config_dir() == Some(folder));
         // Only the default folder is created; another missing folder may be a typo.
         let made = folder.map_or(Ok(()), fs::create_dir_all);
-        let file = made.and_then(|()| File::options().write(true).create_new(true).open(path));
-        let written = file.and_then(|mut file| file.write_all(neuraxis_app::template().as_bytes()));
+        let written = made.and_then(|()| write_new(path, neuraxis_app::template()));
         written.map_err(|error| refused(path, error))?;
         Output::new().line(&format!("wrote {}", path.display()))?;
         if setup.file().is_none() {

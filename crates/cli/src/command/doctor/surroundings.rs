@@ -78,7 +78,8 @@ fn mcp_servers(config: &Config, environment: &Environment) -> Vec<Check> {
 
 /// Reports a configuration that cannot be read.
 pub(super) fn broken_configuration(error: &CommandError) -> Check {
-    Check::here("files", Outcome::Failed, error.in_one_line()).fix(KEYS_EXPLAINED)
+    let fix = error.first_hint().unwrap_or(KEYS_EXPLAINED);
+    Check::here("files", Outcome::Failed, error.in_one_line()).fix(fix)
 }
 
 /// Reports why these models serve.
@@ -130,9 +131,7 @@ fn trust(found: &FoundFile) -> Check {
     let check = |outcome, detail: String| Check::here("trust", outcome, detail);
     let path = found.path().display();
     match (found.notice(), found.fault()) {
-        (Some(notice), Some(fault)) => {
-            check(Outcome::Warning, format!("{notice}: {fault}")).fix("fix or remove it")
-        }
+        (Some(notice), Some(_)) => check(Outcome::Warning, notice).fix("fix or remove it"),
         (Some(notice), None) => check(Outcome::Warning, notice).fix(
             "see what it would change with `neuraxis trust show`; to accept that, run `neuraxis trust add`",
         ),

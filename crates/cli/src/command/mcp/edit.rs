@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use neuraxis::core::utf8_text;
 use neuraxis_app::{Environment, FileLock};
 use toml_edit::{DocumentMut, Item, Table};
 
@@ -43,8 +44,11 @@ impl Edited {
             }
         };
         let lock = lock(environment)?;
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
+        let text = match fs::read(&path) {
+            Ok(bytes) => utf8_text(bytes).map_err(|error| {
+                let error = anyhow!(error).context(format!("cannot read {}", path.display()));
+                CommandError::configuration(error).hint("save it as UTF-8")
+            })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => {
                 let error = anyhow!(error).context(format!("cannot read {}", path.display()));

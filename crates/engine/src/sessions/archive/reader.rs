@@ -1,9 +1,9 @@
 //! Reads an archive line by line, and detects everything that is not as it was written.
 
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 
-use neuraxis_core::{Record, RecordBody, RunId};
+use neuraxis_core::{NotUtf8, Record, RecordBody, RunId};
 use neuraxis_ports::{ChainHead, Session, check_title};
 
 use serde::Deserialize;
@@ -12,6 +12,9 @@ use super::{
     ARCHIVE_FORMAT, ArchiveError, ArchiveFault, ArchivedSession, Line, MAX_LINE_BYTES, RECORD,
     RecordLine,
 };
+
+/// The byte order mark of UTF-8.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// The entries of an archive, in order.
 #[derive(Debug)]
@@ -101,10 +104,18 @@ impl<R: BufRead> ArchiveReader<R> {
             let most = MAX_LINE_BYTES;
             return Err(ArchiveFault::TooLong { most });
         }
+        if self.line == 1 {
+            if let Some(other) = NotUtf8::by_mark(&bytes) {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, other).into());
+            }
+            // Some editors begin a file with a byte order mark, which is not valid JSON.
+            if bytes.starts_with(BYTE_ORDER_MARK) {
+                bytes.drain(..BYTE_ORDER_MARK.len());
+            }
+        }
         let is_end = bytes.is_empty();
         let line = String::from_utf8(bytes);
-        let line =
-            line.map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error))?;
+        let line = line.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         Ok((!is_end).then_some(line))
     }
 
