@@ -11,6 +11,7 @@ use anyhow::anyhow;
 use neuraxis::cassette::CassetteError;
 use neuraxis::core::with_causes;
 use neuraxis::engine::{AttachmentError, ForkError, RequestError};
+use neuraxis::ports::StoreError;
 use neuraxis_app::{BuildError, ConfigError, Fault, OpenError, TrustError, without_secrets};
 
 use crate::harmless::{harmless, line_with_blanks, one_line};
@@ -310,9 +311,17 @@ impl From<BuildError> for CommandError {
                 Self::failed(error).hint(hint)
             }
             BuildError::Database {
-                source: OpenError::Store(_),
+                source: OpenError::Store(why),
                 ..
-            } => Self::failed(error).hint("`neuraxis doctor --offline` says what can be done"),
+            } => {
+                let hint = match why {
+                    StoreError::Full(_) | StoreError::ReadOnly(_) => store::hint_about(why),
+                    _ => None,
+                };
+                let usual = || "`neuraxis doctor --offline` says what can be done".to_owned();
+                let hint = hint.unwrap_or_else(usual);
+                Self::failed(error).hint(hint)
+            }
             BuildError::Model { .. }
             | BuildError::Database { .. }
             | BuildError::ApprovalKey { .. } => {

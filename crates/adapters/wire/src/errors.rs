@@ -106,7 +106,7 @@ impl ServerErrors {
                 "cannot connect to {server}: {cause}, for the proxy that the environment names (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY); there or in proxy, set an address that begins with http: or https:"
             )
         } else if error.is_connect() || error.is_timeout() {
-            let next = next_step(&cause, self.proxy.as_ref());
+            let next = next_step(&cause, self.proxy.as_ref(), variable_of_certificates());
             let way = match &self.proxy {
                 Some(ProxyInUse::Configured(proxy)) => format!(" through the proxy {proxy}"),
                 _ => String::new(),
@@ -141,8 +141,21 @@ impl ServerErrors {
 /// Part of the TLS library's error for a certificate that is not accepted.
 const REFUSED_CERTIFICATE: &str = "peer certificate";
 
-/// Returns what to check when a connection failed, by the HTTP client's error.
-fn next_step(cause: &str, proxy: Option<&ProxyInUse>) -> Cow<'static, str> {
+/// Returns the variable that names certificates to use instead of the machine's, if one is set.
+pub(crate) fn variable_of_certificates() -> Option<&'static str> {
+    let names = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
+    names
+        .into_iter()
+        .find(|name| std::env::var_os(name).is_some())
+}
+
+/// Returns what to check when a connection failed, by the HTTP client's error, the proxy, and the
+/// [variable](variable_of_certificates) of certificates.
+fn next_step(
+    cause: &str,
+    proxy: Option<&ProxyInUse>,
+    certificates: Option<&'static str>,
+) -> Cow<'static, str> {
     if cause.contains("CaUsedAsEndEntity") {
         return "the server presents a CA certificate as its own: give it one that is not a CA, such as one that openssl \
                 created with `-addext basicConstraints=critical,CA:FALSE`, and name that in ca_file"
@@ -152,9 +165,17 @@ fn next_step(cause: &str, proxy: Option<&ProxyInUse>) -> Cow<'static, str> {
         return "base_url must use a name that the certificate is valid for, or the server needs a certificate for that name".into();
     }
     if cause.contains(REFUSED_CERTIFICATE) {
-        return "check this machine's clock, whether the certificate must be renewed, and whether this machine trusts its \
-                issuer (ca_file can name more issuers)"
-            .into();
+        let trusted = match certificates {
+            Some(name) => format!(
+                "whether the certificates that {name} names, which replace this machine's, include its issuer"
+            ),
+            None => "whether this machine trusts its issuer".to_owned(),
+        };
+        return format!(
+            "check this machine's clock, whether the certificate must be renewed, and {trusted} (ca_file can name more \
+             issuers)"
+        )
+        .into();
     }
     if cause.contains("Too many open files") {
         return "this process may open too few files: raise its limit (`ulimit -n`, LimitNOFILE)"
@@ -220,8 +241,11 @@ mod tests {
                 "a password",
             ),
         ] {
-            let next = next_step(cause, proxy);
+            let next = next_step(cause, proxy, None);
             assert!(next.contains(expected), "{cause}: {next}");
         }
+        let issuer = "invalid peer certificate: UnknownIssuer";
+        let next = next_step(issuer, None, Some("SSL_CERT_FILE"));
+        assert!(next.contains("that SSL_CERT_FILE names"), "{next}");
     }
 }

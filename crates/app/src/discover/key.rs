@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use neuraxis_core::utf8_text;
 use neuraxis_ports::Secret;
 
 use crate::config::ModelConfig;
@@ -26,6 +27,14 @@ pub enum KeyError {
         "the environment variable {variable} that api_key_env names is not set or is empty; export it first"
     )]
     NoVariable {
+        /// The variable.
+        variable: String,
+    },
+    /// The value of the variable is not text.
+    #[error(
+        "the value of the environment variable {variable} that api_key_env names is not UTF-8, so it is no key"
+    )]
+    NotUtf8 {
         /// The variable.
         variable: String,
     },
@@ -77,6 +86,7 @@ impl KeyError {
         match self {
             Self::TwoPlaces
             | Self::NoVariable { .. }
+            | Self::NotUtf8 { .. }
             | Self::Unsendable {
                 place: KeySource::Variable(_),
             } => "api_key_env",
@@ -121,8 +131,14 @@ pub(super) fn of(
         (None, None) => Ok((None, KeySource::None)),
         (Some(_), Some(_)) => Err(KeyError::TwoPlaces),
         (Some(variable), None) => {
-            let missing = || KeyError::NoVariable {
-                variable: shown_variable(variable).to_owned(),
+            let missing = || {
+                let value = environment.variable(variable);
+                let is_text = value.is_none_or(|value| value.to_str().is_some());
+                let variable = shown_variable(variable).to_owned();
+                match is_text {
+                    true => KeyError::NoVariable { variable },
+                    false => KeyError::NotUtf8 { variable },
+                }
             };
             let key = in_variable(variable, environment).ok_or_else(missing)?;
             sendable(key, KeySource::Variable(variable.clone()))
@@ -169,7 +185,9 @@ pub(crate) fn from_file(path: &Path) -> Result<Secret, KeyError> {
             path: path.to_owned(),
         });
     }
-    let text = fs::read_to_string(path).map_err(unreadable)?;
+    let bytes = fs::read(path).map_err(unreadable)?;
+    let text = utf8_text(bytes)
+        .map_err(|error| unreadable(io::Error::new(io::ErrorKind::InvalidData, error)))?;
     // Editors on Windows put a byte order mark first, which is not part of the key.
     match text.trim_start_matches('\u{feff}').trim() {
         "" => Err(KeyError::Empty {
@@ -220,6 +238,24 @@ mod tests {
         assert!(!format!("{key:?}").contains("canary"), "{key:?}");
         assert!(key.is_some());
         assert_eq!(source.to_string(), "MY_KEY");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_key_that_is_no_text_is_not_called_missing() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt as _;
+
+        let value = OsStr::from_bytes(b"sk-canary\xff");
+        let environment = Environment::new(std::env::temp_dir()).with_variable("MY_KEY", value);
+        let error = of(&model(Some("MY_KEY"), None), &environment).unwrap_err();
+        assert_eq!(error.key(), "api_key_env");
+        let told = error.to_string();
+        assert!(
+            told.contains("MY_KEY") && told.contains("not UTF-8"),
+            "{told}"
+        );
+        assert!(!format!("{error:?}{told}").contains("canary"), "{told}");
     }
 
     #[test]

@@ -19,6 +19,13 @@ pub(super) fn hint_about(error: &StoreError) -> Option<String> {
                 "`neuraxis runs resume {run}` resumes it unless its process is alive; with --cancel it ends it"
             ));
         }
+        StoreError::Full(_) => {
+            "free some disk space where the database is, and try again (`neuraxis doctor --offline` shows where)"
+        }
+        StoreError::ReadOnly(_) => {
+            "check whether its file or folder is mounted read-only or belongs to another user; for Postgres, set store.url \
+             to the primary"
+        }
         StoreError::Damaged(_) => DAMAGED,
         StoreError::Refused(_) => "`neuraxis doctor --offline` says more",
         error if error.is_retryable() => {

@@ -216,6 +216,9 @@ fn advice(error: &LlmError) -> String {
         LlmErrorKind::InvalidResponse => {
             "try again, or check the base_url configured for this model"
         }
+        LlmErrorKind::Connection if error.is_certificate_refused => {
+            "check this machine's clock, and whether it trusts the issuer of the server's certificate"
+        }
         LlmErrorKind::Connection => {
             "check that the server is running and its address is correct, then try again"
         }
@@ -341,6 +344,14 @@ mod tests {
             let text = sentence(&LlmError::new(kind, "org-7 said: visit evil.example"));
             assert_eq!(text, format!("This could not be finished: {expected}."));
         }
+    }
+
+    #[test]
+    fn a_certificate_that_is_refused_is_not_a_server_that_does_not_run() {
+        let error = LlmError::new(LlmErrorKind::Connection, "invalid peer certificate");
+        let text = sentence(&error.with_refused_certificate());
+        assert!(text.contains("trusts the issuer"), "{text}");
+        assert!(!text.contains("is running"), "{text}");
     }
 
     #[test]

@@ -51,7 +51,18 @@ pub enum EndpointError {
     /// The address, the proxy or `ca_file` requires TLS, and the program was built without the feature `tls`.
     #[error("https: is not supported: this program was built without the feature `tls`")]
     NoTls,
-    /// The connections cannot be prepared, for example because the machine has no certificates.
+    /// The machine has no certificates to trust.
+    #[error(
+        "this machine has no certificates to trust ({reason}): install them (usually the package ca-certificates), or \
+         set ca_file to a file of certificates{}", replacement(*variable)
+    )]
+    NoCertificates {
+        /// The error of the TLS library.
+        reason: String,
+        /// The variable that names other certificates to use instead of the machine's, if one is set.
+        variable: Option<&'static str>,
+    },
+    /// The connections cannot be prepared.
     #[error("cannot set up connections: {0}")]
     Client(String),
 }
@@ -61,7 +72,7 @@ impl EndpointError {
     #[must_use]
     pub const fn key(&self) -> &'static str {
         match self {
-            Self::CaFile { .. } => "ca_file",
+            Self::CaFile { .. } | Self::NoCertificates { .. } => "ca_file",
             Self::Proxy { .. } => "proxy",
             Self::HeaderName(_) | Self::HeaderValue(_) => "headers",
             Self::NoUrl { .. }
@@ -71,6 +82,12 @@ impl EndpointError {
             | Self::Client(_) => "base_url",
         }
     }
+}
+
+/// Returns what to check about the variable that replaces the machine's certificates, if one is set.
+fn replacement(variable: Option<&'static str>) -> String {
+    let check = |name| format!("; {name} is set, and replaces them: check that it is right");
+    variable.map(check).unwrap_or_default()
 }
 
 impl From<EndpointError> for ConnectError {

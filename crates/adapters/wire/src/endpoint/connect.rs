@@ -10,7 +10,7 @@ use reqwest::{ClientBuilder, Proxy, Url};
 
 use super::address::{self, EndpointError, cause, is_loopback};
 use super::config::{EndpointConfig, KeyHeader};
-use crate::errors::ProxyInUse;
+use crate::errors::{ProxyInUse, variable_of_certificates};
 
 /// The maximum size of a certificate file in bytes.
 #[cfg(feature = "tls")]
@@ -41,18 +41,17 @@ pub(super) fn client(
         builder = builder.no_proxy();
     }
     builder = with_tls(builder, config, base)?;
-    builder
-        .build()
-        .map_err(|error| EndpointError::Client(unprepared(cause(&error))))
+    builder.build().map_err(|error| unprepared(cause(&error)))
 }
 
-/// Adds a hint if this machine has no certificates.
-fn unprepared(cause: String) -> String {
+/// Returns the error for a client that could not be built. A machine without certificates is not a wrong address.
+fn unprepared(cause: String) -> EndpointError {
     match cause.contains("CA certificates") {
-        true => format!(
-            "{cause}: install the system's certificates, or set ca_file to a file of certificates"
-        ),
-        false => cause,
+        true => EndpointError::NoCertificates {
+            reason: cause,
+            variable: variable_of_certificates(),
+        },
+        false => EndpointError::Client(cause),
     }
 }
 
@@ -261,5 +260,22 @@ mod tests {
             assert_eq!(environment_uses_tls(variable), expected, "{name}");
         }
         assert!(!environment_uses_tls(|_| None));
+    }
+
+    #[test]
+    fn a_machine_without_certificates_is_not_called_a_wrong_address() {
+        let error = unprepared("No CA certificates were loaded from the system".to_owned());
+        assert_eq!(error.key(), "ca_file");
+        let told = error.to_string();
+        assert!(
+            told.starts_with("this machine has no certificates"),
+            "{told}"
+        );
+        let named = EndpointError::NoCertificates {
+            reason: "none".to_owned(),
+            variable: Some("SSL_CERT_FILE"),
+        };
+        assert!(named.to_string().contains("SSL_CERT_FILE is set"));
+        assert_eq!(unprepared("other".to_owned()).key(), "base_url");
     }
 }

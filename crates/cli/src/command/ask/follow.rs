@@ -136,6 +136,9 @@ fn unfinished_error(run: &RunHandle, why: NoResult) -> CommandError {
         NoResult::Unrecorded(StoreError::Stale(_)) => CommandError::failed(why).hint(format!(
             "`neuraxis runs show {id}` shows its state; if it has not ended, `neuraxis runs resume {id}` resumes it"
         )),
+        NoResult::Unrecorded(StoreError::Full(_)) => CommandError::failed(why).hint(format!(
+            "free some disk space where the database is; then `neuraxis runs resume {id}` resumes it"
+        )),
         NoResult::Unrecorded(_) => {
             let hint = format!("`neuraxis runs resume {id}` resumes it");
             CommandError::failed(why).hint(hint)

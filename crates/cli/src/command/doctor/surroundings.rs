@@ -336,8 +336,8 @@ fn fix_of_store(config: &Config, error: &StoreError) -> String {
              sessions import FILE`. If nothing can be exported, restore a backup instead (see `neuraxis help storage`)"
         }
         StoreError::Unavailable(_) | StoreError::ReadOnly(_) | StoreError::Full(_) if is_file => {
-            "check whether the disk is full or read-only, the file belongs to another user, or another program has \
-             locked it"
+            "check whether the disk is full or read-only, the file belongs to another user, another program has locked \
+             it, or this process may open too few files (`ulimit -n`)"
         }
         StoreError::ReadOnly(_) => {
             "set store.url to the primary: this server accepts no writes, because it is a standby or has \
